@@ -156,9 +156,6 @@ def exact_ids(corpus: Synthetic, ask: Ask) -> dict[str, list[list[str]]]:
     return {"vectors": everything, "vectors, filtered": filtered, FIRST_KINDS[0]: filtered}
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Child:
     """An engine that answers in a process of its own."""
@@ -230,9 +227,6 @@ def servers(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, int], floa
         )
     finally:
         down(folder, STORES)
-
-
-# --- measuring --------------------------------------------------------------------------------------------------------
 
 
 def measure(size: int, say: Callable[[str], None], *, deployed: bool = True) -> SizeFigures:

@@ -486,6 +486,9 @@ def test_every_environment_is_in_the_network_of_its_stores_and_leaves_room_for_o
     assert overrides["SubnetIds"] == overrides["SecurityGroupIds"] == "SET-ME"
     # Of the 1,000 executions that an account usually has, 100 cannot be reserved.
     assert 0 < int(overrides["ReservedConcurrency"]) * len(FUNCTIONS) <= 900
+    # Imports leave room for the writes of requests and of the queue, and so are seldom refused for want of it.
+    writers = overrides.get("ImportWriters", TEMPLATE["Parameters"]["ImportWriters"]["Default"])
+    assert 0 < int(writers) < int(overrides["ReservedConcurrency"])
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

@@ -67,9 +67,6 @@ def message(name: str) -> QueueMessage:
     return QueueMessage(tenant_id=ACME, deduplication_id=name)
 
 
-# --- cache ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "write",
     [
@@ -193,9 +190,6 @@ def test_what_a_power_cut_may_take_is_not_missed(tmp_path: Path) -> None:
         assert (home / "braid.db-commits").read_bytes() == counted
 
 
-# --- queue ------------------------------------------------------------------------------------------------------------
-
-
 def test_what_was_done_is_not_sent_again_within_its_time(store: EmbeddedStore) -> None:
     clock = Clock()
     queue = EmbeddedQueue(store, clock=clock.now)
@@ -255,9 +249,6 @@ def test_messages_survive_the_process(tmp_path: Path) -> None:
         EmbeddedQueue(store).send([message("a")])
     with EmbeddedStore(tmp_path) as store:
         assert [found.message for found in EmbeddedQueue(store).receive(1, 30)] == [message("a")]
-
-
-# --- objects ----------------------------------------------------------------------------------------------------------
 
 
 def files(store: EmbeddedStore) -> list[Path]:
@@ -337,9 +328,6 @@ def test_what_a_transaction_replaces_goes_with_its_commit_and_stays_without(stor
     assert list(objects.open(ACME, "a")) == [b"three"]
     # The file of what was undone is named by nothing, and only takes room.
     assert len(list((store.folder / "objects").iterdir())) == 2
-
-
-# --- a store of the format before -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -510,9 +498,6 @@ def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-
-
-# --- wiring -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_laptop_has_all_three_in_one_folder(tmp_path: Path) -> None:

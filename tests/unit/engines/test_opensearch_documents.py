@@ -239,9 +239,6 @@ def test_retired_texts_that_are_newer_are_counted_and_take_no_place() -> None:
     assert retired == {"old"}
 
 
-# --- a move of many tenants -------------------------------------------------------------------------------------------
-
-
 class Counting:
     """A client that counts what is asked of it, and has ten records a tenant, two of which lack a vector."""
 

@@ -38,14 +38,10 @@ class BraidRetriever(BaseRetriever):
 
     Parameters
     ----------
-    braid
-        The store that answers.
     top_k
         Most nodes, 1 to 50.
     filters
         Conditions that every node meets; without ``trusted_only``, what is not trusted is left out all the same.
-    callback_manager
-        As of LlamaIndex's other retrievers.
     question
         Other fields of a question: ``as_of``, ``hints``, ``fusion`` …
     """

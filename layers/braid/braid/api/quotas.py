@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
+from braid.ports.cache import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,28 +51,17 @@ class Quotas:
     def place(self, tenant_id: str) -> Iterator[None]:
         """Hold one of the tenant's places while a request is answered.
 
-        Places are counted anew each minute, so that one whose holder died is free again within a minute; requests that
-        go on from one minute into the next are not counted there.
-
         Raises
         ------
         QuotaExceeded
             If the tenant has none left.
         """
         limit = self._settings.quota_requests_at_once
-        if not limit:
-            yield
-            return
-        minute = self._clock() // MINUTE_S
-        taken = self._cache.count(tenant_id, _AT_ONCE, 1, MINUTE_S)
-        try:
-            if taken is not None and taken > limit:
+        with place(self._cache, tenant_id, _AT_ONCE, limit=limit, window_s=MINUTE_S, clock=self._clock) as held:
+            if not held:
                 message = f"{limit} requests at once are this tenant's quota; try again in 1 s"
                 raise QuotaExceeded(message, retry_after_s=1)
             yield
-        finally:
-            if taken is not None and self._clock() // MINUTE_S == minute:
-                self._cache.count(tenant_id, _AT_ONCE, -1, MINUTE_S)
 
     def take_question(self, tenant_id: str) -> None:
         """Count one question. Raises QuotaExceeded if the tenant has none left in this minute."""

@@ -130,10 +130,6 @@ class Braid:
 
         Parameters
         ----------
-        url
-            Its address.
-        token
-            Bearer token.
         tenant
             Which tenant is meant, where the token belongs to several.
         options
@@ -311,8 +307,6 @@ class Braid:
 
         Parameters
         ----------
-        question
-            What is asked next.
         messages
             The conversation, oldest first.
         fields

@@ -39,8 +39,6 @@ class InProcess:
 
     Parameters
     ----------
-    settings
-        Which engines.
     application
         One that is open already; else the first call opens one.
     """

@@ -42,15 +42,6 @@ def post_documents(
 ) -> Added:
     """Post a file, or each file of a folder, and wait until all are imported.
 
-    Parameters
-    ----------
-    start
-        Posts a document.
-    find
-        Returns how far an import is, by its id.
-    within_s
-        Bound on the wait for one import.
-
     Raises
     ------
     OSError

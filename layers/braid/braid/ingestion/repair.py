@@ -21,7 +21,7 @@ from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.ports.keys import pages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from braid.ingestion.unfinished_writes import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
@@ -87,30 +87,13 @@ class RepairReport(Frozen):
     """Whether the differences were repaired."""
 
 
-def repair(
-    tenant_id: str,
-    store: WriteStore,
-    *,
-    dry_run: bool = False,
-    on_progress: Callable[[int], None] | None = None,
-) -> RepairReport:
+def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> RepairReport:
     """Compare every record, vertex and edge of a tenant, and repair the graph where it differs.
 
     Meant for a tenant without concurrent writes: a record that is just being deleted looks like one without its vertex.
     Reads both stores page by page, so that memory does not grow with them.
 
     Raises StoreError as the engines do; repeating the repair completes it.
-
-    Parameters
-    ----------
-    tenant_id
-        Owner of the data.
-    store
-        Both stores.
-    dry_run
-        Whether differences are only reported.
-    on_progress
-        Called with the number of records and vertices compared.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
     records = vertices = relationships = 0
@@ -118,13 +101,9 @@ def repair(
     for found in pages(store.index.scan, tenant_id, limit=_PAGE):
         work.compare_records(found.records)
         records += len(found.records)
-        if on_progress:
-            on_progress(records)
     for page in pages(store.graph.scan, tenant_id, limit=_PAGE):
         work.compare_graph(page)
         vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
-        if on_progress:
-            on_progress(records + vertices)
     work.compare_counts()
     return RepairReport(
         tenant_id=tenant_id,

@@ -113,13 +113,7 @@ def stage_handler(
 
 
 class RequestLog:
-    """Logs and metrics of the HTTP requests of one function, without the text of questions or answers.
-
-    Parameters
-    ----------
-    service
-        Name of the function in logs and metrics.
-    """
+    """Logs and metrics of the HTTP requests of one function, without the text of questions or answers."""
 
     def __init__(self, service: str) -> None:
         self._service = service

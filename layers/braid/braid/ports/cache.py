@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from braid.errors import ConfigurationError, InvalidRequest, StoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
@@ -110,6 +111,34 @@ def counter_key(key: str, window_s: int, now: float) -> str:
     if window_s < 1:
         raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
     return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
+
+
+@contextmanager
+def place(
+    cache: ResilientCache, tenant_id: str, key: str, *, limit: int, window_s: int, clock: Callable[[], float]
+) -> Iterator[bool]:
+    """Hold one of a number of places that all processes share while the block runs; yields whether there was one.
+
+    Places are counted anew in each window, so that one whose holder died is free again after a window at most; a block
+    that goes on from one window into the next is not counted there. Without the cache there is always one.
+
+    Parameters
+    ----------
+    limit
+        Number of places; 0 sets no limit, and counts nothing.
+    clock
+        Returns seconds since 1970.
+    """
+    if not limit:
+        yield True
+        return
+    window = clock() // window_s
+    taken = cache.count(tenant_id, key, 1, window_s)
+    try:
+        yield taken is None or taken <= limit
+    finally:
+        if taken is not None and clock() // window_s == window:
+            cache.count(tenant_id, key, -1, window_s)
 
 
 class NoCache:

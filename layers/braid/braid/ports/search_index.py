@@ -183,11 +183,6 @@ def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
 
     Only the configuration counts, not what is stored, so that no tenant decides what another one can write. Raises
     InvalidRequest if a space is not configured, and DimensionMismatch if a vector is longer or shorter.
-
-    Parameters
-    ----------
-    spaces
-        Length of the vectors of each configured embedding space.
     """
     for record in records:
         for embedding in record.embeddings:

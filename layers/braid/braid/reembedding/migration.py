@@ -164,8 +164,6 @@ def compare(services: Services, before: str, after: str, questions: Sequence[Que
 
     Parameters
     ----------
-    before, after
-        The active profile and the next one.
     questions
         Judged questions; without any, a sample of the records is searched for, each by its first words.
     """

@@ -195,19 +195,12 @@ class Progress(Frozen):
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
         """Return the progress of a job."""
+        same = ("run", "kind", "status", "phase", "total", "written", "lost", "check", "message")
         return cls(
             job=job.name,
-            run=job.run,
-            kind=job.kind,
-            status=job.status,
-            phase=job.phase,
-            total=job.total,
-            written=job.written,
-            lost=job.lost,
             per_s=None if job.rate is None else round(job.rate, 2),
             eta_s=None if job.eta_s is None else round(job.eta_s, 1),
-            check=job.check,
-            message=job.message,
+            **{name: getattr(job, name) for name in same},
         )
 
 

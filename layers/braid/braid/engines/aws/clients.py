@@ -102,11 +102,6 @@ def named_errors(what: str) -> Iterator[None]:
 
     Raises TransientStoreError if the service throttled the request, was unreachable, or failed internally, and
     StoreError if the service refused the request.
-
-    Parameters
-    ----------
-    what
-        Name of the table, queue or bucket, for the message.
     """
     try:
         yield

@@ -48,10 +48,6 @@ class S3ObjectStore:
 
     Parameters
     ----------
-    client
-        An S3 client.
-    part_bytes
-        Bytes read or written at once.
     read_attempts
         Attempts at reading one part: the client itself retries only until the first byte has come.
     """

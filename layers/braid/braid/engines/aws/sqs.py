@@ -43,11 +43,6 @@ class SqsQueue:
 
     The queue's redrive policy moves messages that were received too often to the dead-letter queue. A message that
     cannot be decoded is left to it.
-
-    Parameters
-    ----------
-    url
-        Address of a FIFO queue with a redrive policy.
     """
 
     def __init__(self, client: _Client, url: str) -> None:

@@ -29,13 +29,7 @@ _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 
 
 class _StateMachine:
-    """A state machine.
-
-    Parameters
-    ----------
-    arn
-        The state machine's ARN.
-    """
+    """A state machine."""
 
     def __init__(self, client: SFNClient, arn: str) -> None:
         self._client = client

@@ -30,13 +30,7 @@ _SERVING = "serving"
 
 
 class EmbeddedIndexMigration:
-    """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`.
-
-    Parameters
-    ----------
-    index
-        The search index over the same store.
-    """
+    """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`."""
 
     grace_s: float = 0.0
 

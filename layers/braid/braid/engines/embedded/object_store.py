@@ -36,11 +36,6 @@ class EmbeddedObjectStore:
     keeps its file open while the object is replaced. A process killed while it writes leaves a file without a key,
     and so does a put inside a transaction that is rolled back: the first put of a process, and a delete of many objects
     such as a tenant's, remove such files once they are an hour old.
-
-    Parameters
-    ----------
-    store
-        Store of the keys; its folder gets a folder ``objects``.
     """
 
     def __init__(self, store: EmbeddedStore) -> None:

@@ -55,8 +55,6 @@ class GremlinGraph:
 
     Parameters
     ----------
-    connection
-        Connection to the Gremlin endpoint.
     question_s
         Limit in seconds on all attempts of a question's traversal; the connection's limit when None.
     counts

@@ -49,17 +49,7 @@ def write_items(
     A failed request is repeated whole, which is idempotent because documents have ids; of a request with throttled
     items only those are repeated.
 
-    Parameters
-    ----------
-    settings
-        Those that begin with ``opensearch_``.
-    refresh
-        What is waited for, if it is not what the settings say.
-
-    Returns
-    -------
-    list of Outcome
-        In the order of the operations.
+    ``refresh`` is what is waited for, if it is not what the settings say.
 
     Raises
     ------
@@ -90,16 +80,6 @@ def write_items(
                     pending = error.positions
                     raise
     return results
-
-
-def write(
-    client: OpenSearch,
-    alias: str,
-    operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
-    settings: Settings,
-) -> list[str]:
-    """Run operations as :func:`write_items` and return the result of each, in order."""
-    return [outcome.result for outcome in write_items(client, alias, operations, settings)]
 
 
 def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:

@@ -85,15 +85,7 @@ class _Stored(NamedTuple):
 
 
 class ConditionalWriter:
-    """Writes documents on the condition that they are unchanged since they were read.
-
-    Parameters
-    ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
-    settings
-        Those that begin with ``opensearch_``.
-    """
+    """Writes documents on the condition that they are unchanged since they were read."""
 
     def __init__(self, client: OpenSearch, settings: Settings) -> None:
         self._client = client

@@ -26,15 +26,9 @@ class EmbeddingSpaces:
 
     Parameters
     ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
-    settings
-        Those that begin with ``opensearch_``.
     dimensions
         Vector dimension of each configured embedding space. No other space gets a field: an index has at most a
         thousand, shared by every tenant and never removed.
-    alias
-        Alias of the index.
     create
         Creates the index and its alias; called when it is missing and needed.
     """
@@ -93,11 +87,6 @@ class EmbeddingSpaces:
 
     def prepare(self, records: Sequence[Record], *, create: bool) -> None:
         """Create the missing vector fields of the records' embedding spaces.
-
-        Parameters
-        ----------
-        create
-            Whether to create the index if it is missing.
 
         Raises
         ------

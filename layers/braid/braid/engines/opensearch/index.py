@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from braid import deadline
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
-from braid.engines.opensearch.bulk import write
+from braid.engines.opensearch.bulk import write_items
 from braid.engines.opensearch.client import (
     IndexMissing,
     P,
@@ -53,12 +53,8 @@ class OpenSearchIndex:
 
     Parameters
     ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
     settings
         Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
-    spaces
-        Vector dimension of each configured embedding space.
     alias
         An existing alias to use instead of the settings'; its writes are not dual writes.
     """
@@ -358,4 +354,4 @@ class OpenSearchIndex:
         return sources
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
-        return write(self._client, self._alias, operations, self._settings)
+        return [outcome.result for outcome in write_items(self._client, self._alias, operations, self._settings)]

@@ -51,17 +51,7 @@ class _AliasedIndex(NamedTuple):
 
 
 class OpenSearchMigration:
-    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`.
-
-    Parameters
-    ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
-    settings
-        Those that begin with ``opensearch_`` and ``profile_``, and ``shared_dir`` for the index template.
-    spaces
-        Vector dimension of each configured embedding space.
-    """
+    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`."""
 
     def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
         self._client = client

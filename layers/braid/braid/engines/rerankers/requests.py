@@ -33,8 +33,6 @@ class TryAgain(Exception):
 
     Parameters
     ----------
-    message
-        The failure, without any part of the request.
     after_s
         Seconds of pause that the service asked for; 0 if none.
     """
@@ -49,10 +47,6 @@ class Budget:
 
     Parameters
     ----------
-    name
-        Name of the reranker, for error messages.
-    attempts
-        Most attempts at one call before its deadline.
     concurrency
         Most concurrent calls; a further one waits for one of them to end, until its own deadline.
     """

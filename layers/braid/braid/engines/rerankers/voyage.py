@@ -39,10 +39,6 @@ class VoyageReranker:
         Returns the API key; called once per call, within its deadline.
     window
         Most tokens of a question and one text together; longer texts are cut.
-    usd_per_1000_documents
-        Price in US dollars.
-    attempts
-        Most attempts at one call.
     """
 
     def __init__(

@@ -54,8 +54,6 @@ class LocalImports:
 
     Parameters
     ----------
-    store
-        Holds the objects, and is written to.
     on_failure
         Called with the id and the error of an import that failed for another reason than its content.
     """

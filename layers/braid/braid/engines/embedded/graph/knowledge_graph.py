@@ -38,8 +38,6 @@ class EmbeddedKnowledgeGraph:
 
     Parameters
     ----------
-    store
-        Store of the rows.
     question_s
         Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
     """

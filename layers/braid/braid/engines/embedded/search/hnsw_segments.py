@@ -100,13 +100,7 @@ class GraphManifest(Frozen):
 
 
 class Segment:
-    """An HNSW index of unit vectors with their keys.
-
-    Parameters
-    ----------
-    dimension
-        Length of its vectors.
-    """
+    """An HNSW index of unit vectors with their keys."""
 
     def __init__(self, dimension: int) -> None:
         self._index = _index(dimension)

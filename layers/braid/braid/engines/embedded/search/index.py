@@ -43,10 +43,6 @@ class EmbeddedSearchIndex:
 
     Parameters
     ----------
-    store
-        Store of the rows.
-    spaces
-        Length of the vectors of each configured embedding space; see :func:`braid.ports.search_index.check_vectors`.
     exact_rows
         Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
     question_s

@@ -67,19 +67,19 @@ def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
     return value.isoformat() if hasattr(value, "isoformat") else None
 
 
-def markdown_sections(text: str, *, line: int = 1, path: tuple[str, ...] = ()) -> Iterator[Section]:
-    """Yield the sections of Markdown; ``line`` is the number of its first line, ``path`` the headings above it."""
+def markdown_sections(text: str) -> Iterator[Section]:
+    """Yield the sections of Markdown."""
     from markdown_it import MarkdownIt
 
     lines = text.split("\n")
     # Only where blocks begin and end is asked for; what stands inside of them takes the square of some texts' length.
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
-    levels: list[tuple[int, str]] = [(0, heading) for heading in path]
+    levels: list[tuple[int, str]] = []
     begin, code = 0, set[int]()
 
     def section(begin: int, end: int) -> Section:
         text = "\n".join(lines[at] if at in code else _without_links(lines[at]) for at in range(begin, end))
-        return Section(text, tuple(heading for _, heading in levels), line=line + begin)
+        return Section(text, tuple(heading for _, heading in levels), line=begin + 1)
 
     for place, token in enumerate(tokens):
         if token.map is None:
