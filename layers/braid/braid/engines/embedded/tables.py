@@ -229,7 +229,8 @@ CREATE TABLE misspellings (
 """The keys by which misspelt names are found, before among ``names``: they are most of the rows of a write."""
 _MISSPELLINGS_SINCE = 11
 _MISSPELLINGS_IN_NAMES = (
-    f"SELECT tenant, misspelling_number(phrase) AS key, vertex FROM main.names WHERE substr(phrase, 1, 1) = '{MISSPELT}'"
+    "SELECT tenant, misspelling_number(phrase) AS key, vertex"  # noqa: S608 - a mark of ours
+    f" FROM main.names WHERE substr(phrase, 1, 1) = '{MISSPELT}'"
 )
 _METADATA_OF_RECORDS = (
     "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"

@@ -28,7 +28,6 @@ from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.writing import require_written, write
-from braid.models import Record
 from braid.ports.ingestion import WriteRequest, WriteStore
 from braid.ports.keys import check_tenant
 
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from braid.ingestion.documents.document import Plain
+    from braid.models import Record
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
