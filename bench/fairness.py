@@ -34,7 +34,7 @@ TIMES_AS_OFTEN = 20
 AT_ONCE = 2
 CASES = {"defaults": "0", f"{AT_ONCE} requests at once": str(AT_ONCE)}
 """Names of the servers, and their ``BRAID_QUOTA_REQUESTS_AT_ONCE``."""
-RATE, SECONDS, ROUNDS = 0.4, 15, 3
+RATE, SECONDS, ROUNDS = 0.4, 15, 2
 """Questions a second of each calm tenant; seconds of a phase; how often all phases are gone through."""
 THREADS = 64
 OK = 200

@@ -88,6 +88,25 @@ def test_a_parameter_without_a_value_is_named_with_what_it_is() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "read", "wrong"),
+    [
+        ("'{\"number_of_replicas\": 2}'", '{"number_of_replicas": 2}', False),
+        (r'"{\"number_of_replicas\": 2}"', '{"number_of_replicas": 2}', False),
+        ('{"number_of_replicas":2}', '{"number_of_replicas":2}', True),
+        ("cron(0 2 * * ? *)", "cron(0 2 * * ? *)", True),
+        ("24", "24", False),
+    ],
+)
+def test_a_value_is_read_as_sam_reads_it_and_one_of_which_sam_would_read_a_part_is_named(
+    written: str, read: str, wrong: bool
+) -> None:
+    general = WHOLE["global"]["parameters"] | {"parameter_overrides": [f"OpenSearchIndexSettings={written}"]}
+    given, found = deploy_check.configuration({"dev": WHOLE | {"global": {"parameters": general}}}, "dev")
+    assert given == {"OpenSearchIndexSettings": read}
+    assert [each.what for each in found] == ([f"OpenSearchIndexSettings={written}"] if wrong else [])
+
+
+@pytest.mark.parametrize(
     ("changed", "said"),
     [
         ({"SecurityGroupIds": ""}, "SubnetIds needs SecurityGroupIds"),

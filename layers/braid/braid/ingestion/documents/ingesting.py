@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-FORM = 1
+FORM = 2
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""

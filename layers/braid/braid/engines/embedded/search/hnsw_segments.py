@@ -252,7 +252,7 @@ def nearest(segments: Sequence[Segment], query: NDArray[np.float32], count: int)
 
 
 def _index(dimension: int) -> Any:  # noqa: ANN401 - usearch is imported only where vectors are
-    # Loaded after usearch, whose wheel brings a C++ library of its own, ONNX Runtime ends the process: so before it.
+    # Loaded after usearch, whose wheel brings a C++ library of its own, ONNX Runtime ends the process.
     with suppress(ImportError):
         import onnxruntime  # noqa: F401
     from usearch.index import Index
