@@ -81,7 +81,7 @@ def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
 
 
 @contextmanager
-def holding(lock: threading.Lock) -> Iterator[None]:
+def holding(lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
     """Hold a lock, waiting for it until the deadline at most.
 
     Raises StoreTooSlow if others held it until the deadline.

@@ -12,7 +12,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, is_chunk_of_document, stale_mentions
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.models import MENTIONS, GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.records import MAX_TYPES, too_much
+from braid.models.records import MAX_TYPES, TooMuch, too_much
 from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
@@ -29,8 +29,9 @@ DOCUMENT = "Document"
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
-_OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
+OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
 """Types that a graph has room for in any case: of records, of what has none, and of names that are found."""
+OWN_RELATIONSHIP_TYPES: Final = frozenset({SUPERSEDES, MENTIONS})
 _NORM_TOLERANCE: Final = 0.01
 """Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
@@ -138,9 +139,8 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     given.edge_places = {
         edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
     }
-    _refuse_reserved(given)
     if not request.supersede_only:  # else an earlier request wrote these records
-        _refuse_too_much(given)
+        _refuse_wrong(given)
         _refuse_vectors(given, store)
     _refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})
@@ -260,19 +260,18 @@ def _own(request: WriteRequest) -> None:
         )
 
 
-def _refuse_reserved(given: Given) -> None:
-    """Refuse records and entities with ids of names that are found in texts."""
-    for what, item in given.items():
-        # A vertex that was found is that of an interrupted write that is repaired.
-        if item.id.startswith(PREFIX) and not getattr(item, "found", False):
-            message = f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another"
-            given.refuse(what, item.id, "id", message)
+def what_is_wrong(item: Record | Vertex) -> TooMuch | None:
+    """Return the first field of a record or vertex that must not be written, and why; None if there is none."""
+    # A vertex that was found is that of an interrupted write that is repaired.
+    if item.id.startswith(PREFIX) and not getattr(item, "found", False):
+        return TooMuch("id", f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another")
+    return too_much(item)
 
 
-def _refuse_too_much(given: Given) -> None:
-    """Refuse records and vertices above the size limits."""
+def _refuse_wrong(given: Given) -> None:
+    """Refuse records and vertices that are wrong whatever else is given or stored."""
     for what, item in given.items():
-        if found := too_much(item):
+        if found := what_is_wrong(item):
             given.refuse(what, item.id, found.field, found.message)
 
 
@@ -287,15 +286,15 @@ def _refuse_new_types(given: Given, store: WriteStore) -> None:
     known = store.graph.types(tenant_id, wanted) if any(wanted) else wanted
     if wanted.are_among(known):
         return
-    kinds = _Types(known.entities | _OWN_ENTITY_TYPES)
+    kinds = Types(known.entities | OWN_ENTITY_TYPES)
     for what, name, items in (("vertices", "type", vertices), ("records", "entity_type", records)):
         for one in [one for one in items.values() if one.entity_type and not kinds.admit(one.entity_type)]:
-            given.refuse(what, one.id, name, _no_room("entity"))
+            given.refuse(what, one.id, name, no_room("entity"))
             for both in (vertices, records, given.records):
                 both.pop(one.id, None)
-    kinds = _Types(known.relationships | {SUPERSEDES, MENTIONS})
+    kinds = Types(known.relationships | OWN_RELATIONSHIP_TYPES)
     for identity, edge in [each for each in edges.items() if not kinds.admit(each[1].type)]:
-        message = _no_room("relationship") + ", and say the difference in `predicate`"
+        message = no_room("relationship") + ", and say the difference in `predicate`"
         given.errors.append(ItemError(place=given.edge_places[identity], id=edge.source, field="type", message=message))
         del edges[identity]
 
@@ -305,24 +304,29 @@ def _with_room(records: Sequence[Record], given: Given, store: WriteStore) -> li
     wanted = GraphTypes(entities=frozenset(one.entity_type for one in records if one.entity_type))
     if not wanted.entities:
         return list(records)
-    known = store.graph.types(given.request.tenant_id, wanted).entities | _OWN_ENTITY_TYPES
+    known = store.graph.types(given.request.tenant_id, wanted).entities | OWN_ENTITY_TYPES
     named: list[Record | Vertex] = [*given.records.values(), *given.vertices.values()]
-    kinds = _Types(known | {one.entity_type for one in named if one.entity_type})
+    kinds = Types(known | {one.entity_type for one in named if one.entity_type})
     return [
         one if one.entity_type is None or kinds.admit(one.entity_type) else one.model_copy(update={"entity_type": None})
         for one in records
     ]
 
 
-def _no_room(kind: str) -> str:
+def no_room(kind: str) -> str:
+    """Return why a new type of entities or relationships is refused."""
     return f"is a new type, and the tenant's graph has {MAX_TYPES} {kind} types already; use one of them"
 
 
-class _Types:
+class Types:
     """The types of one kind that a tenant has, and those that a write adds while there is room."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = set(known)
+
+    def add(self, stored: Iterable[str]) -> None:
+        """Count types that are stored."""
+        self._known.update(stored)
 
     def admit(self, kind: str) -> bool:
         """Return whether the tenant may have a type, which it has then."""
@@ -361,14 +365,21 @@ def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelCon
         return f"space {space} holds vectors of {model.dimension} values, this has {embedding.dimension}"
     if embedding.further:
         return f"space {space} has vectors of further parts; supply one vector, of the whole text"
-    values = array("f", embedding.vector)
-    if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
-        values.byteswap()
-    length = hypot(*values)
-    if not isfinite(length):
-        return f"the vector of space {space} has a value that is not finite"
-    if abs(length - 1.0) > _NORM_TOLERANCE:
-        return f"the vector of space {space} has the length {length:.4g}; divide it by that, so that it has length 1"
+    return vector_problem(embedding)
+
+
+def vector_problem(embedding: Embedding) -> str | None:
+    """Return what is wrong with the vectors of a text themselves; None if they are of length 1."""
+    where = f"the vector of space {embedding.space}"
+    for vector in (embedding.vector, *(part.vector for part in embedding.further)):
+        values = array("f", vector)
+        if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
+            values.byteswap()
+        length = hypot(*values)
+        if not isfinite(length):
+            return f"{where} has a value that is not finite"
+        if abs(length - 1.0) > _NORM_TOLERANCE:
+            return f"{where} has the length {length:.4g}; divide it by that, so that it has length 1"
     return None
 
 

@@ -1,8 +1,8 @@
 """Deletes records, and documents with their chunks, from both stores.
 
-A few records at a time are deleted in one transaction: from the intent log of unfinished writes first, so that no repair
-restores it, then from the graph, then from the index. Where the stores cannot commit together, a delete that was
-interrupted in between is completed by repeating it: the records are still in the index.
+A few records at a time are deleted in one transaction: from the intent log of unfinished writes first, so that no
+repair restores them, then from the graph, then from the index. Where the stores cannot commit together, a delete that
+was interrupted in between is completed by repeating it: the records are still in the index.
 """
 
 from __future__ import annotations

@@ -95,7 +95,8 @@ def write(
     InvalidRequest
         If an item belongs to another tenant.
     StoreError, ModelError
-        As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
+        As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it. If the
+        deadline of the request passes while the texts are embedded, StoreTooSlow, and no store is changed.
     """
     if store.graph_source is GraphSource.FOUND:
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
@@ -107,7 +108,7 @@ def write(
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     encoding.waits = False
     began = time.perf_counter()
-    with ExitStack() as held:
+    with deadline.suspended(), ExitStack() as held:  # a write that has begun is completed
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
         for wait in (turn, store.transaction):
             held.enter_context(wait(tenant_id))

@@ -229,7 +229,8 @@ CREATE TABLE misspellings (
 """The keys by which misspelt names are found, before among ``names``: they are most of the rows of a write."""
 _MISSPELLINGS_SINCE = 11
 _MISSPELLINGS_IN_NAMES = (
-    f"SELECT tenant, misspelling_number(phrase) AS key, vertex FROM main.names WHERE substr(phrase, 1, 1) = '{MISSPELT}'"
+    "SELECT tenant, misspelling_number(phrase) AS key, vertex FROM main.names"  # noqa: S608 - a mark from the code
+    f" WHERE substr(phrase, 1, 1) = '{MISSPELT}'"
 )
 _METADATA_OF_RECORDS = (
     "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"
@@ -288,11 +289,10 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     if found < _IDEOGRAPHS_SINCE:
         _reindex_ideographs(connection)
+    _know_functions(connection)
     if found < _METADATA_SINCE:
-        _know_terms(connection)
         connection.execute(f"INSERT INTO metadata {_METADATA_OF_RECORDS}")
     if found < _MISSPELLINGS_SINCE:
-        connection.create_function("misspelling_number", 1, misspelling_number, deterministic=True)
         connection.execute(f"INSERT INTO misspellings {_MISSPELLINGS_IN_NAMES}")
         connection.execute("DELETE FROM names WHERE substr(phrase, 1, 1) = ?", (MISSPELT,))
     if found == 0:
@@ -315,21 +315,24 @@ def read_as_it_is(connection: sqlite3.Connection) -> None:
             )
     if found in range(1, _PARTS_SINCE):
         connection.execute(_VECTORS_BEFORE_8)
+    _know_functions(connection)
     if found in range(1, _METADATA_SINCE):
-        _know_terms(connection)
         connection.execute(f"CREATE TEMP VIEW metadata AS {_METADATA_OF_RECORDS}")
     if found in range(1, _MISSPELLINGS_SINCE):
-        connection.create_function("misspelling_number", 1, misspelling_number, deterministic=True)
         connection.execute(f"CREATE TEMP VIEW misspellings AS {_MISSPELLINGS_IN_NAMES}")
 
 
-def _know_terms(connection: sqlite3.Connection) -> None:
-    """Give a connection the function ``metadata_terms``, which returns the terms of a record's body as JSON."""
+def _know_functions(connection: sqlite3.Connection) -> None:
+    """Give a connection the functions with which older formats are read.
+
+    ``metadata_terms`` returns the terms of a record's body as JSON, ``misspelling_number`` the number of a key.
+    """
 
     def terms(body: str) -> str:
         return json.dumps(list(dict.fromkeys(terms_of(json.loads(body).get("metadata") or {}))))
 
     connection.create_function("metadata_terms", 1, terms, deterministic=True)
+    connection.create_function("misspelling_number", 1, misspelling_number, deterministic=True)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:
