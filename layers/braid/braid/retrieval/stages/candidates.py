@@ -93,18 +93,19 @@ def hydrate(
     StoreError
         If the index does not answer.
     """
-    as_of = query.as_of or now
+    as_of, filtered = query.as_of or now, query.filters != Filters()
     candidates = fused[:MAX_HYDRATED]
     wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
     found = index.get_many(query.tenant_id, list(wanted))
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
+    window = drift_threshold if reach is None else reach
     ranked: list[Ranked] = []
     superseded = 0
     begins: list[datetime | None] = []
     outdated: list[str] = []
     for candidate in candidates:
         record = records.get(candidate.id)
-        if record is None or not meets(record, query.filters):
+        if record is None or (filtered and not meets(record, query.filters)):
             continue
         if not valid(record, as_of):
             superseded += 1
@@ -112,8 +113,7 @@ def hydrate(
             continue
         current = schema_version or record.schema_version
         drift = scoring.drift(record.schema_version, current, drift_threshold)
-        window = drift_threshold if reach is None else reach
-        if record.schema_version < scoring.oldest_searched(current, window):
+        if drift is not scoring.Drift.NONE and record.schema_version < scoring.oldest_searched(current, window):
             outdated.append(record.id)
             continue
         supplied = candidate.vector_score is not None and space in record.supplied_spaces
