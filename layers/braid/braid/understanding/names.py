@@ -16,7 +16,6 @@ from braid.understanding.tokens import (
     count_han,
     normalise,
     split_ideographs,
-    words,
 )
 
 if TYPE_CHECKING:

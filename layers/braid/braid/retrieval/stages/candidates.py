@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
@@ -227,12 +228,15 @@ class Mentions:
         for source in first[:LED_FROM]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
             text = words(source.text()[:MOST_CHARACTERS])[:MOST_WORDS] if unknown else []
-            places: defaultdict[str, list[int]] = defaultdict(list)
-            for place, word in enumerate(text):
-                places[word].append(place)
             for one in unknown:
                 if one.id not in called:
                     called[one.id] = [name.split() for name in _names(one)]
+            first_words = {name[0] for one in unknown for name in called[one.id]}
+            places: defaultdict[str, list[int]] = defaultdict(list)
+            for place, word in enumerate(text):
+                if word in first_words:
+                    places[word].append(place)
+            for one in unknown:
                 shares = (_share(text, places.get(name[0], ()), name, self.asked) for name in called[one.id])
                 self._shares[source.id, one.id] = max(shares, default=0.0)
         for place, one in enumerate(first):
@@ -269,6 +273,7 @@ def _share(text: Sequence[str], starts: Iterable[int], name: Sequence[str], aske
     return best / len(asked)
 
 
+@lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
     """Cut an ending off, so that "directed" meets "director"; both sides are cut alike, which is all it is for."""
     for ending in _ENDINGS:

@@ -326,7 +326,7 @@ def _record(
             body[name] = datetime.fromisoformat(body[name])
     for name in _TUPLES:
         body[name] = tuple(body.get(name, ()))
-    body["kind"], body["metadata"] = Kind(body.get("kind", Kind.CHUNK)), body.get("metadata", {})
+    body["kind"], body["metadata"] = _KINDS[body.get("kind", Kind.CHUNK)], body.get("metadata", {})
     source = body.get("source", {})
     if source.get("type"):
         source["type"] = SourceType(source["type"])
@@ -334,6 +334,7 @@ def _record(
     return Record.unchecked(id=record_id, tenant_id=tenant_id, content=content, embeddings=embeddings, **body)
 
 
+_KINDS: Final = {kind.value: kind for kind in Kind}
 _JSON: Final = json.JSONDecoder()
 _MOMENTS: Final = ("created_at", "updated_at", "valid_at", "invalid_at", "timestamp")
 _TUPLES: Final = ("aliases", "supersedes", "supplied_spaces")
