@@ -151,9 +151,9 @@ bench-writes: setup ## measure writing beside embedding alone, and its memory at
 	.venv/bin/python -m bench writes $(FOLDER) $(if $(SIZES),--sizes $(SIZES))
 
 .PHONY: scale
-scale: $(UV) ## size the stores for 100 million records, simulate the question path, and write docs/scale.md's tables
+scale: $(UV) ## size the stores, simulate questions and writes, and write docs/scale.md's tables (RECORDS=… LARGEST=… prints an index's shape)
 	$(SYNC) --no-default-groups --group simulation
-	.venv/bin/python -m bench.scale_simulation
+	.venv/bin/python -m bench.scale_simulation $(if $(RECORDS),$(RECORDS) $(or $(LARGEST),1))
 
 .PHONY: load
 load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to bench/ (SECONDS=600 a step, ENGINE=aws)

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from bench.main_job import as_markdown, measure, write
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "braid_cli" / "demo" / "saltmarrow"
@@ -19,25 +25,26 @@ def main(arguments: list[str]) -> None:
     if arguments and arguments[0] in MEASUREMENTS:
         MEASUREMENTS[arguments[0]](arguments[1:])
         return
-    runs = [measure(Path(folder)) for folder in arguments or [str(DEMO)]]
-    write(runs, HERE)
-    sys.stdout.write(as_markdown(runs))
+    _of_folders("main_job", arguments or [str(DEMO)])
 
 
-def _planner(_: list[str]) -> None:
-    from bench import planner
+def _of_folders(name: str, folders: list[str]) -> None:
+    """Measure what a module of this package does with folders."""
+    module = import_module(f"bench.{name}")
+    measured = module.measure([Path(folder) for folder in folders])
+    _write(name, measured, module.as_markdown(measured))
 
-    cases = planner.measure()
-    planner.write(cases, HERE)
-    sys.stdout.write(planner.as_markdown(cases))
+
+def _write(name: str, measured: Sequence[Any], page: str) -> None:
+    """Write figures for machines and for people, and print the latter."""
+    figures = json.dumps([dataclasses.asdict(each) for each in measured], indent=1, ensure_ascii=False)
+    (HERE / f"{name}.json").write_text(figures + "\n", encoding="utf-8")
+    (HERE / f"{name}.md").write_text(page, encoding="utf-8")
+    sys.stdout.write(page)
 
 
-def _linking(folders: list[str]) -> None:
-    from bench import linking
-
-    measured = linking.measure([Path(folder) for folder in folders])
-    linking.write(measured, HERE)
-    sys.stdout.write(linking.as_markdown(measured))
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def _finding(arguments: list[str]) -> None:
@@ -48,8 +55,7 @@ def _finding(arguments: list[str]) -> None:
     parser.add_argument("--spacy", metavar="PACKAGE", help="an installed spaCy pipeline, measured beside the rules")
     options = parser.parse_args(arguments)
     named = finding.measure(options.folders, options.spacy)
-    finding.write(named, HERE)
-    sys.stdout.write(finding.as_markdown(named))
+    _write("finding", named, finding.as_markdown(named))
 
 
 def _confidence(folders: list[str]) -> None:
@@ -58,12 +64,10 @@ def _confidence(folders: list[str]) -> None:
     sys.stdout.write(confidence.fit_and_report([Path(folder) for folder in folders], HERE))
 
 
-def _facts(folders: list[str]) -> None:
-    from bench import facts
+def _fairness(engines: list[str]) -> None:
+    from bench import fairness
 
-    answered = facts.measure([Path(folder) for folder in folders])
-    facts.write(answered, HERE)
-    sys.stdout.write(facts.as_markdown(answered))
+    sys.stdout.write(fairness.command(engines, HERE, lambda text: print(text, file=sys.stderr, flush=True)))
 
 
 def _profile(arguments: list[str]) -> None:
@@ -101,9 +105,7 @@ def _peers(arguments: list[str]) -> None:
     options = parser.parse_args(arguments)
     if unknown := set(names := options.only.split(",")) - set(run.PEERS):
         parser.error(f"--only {', '.join(sorted(unknown))}: none of {', '.join(run.PEERS)}")
-    known = run.measure(
-        options.folders, options.out, names, lambda text: print(text, file=sys.stderr, flush=True), again=options.again
-    )
+    known = run.measure(options.folders, options.out, names, _say, again=options.again)
     sys.stdout.write(run.as_markdown(known))
 
 
@@ -124,12 +126,9 @@ def _engines(arguments: list[str]) -> None:
     if sizes[0] < engines.SMALLEST:
         parser.error(f"--sizes {options.sizes}: below {engines.SMALLEST}")
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
     for size in sizes:
         # After each: the largest takes longest, and should it fail the others are not lost.
-        runs = engines_report.add(engines.measure(size, say, deployed=not options.embedded_only), options.out)
+        runs = engines_report.add(engines.measure(size, _say, deployed=not options.embedded_only), options.out)
     sys.stdout.write(engines_report.as_markdown(runs))
 
 
@@ -146,20 +145,17 @@ def _writes(arguments: list[str]) -> None:
     )
     options = parser.parse_args(arguments)
 
-    def say(text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
-
     def keep(**changed: object) -> None:
         # After each part, and beside what other runs found.
         writes.write(dataclasses.replace(writes.read(options.out), **changed), options.out)  # type: ignore[arg-type]
 
     if options.texts:
-        texts, beside = writes.beside_embedding(options.folder, options.texts, say)
+        texts, beside = writes.beside_embedding(options.folder, options.texts, _say)
         keep(dataset=options.folder.resolve().name, texts=texts, beside=beside)
     for engine, given in ((engines.EMBEDDED, options.sizes), (engines.DEPLOYED, options.deployed)):
         for size in map(int, filter(None, given.split(","))):
             found: dict[str, writes.Took] = {}
-            for name, took in writes.growing(size, say, deployed=engine == engines.DEPLOYED):
+            for name, took in writes.growing(size, _say, deployed=engine == engines.DEPLOYED):
                 found[name] = took
                 known = writes.read(options.out).growing
                 sizes = {**known.get(engine, {}), size: dict(found)}
@@ -167,15 +163,16 @@ def _writes(arguments: list[str]) -> None:
     sys.stdout.write(writes_report.as_markdown(writes.read(options.out)))
 
 
-MEASUREMENTS = {
+MEASUREMENTS: dict[str, Callable[[list[str]], None]] = {
     "confidence": _confidence,
     "engines": _engines,
-    "facts": _facts,
+    "facts": partial(_of_folders, "facts"),
+    "fairness": _fairness,
     "finding": _finding,
-    "linking": _linking,
+    "linking": partial(_of_folders, "linking"),
     "load": _load,
     "peers": _peers,
-    "planner": _planner,
+    "planner": partial(_of_folders, "planner"),
     "profile": _profile,
     "writes": _writes,
 }

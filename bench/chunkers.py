@@ -24,8 +24,6 @@ from braid.ports.ingestion import WriteRequest
 from braid.retrieval import pipeline
 from braid.settings import Settings
 
-from braid_cli.datasets.ingest import ensure_models
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -58,7 +56,7 @@ def measure(names: list[str]) -> list[Measured]:
         shared = Path(".braid")
         settings = Settings(home=Path(home), models_dir=shared / "models" if (shared / "models").is_dir() else None)
         application = Application(settings)
-        ensure_models(application)
+        application.make_models()
         encoder = application.encoder_for(application.model_for(EmbeddingType.GENERAL), threads=2)
         ways = _ways(encoder)
         return [_measured(name, ways[name], application, encoder) for name in names or ways]

@@ -17,7 +17,6 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.settings import Settings
 
-from braid_cli.datasets.ingest import ensure_models
 from braid_cli.demo.wrenfield_files import pdf
 
 if TYPE_CHECKING:
@@ -135,7 +134,7 @@ def main(count: int) -> None:
     with tempfile.TemporaryDirectory() as work:
         make(Path(work, "mixed"), count)
         application = Application(Settings(home=Path(work, "home")))
-        ensure_models(application)
+        application.make_models()
         for _ in range(2):
             began = time.perf_counter()
             *_, done = ingest_documents(Path(work, "mixed"), application, tenant_id="bench", options=Options(threads=2))

@@ -138,8 +138,7 @@ def question(
             as_of = _MOMENT.validate_python(moment)
             return lambda: [[link.entity_id for link in graph.link(tenant_id, names, as_of=as_of)]]
         case _:
-            message = f"not a question: {', '.join(line)}"
-            raise ValueError(message)
+            raise ValueError(f"not a question: {', '.join(line)}")
 
 
 def _spread_of(

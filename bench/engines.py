@@ -156,9 +156,6 @@ def exact_ids(corpus: Synthetic, ask: Ask) -> dict[str, list[list[str]]]:
     return {"vectors": everything, "vectors, filtered": filtered, FIRST_KINDS[0]: filtered}
 
 
-# --- processes --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Child:
     """An engine that answers in a process of its own."""
@@ -178,8 +175,7 @@ def _read(process: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - whatever JSO
     assert process.stdout is not None
     line = process.stdout.readline()
     if not line:
-        message = f"the engine's process ended with status {process.wait()}; what it said is above"
-        raise RuntimeError(message)
+        raise RuntimeError(f"the engine's process ended with status {process.wait()}; what it said is above")
     return json.loads(line)
 
 
@@ -231,9 +227,6 @@ def servers(folder: Path) -> Iterator[tuple[dict[str, str], dict[str, int], floa
         )
     finally:
         down(folder, STORES)
-
-
-# --- measuring --------------------------------------------------------------------------------------------------------
 
 
 def measure(size: int, say: Callable[[str], None], *, deployed: bool = True) -> SizeFigures:

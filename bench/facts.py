@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,16 +86,11 @@ def score(answer: Answer, wanted: set[str]) -> tuple[float, bool]:
 
 
 def as_markdown(measured: Sequence[Judged]) -> str:
-    """Return the figures as a table."""
+    """Return the figures as a page."""
     rows = [
         f"| {one.group} | {one.half} | {one.questions} | {one.recall:.3f} | {one.exact:.3f} |"
         for one in sorted(measured, key=lambda one: (one.half, one.group))
     ]
-    head = ["| corpus | half | questions | recall@1 | exact |", "|---|---|---|---|---|"]
+    head = ["# Facts as answers", "", str(__doc__)]
+    head += ["| corpus | half | questions | recall@1 | exact |", "|---|---|---|---|---|"]
     return "\n".join([*head, *rows]) + "\n"
-
-
-def write(measured: Sequence[Judged], folder: Path) -> None:
-    """Write the figures to ``facts.json`` and ``facts.md``."""
-    (folder / "facts.json").write_text(json.dumps([asdict(one) for one in measured], indent=2) + "\n", encoding="utf-8")
-    (folder / "facts.md").write_text(f"# Facts as answers\n\n{__doc__}\n{as_markdown(measured)}", encoding="utf-8")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -105,10 +105,3 @@ def as_markdown(measured: Sequence[Found]) -> str:
     ]
     head = ["| by | texts of | | names | precision / recall / F1 |", "|---|---|---:|---:|---|"]
     return "\n".join(["# Finding names in texts", "", *head, *rows, ""])
-
-
-def write(measured: Sequence[Found], folder: Path) -> None:
-    """Write ``finding.md`` and ``finding.json`` into a folder."""
-    (folder / "finding.md").write_text(as_markdown(measured), encoding="utf-8")
-    rows = json.dumps([asdict(each) for each in measured], indent=1, ensure_ascii=False)
-    (folder / "finding.json").write_text(rows + "\n", encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -149,10 +149,3 @@ def as_markdown(measured: Sequence[Judged]) -> str:
 def _three(meant: int, precision: float, recall: float, f1: float) -> str:
     # Where nothing is meant, every link is wrong, and there is nothing to find.
     return f"{precision:.2f} / {recall:.2f} / {f1:.2f}" if meant else f"{precision:.2f} / – / –"
-
-
-def write(measured: Sequence[Judged], folder: Path) -> None:
-    """Write ``linking.md`` and ``linking.json`` into a folder."""
-    (folder / "linking.md").write_text(as_markdown(measured), encoding="utf-8")
-    rows = [asdict(each) for each in measured]
-    (folder / "linking.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")

@@ -141,9 +141,6 @@ def _run(said: dict[str, Any], users: int, seconds: int) -> list[dict[str, Any]]
     return stats
 
 
-# --- figures ----------------------------------------------------------------------------------------------------------
-
-
 def as_markdown(runs: Sequence[Run]) -> str:
     """Return a table for each run."""
     return "\n".join(line for run in runs for line in _table(run))

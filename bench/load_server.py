@@ -15,7 +15,7 @@ from bench.engines import servers
 from braid_cli.demo.tour import CORPUS, TENANTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 DEPLOYED = "aws"
@@ -29,8 +29,8 @@ PATIENT = {
 
 
 @contextmanager
-def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
-    """Serve the demo on one engine, with all files in a folder; yields the process, and what it said of itself.
+def prepared(engine: str, folder: Path, tenants: Mapping[str, Path]) -> Iterator[dict[str, str]]:
+    """Write each tenant's archive into one engine, with all files in a folder; yields the settings that name it.
 
     For ``aws`` OpenSearch and Gremlin Server are started before it, and stopped after it.
     """
@@ -39,9 +39,17 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
         if engine == DEPLOYED:
             addresses, _, _ = stack.enter_context(servers(folder / "servers"))
             given |= addresses
-        for tenant in TENANTS:
-            _braid(given | PATIENT, "ingest", str(CORPUS / tenant), "--tenant", tenant)
-        yield stack.enter_context(_serve(given))
+        for tenant, archive in tenants.items():
+            _braid(given | PATIENT, "ingest", str(archive), "--tenant", tenant)
+        yield given
+
+
+@contextmanager
+def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+    """Serve the demo on one engine, with all files in a folder; yields the process, and what it said of itself."""
+    archives = {tenant: CORPUS / tenant for tenant in TENANTS}
+    with prepared(engine, folder, archives) as given, serve(given, TENANTS) as running:
+        yield running
 
 
 def _braid(given: Mapping[str, str], *arguments: str) -> None:
@@ -50,14 +58,14 @@ def _braid(given: Mapping[str, str], *arguments: str) -> None:
 
 
 @contextmanager
-def _serve(given: Mapping[str, str]) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+def serve(given: Mapping[str, str], tenants: Iterable[str]) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+    """Start a server with some settings, for some tenants; yields the process, and what it said of itself."""
     command = [sys.executable, "-m", "braid_cli.main", "serve", "--port", "0", "--json"]
-    command += [part for tenant in TENANTS for part in ("--tenant", tenant)]
+    command += [part for tenant in tenants for part in ("--tenant", tenant)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | given, text=True) as running:  # noqa: S603 - our own
         try:
             if running.stdout is None or not (line := running.stdout.readline()):
-                message = "braid serve did not start"
-                raise RuntimeError(message)
+                raise RuntimeError("braid serve did not start")
             yield psutil.Process(running.pid), json.loads(line)
         finally:
             running.terminate()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -17,12 +16,12 @@ from braid.retrieval import pipeline
 from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.metrics import percentile
 from braid_cli.state_machine.interpreter import Workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from braid_cli.datasets.dataset import Dataset, JudgedQuery
 
@@ -53,18 +52,17 @@ class Figures:
     memory_search_over_encoder: float
 
 
-def measure(folder: Path) -> Figures:
-    """Measure a dataset folder in a home of its own.
+def measure(folders: Sequence[Path]) -> list[Figures]:
+    """Measure dataset folders, each in a home of its own."""
+    return [_measured(folder) for folder in folders]
 
-    Parameters
-    ----------
-    folder
-        With questions; the first ones are asked.
-    """
+
+def _measured(folder: Path) -> Figures:
+    """Ingest a folder with questions, and ask the first of them."""
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         application = Application(Settings(home=home).uncached())
-        ensure_models(application)
+        application.make_models()
         dataset = read_dataset(folder, TENANT, judged=True)
         embed_s, ingest_s = _ingest_beside_embedding(dataset, application)
         judged = dataset.judged[:QUESTIONS]
@@ -186,9 +184,3 @@ def as_markdown(runs: list[Figures]) -> str:
         values = " | ".join(f"{asdict(run)[name]:,}" for run in runs)
         lines.append(f"| {name.replace('_', ' ')} | {values} |")
     return "\n".join(lines) + "\n"
-
-
-def write(runs: list[Figures], folder: Path) -> None:
-    """Write the figures for people and for machines."""
-    (folder / "main_job.md").write_text(as_markdown(runs), encoding="utf-8")
-    (folder / "main_job.json").write_text(json.dumps([asdict(run) for run in runs], indent=1) + "\n", encoding="utf-8")

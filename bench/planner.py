@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,8 @@ from braid.settings import Settings
 from bench.synthetic import MODEL, SPACE, TENANT, Synthetic
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from braid.retrieval.stages.states import EmbedRequest
 
 SIZE = 22_000
@@ -52,7 +53,7 @@ class Prepared(Application):
         return Embedded(embedding=Embedding(space=SPACE, model_id=MODEL, vector=self.vector), took_ms=0)
 
 
-def measure() -> list[Case]:
+def measure(_folders: Sequence[Path] = ()) -> list[Case]:
     """Fill a store, and answer inside constraints of every reach in both orders."""
     corpus = Synthetic(SIZE)
     edges, roots = _edges(corpus)
@@ -133,10 +134,3 @@ def as_markdown(cases: list[Case]) -> str:
         for case in cases
     ]
     return "\n".join(lines) + "\n"
-
-
-def write(cases: list[Case], folder: Path) -> None:
-    """Write ``planner.json`` and ``planner.md``."""
-    figures = [asdict(case) for case in cases]
-    (folder / "planner.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-    (folder / "planner.md").write_text(as_markdown(cases), encoding="utf-8")

@@ -2,7 +2,8 @@
 
 What was measured is read from ``bench/engines.json`` and ``bench/writes.json``; what is assumed stands here with its
 reason. Questions arrive at random, wait for containers and for the processors of the stores, are throttled, tried
-again, and lose stages as the deployed workflow does. ``make scale`` runs it, with SimPy.
+again, and lose stages as the deployed workflow does. ``make scale`` runs it, with SimPy; with ``RECORDS=10000000`` and
+``LARGEST=1000000``, the records of the largest tenant, it prints what the index needs, and writes nothing.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ import json
 import math
 import random
 import re
+import sys
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.settings import Settings
 
 from bench import costs
@@ -37,9 +40,11 @@ LEAST_S = 60.0
 LIMITS: Final = Settings()
 """Time limits as deployed."""
 
-# --- what is assumed -------------------------------------------------------------------------------------------------
-
 HNSW_LINKS = 16
+WRITERS: Final = (24, 100, 400)
+LEAST_NODES = 3
+"""Nodes that a deployment of some size has in any case, one a zone."""
+COMPRESSIONS = {"": 1, "4x": 4, "32x": 32}
 VECTOR_BYTES = {"in memory": 4 * DIMENSIONS, "on disk, 1 bit a value in memory": DIMENSIONS // 8}
 """Bytes of a vector that the k-NN index holds in memory; OpenSearch's formula adds 8 a link and a tenth."""
 RECORD_KB, REPLICAS, SHARD_GB = 5.0, 1, 30
@@ -80,9 +85,6 @@ PAGERANK_MS = measured("of it PageRank")
 WALK_MS = tuple(whole - own for whole, own in zip(measured("propagation, 3 hops"), PAGERANK_MS, strict=True))
 
 
-# --- sizes -----------------------------------------------------------------------------------------------------------
-
-
 def sizes() -> list[tuple[str, str, str]]:
     """Return what each part of the stores holds and takes: what, how much, and what follows."""
     disk_gb = RECORDS * RECORD_KB / 1e6
@@ -90,7 +92,7 @@ def sizes() -> list[tuple[str, str, str]]:
         (
             "records on disk, with a replica",
             f"{(1 + REPLICAS) * disk_gb:,.0f} GB",
-            f"{shards()} shards of {SHARD_GB} GB",
+            f"{shards(RECORDS)} shards of {SHARD_GB} GB",
         ),
     ]
     for kind, each in VECTOR_BYTES.items():
@@ -103,14 +105,47 @@ def sizes() -> list[tuple[str, str, str]]:
     return rows
 
 
-def vectors_gb(bytes_a_vector: int) -> float:
+def vectors_gb(bytes_a_vector: float, records: int = RECORDS) -> float:
     """Return the memory of all vectors once, by OpenSearch's formula."""
-    return 1.1 * (bytes_a_vector + 8 * HNSW_LINKS) * RECORDS / 1e9
+    return 1.1 * (bytes_a_vector + 8 * HNSW_LINKS) * records / 1e9
 
 
-def shards() -> int:
+def shards(records: int) -> int:
     """Return the number of primary shards."""
-    return math.ceil(RECORDS * RECORD_KB / 1e6 / SHARD_GB)
+    return math.ceil(records * RECORD_KB / 1e6 / SHARD_GB)
+
+
+class IndexShape(NamedTuple):
+    """Parameters of the template for an index, and the nodes that hold it."""
+
+    shards: int
+    tenant_shards: int
+    compression: str
+    nodes: int
+
+
+def index_shape(records: int, largest: int) -> IndexShape:
+    """Return the shape of an index of so many records, of which the largest tenant has some.
+
+    A tenant is spread where it would fill a shard alone. Vectors are compressed as little as three nodes allow.
+    """
+    count_of = shards(records)
+    spread = min(shards(largest), max(1, count_of - 1))
+    needed = {
+        level: nodes((1 + REPLICAS) * vectors_gb(4 * DIMENSIONS / by, records)) for level, by in COMPRESSIONS.items()
+    }
+    level = next((level for level, many in needed.items() if many <= LEAST_NODES), list(COMPRESSIONS)[-1])
+    return IndexShape(count_of, spread, level, needed[level])
+
+
+def index_shapes() -> list[tuple[str, ...]]:
+    """Return a row for each number of records, with a tenant that has a tenth of them."""
+    rows: list[tuple[str, ...]] = []
+    for records in (1_000_000, 10_000_000, RECORDS, 10 * RECORDS):
+        shape = index_shape(records, records // 10)
+        level = f"`{shape.compression}`" if shape.compression else "whole vectors"
+        rows.append((f"{records:,}", f"{shape.shards:,}", str(shape.tenant_shards), level, str(shape.nodes)))
+    return rows
 
 
 def nodes(vectors: float) -> int:
@@ -139,9 +174,6 @@ def stores(rate: int) -> Stores:
     graph_gb = (RELATIONSHIPS * STATEMENTS_AN_EDGE + RECORDS * STATEMENTS_A_VERTEX) * STATEMENT_BYTES / 1e9
     usd = costs.HOURS * (machines * NODE_H + cpus * GRAPH_CPU_H) + disk_gb * 0.122 + graph_gb * 0.10
     return Stores(machines, machines * NODE_CPUS, cpus, usd)
-
-
-# --- the question path -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -325,9 +357,6 @@ class Simulation:
             self.idle[name] += 1
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
 def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Return a table in Markdown, numbers to the right."""
     rule = ("---", *("---:" for _ in head[1:]))
@@ -348,23 +377,89 @@ def simulated(questions: int = MOST_QUESTIONS) -> list[tuple[str, ...]]:
     return rows
 
 
-def ingest() -> list[tuple[str, ...]]:
-    """Return how long everything takes to write at the measured rates, and what would be needed for a day."""
+class WriteTimes(NamedTuple):
+    """Seconds of one processor that a record takes, with its share of all relationships."""
+
+    embedding: float
+    indexing: float
+    vertices: float
+    relationships: float
+
+
+def write_times() -> WriteTimes:
+    """Return the times at the measured rates."""
     runs = json.loads((HERE / "engines.json").read_text(encoding="utf-8"))["runs"]
     engine = [run["engines"]["deployed"] for run in runs if "deployed" in run["engines"]][-1]
-    embed_s = costs.record_times().written_s * costs.SLOWER
-    parts = (
-        ("embedding, one virtual processor", RECORDS * embed_s),
-        ("records into the index, one writer", RECORDS / engine["records_per_s"]),
-        ("vertices, one writer", RECORDS / engine["vertices_per_s"]),
-        ("relationships, one writer", RELATIONSHIPS / engine["relationships_per_s"]),
+    return WriteTimes(
+        costs.record_times().written_s * costs.SLOWER,
+        1 / engine["records_per_s"],
+        1 / engine["vertices_per_s"],
+        RELATIONSHIPS / RECORDS / engine["relationships_per_s"],
     )
-    return [(name, f"{seconds / 86_400:,.1f}", f"{math.ceil(seconds / 86_400):,}") for name, seconds in parts]
+
+
+def ingest() -> list[tuple[str, ...]]:
+    """Return how long everything takes to write at the measured rates, and what would be needed for a day."""
+    names = (
+        "embedding, one virtual processor",
+        "records into the index, one writer",
+        "vertices, one writer",
+        "relationships, one writer",
+    )
+    days = [RECORDS * each / 86_400 for each in write_times()]
+    return [(name, f"{each:,.1f}", f"{math.ceil(each):,}") for name, each in zip(names, days, strict=True)]
+
+
+def writing(writers: int, rate: int, *, batches: int = 4_000) -> tuple[float, float, float]:
+    """Simulate imports by so many writers, with the stores of a rate of questions.
+
+    A writer embeds a batch of 500 records, then has the index and then the graph write it, each on one processor.
+
+    Returns
+    -------
+    tuple of float
+        Hours for all records, and the shares of time that the processors of index and graph are busy.
+    """
+    import simpy
+
+    world, sized, times = simpy.Environment(), stores(rate), write_times()
+    chance = random.Random(7)  # noqa: S311 - a simulation
+    index, graph = simpy.Resource(world, sized.search_cpus), simpy.Resource(world, sized.graph_cpus)
+    left = iter(range(batches))
+
+    def writer() -> Steps:
+        for _ in left:
+            yield world.timeout(chance.uniform(0.8, 1.2) * BATCH_LINES * times.embedding)
+            for store, each in ((index, times.indexing), (graph, times.vertices + times.relationships)):
+                with store.request() as turn:
+                    yield turn
+                    yield world.timeout(chance.uniform(0.8, 1.2) * BATCH_LINES * each)
+
+    for _ in range(writers):
+        world.process(writer())
+    world.run()
+    written = batches * BATCH_LINES
+    graph_each = times.vertices + times.relationships
+    busy = times.indexing / sized.search_cpus, graph_each / sized.graph_cpus
+    return world.now * RECORDS / written / 3_600, busy[0] * written / world.now, busy[1] * written / world.now
+
+
+def written_at_once() -> list[tuple[str, ...]]:
+    """Return a row for each number of writers and size of the stores."""
+    rows = []
+    for writers in WRITERS:
+        for rate in RATES[1:]:
+            hours, *busy = writing(writers, rate)
+            shown = (f"{share:.0%}".replace("%", " %") for share in busy)
+            rows.append((f"{writers}, stores for {rate:,} questions a second", f"{hours:,.0f}", *shown))
+    return rows
 
 
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
+    parameters = ("records", "`OpenSearchShards`", "`OpenSearchTenantShards`", "`OpenSearchCompression`", "nodes")
+    yield "index", table(parameters, index_shapes())
     rates = (
         "questions a second",
         "nodes of OpenSearch",
@@ -388,6 +483,7 @@ def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     head = ("case", "p50 ms", "p95 ms", "p99 ms", "degraded %", "failed %", "containers", "graph busy")
     yield "simulation", table(head, simulated(questions))
     yield "ingest", table(("writing all of it", "days", "of them at once for one day"), ingest())
+    yield "writing", table(("writers (`ImportWriters`)", "hours", "index busy", "graph busy"), written_at_once())
 
 
 def written(page: str, made: Iterator[tuple[str, str]]) -> str:
@@ -396,11 +492,15 @@ def written(page: str, made: Iterator[tuple[str, str]]) -> str:
         pattern = rf"(<!-- {name} -->\n).*?(<!-- end -->)"
         place = re.search(pattern, page, flags=re.DOTALL)
         if place is None:
-            message = f"{PAGE.name} has no place for the table {name!r}"
-            raise ValueError(message)
+            raise ValueError(f"{PAGE.name} has no place for the table {name!r}")
         page = f"{page[: place.end(1)]}{text}\n{page[place.start(2) :]}"
     return page
 
 
 if __name__ == "__main__":
+    if sys.argv[1:]:
+        wanted = index_shape(*map(int, sys.argv[1:]))
+        print(f"OpenSearchShards={wanted.shards}", f"OpenSearchTenantShards={wanted.tenant_shards}", end=" ")
+        print(f"OpenSearchCompression={wanted.compression}, on {wanted.nodes} nodes of {NODE_GB} GB")
+        sys.exit()
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), tables()), encoding="utf-8")

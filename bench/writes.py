@@ -23,7 +23,6 @@ from braid.settings import Settings
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE, servers
 from bench.writes_corpus import write_corpus, write_sample
 from bench.writes_process import CHEAP, REAL
-from braid_cli.datasets.ingest import ensure_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -106,7 +105,7 @@ def beside_embedding(dataset: Path, count: int, say: Callable[[str], None]) -> t
         folder = Path(temporary)
         texts = write_sample(dataset, count, folder / "source")
         models = Settings(home=folder / "a")
-        ensure_models(Application(models))
+        Application(models).make_models()
         environment = {"BRAID_MODELS_DIR": str(models.models_path())}
         besides = _besides(folder, say)
         say("embedding alone")

@@ -165,9 +165,6 @@ class Memory:
                 return
 
 
-# --- what is measured -------------------------------------------------------------------------------------------------
-
-
 def folder(application: BenchApplication, source: Path) -> int:
     """Do what ``braid ingest DIR`` does."""
     from braid_cli.datasets.ingest import ingest

@@ -41,10 +41,7 @@ MUST_BE = {
 def question(fields: dict[str, Any]) -> Query:
     """Return the question of these fields.
 
-    Raises
-    ------
-    InvalidRequest
-        If a field is malformed; names the option.
+    Raises InvalidRequest if a field is malformed; names the option.
     """
     try:
         return Query.model_validate(fields)
@@ -83,10 +80,7 @@ def check_known(tenant: str, application: Application) -> None:
 def unusable_models(query: Query, application: Application) -> list[str]:
     """Return a message for each model that a question needs and that cannot be used: what is wrong, and what to do.
 
-    Raises
-    ------
-    ConfigurationError
-        If no such model or profile is configured.
+    Raises ConfigurationError if no such model or profile is configured.
     """
     from braid.engines.onnx.model_files import ModelKind, open_model
 

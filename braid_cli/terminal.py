@@ -99,6 +99,17 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int],
         bar.stop()
 
 
+def make_models(application: Application, *, quiet: bool = False) -> None:
+    """Make the models that are used and missing, with a bar: seconds where their weights are installed, else longer.
+
+    Raises ModelError or StoreError if a model that is there does not verify, or none can be written.
+    """
+    with progress("Making the model", quiet=quiet) as tell:
+        tell(0, 1)
+        application.make_models(tell)
+        tell(1, 1)
+
+
 def print_json(value: object) -> None:
     """Print one JSON object, a line; half of a surrogate pair, which text may hold, as an escape."""
     line = json.dumps(value, ensure_ascii=False)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACEHOLDER = "SET-ME"
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1).)*)\1""")
 LONGEST_STACK_NAME = 70
 """The names of log groups, policies and state machines begin with it."""
 PYTHON = "3.13"
@@ -62,7 +63,16 @@ def configuration(samconfig: Mapping[str, Any], name: str) -> tuple[dict[str, st
         found.append(Finding(f"stack_name {stack!r}", f"set it in [{name}.global.parameters]: {wanted}"))
     given = general.get("parameter_overrides", [])
     pairs = given.split() if isinstance(given, str) else given
-    return dict(pair.split("=", 1) for pair in pairs if "=" in pair), found
+    values = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+    for key, value in values.items():
+        if quoted := _QUOTED.fullmatch(value):
+            values[key] = re.sub(r"\\(.)", r"\1", quoted[2])
+        elif re.search(r"[\s\"']", value):
+            remedy = (
+                f"""write {key}='{value}': SAM reads a value to the first space or quote, unless all of it is quoted"""
+            )
+            found.append(Finding(f"{key}={value}", remedy))
+    return values, found
 
 
 def values_of(template: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, str]:

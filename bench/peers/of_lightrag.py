@@ -29,8 +29,7 @@ class Characters:
 
 
 async def _no_model(*_: Any, **__: Any) -> str:  # noqa: ANN401 - LightRAG's own arguments
-    message = "no language model is asked here"
-    raise RuntimeError(message)
+    raise RuntimeError("no language model is asked here")
 
 
 def build(given: Given) -> Mapping[str, Callable[[int], Sequence[str]]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_tenant
+from braid_cli.question import check_known, check_tenant
 from braid_cli.terminal import complain, counted, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
@@ -35,8 +35,10 @@ def export(
     from braid.ingestion.archive import export_tenant
 
     check_tenant(tenant)
+    application = open_engines(engine)
+    check_known(tenant, application)
     with progress("exporting", quiet=as_json) as tell:
-        manifest = export_tenant(tenant, open_engines(engine), folder, vectors=vectors, tell=tell)
+        manifest = export_tenant(tenant, application, folder, vectors=vectors, tell=tell)
     if as_json:
         print_json({"tenant_id": tenant, "changed": manifest.changed, "counts": manifest.counts()})
     else:

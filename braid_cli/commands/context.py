@@ -119,10 +119,7 @@ def context(
 def read_messages(file: Path) -> list[dict[str, Any]]:
     """Read a conversation: one JSON array, or one JSON object a line.
 
-    Raises
-    ------
-    InvalidRequest
-        If it is neither; names the file and the line, or the message's number.
+    Raises InvalidRequest if it is neither; names the file and the line, or the message's number.
     """
     place, raw = read_input(file, _MAX_BYTES)
     if len(raw) > _MAX_BYTES:

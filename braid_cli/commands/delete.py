@@ -74,8 +74,7 @@ def delete_tenant(
     application = open_engines(engine)
     if not yes:
         if as_json or not err.is_terminal:
-            message = "--yes: is needed where nobody can be asked"
-            raise InvalidRequest(message, field="--yes")
+            raise InvalidRequest("--yes: is needed where nobody can be asked", field="--yes")
         typer.confirm(f"Remove all that is stored of {tenant}?", abort=True, err=True)
     report = delete(tenant, application)
     copies = application.settings.home / "eval"

@@ -20,6 +20,7 @@ from braid_cli.terminal import (
     complain,
     counted,
     examples,
+    make_models,
     open_engines,
     out,
     print_json,
@@ -91,7 +92,6 @@ def ingest(
 
     Ingesting again finishes what was interrupted, and writes only what changed.
     """
-    from braid_cli.datasets.ingest import ensure_models
     from braid_cli.documents.ingest import pairs
     from braid_cli.documents.recognise import is_dataset, is_lines
 
@@ -104,8 +104,7 @@ def ingest(
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
     application = open_engines(engine, graph)
     if documents or lines:
-        with progress("Making the model", quiet=as_json) as on_model:
-            ensure_models(application, on_progress=on_model)
+        make_models(application, quiet=as_json)
     if documents:
         _ingest_documents(source, tenant, application, options, every=every if watch else None, as_json=as_json)
     elif lines:
@@ -130,13 +129,11 @@ def _ingest_documents(
 
 
 def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune: bool, as_json: bool) -> None:
-    from braid_cli.datasets.ingest import ensure_models
     from braid_cli.datasets.ingest import ingest as write
     from braid_cli.datasets.streaming import open_dataset
 
     with open_dataset(folder, tenant, application.settings.graph) as dataset:
-        with progress("Making the model", quiet=as_json) as on_model:
-            ensure_models(application, on_progress=on_model)
+        make_models(application, quiet=as_json)
         with progress(f"Embedding {dataset.name}", quiet=as_json) as on_progress:
             done = write(dataset, application, threads=os.cpu_count(), prune=prune, on_progress=on_progress)
     if as_json:
@@ -223,13 +220,12 @@ def ingest_graph(
     """
     from braid_cli.datasets.graph_elements import Fields
     from braid_cli.datasets.graph_file import read_graph
-    from braid_cli.datasets.ingest import ensure_models, ingest
+    from braid_cli.datasets.ingest import ingest
 
     check_tenant(tenant)
     application = open_engines(engine)
     graph = read_graph(file, tenant, Fields(name_field, type_field))
-    with progress("Making the model", quiet=as_json) as on_model:
-        ensure_models(application, on_progress=on_model)
+    make_models(application, quiet=as_json)
     done = ingest(graph, application, threads=os.cpu_count())
     if as_json:
         print_json({"graph": graph.name, "tenant": tenant, **vars(done)})

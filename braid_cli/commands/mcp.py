@@ -13,7 +13,7 @@ from braid import Braid
 from braid.errors import ConfigurationError
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, Tenant
-from braid_cli.terminal import examples, out
+from braid_cli.terminal import examples, out, print_json
 
 if TYPE_CHECKING:
     import uvicorn
@@ -66,8 +66,7 @@ def mcp(
         from braid_cli.mcp_server import make_server
 
         if url and not token:
-            message = f"{token_env}: is not set; --url needs the token that it holds"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"{token_env}: is not set; --url needs the token that it holds")
         with Braid.deployed(url, token, tenant=of_token) if url else Braid(tenant=tenant) as braid:
             make_server(lambda: braid, may_add=add).run("stdio")
         return
@@ -92,10 +91,10 @@ def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: boo
         url = f"{address_of(listening)}/mcp"
         bearer = {"Authorization": f"Bearer {token or 'TOKEN'}"}
         if as_json:
-            sys.stdout.write(json.dumps({"url": url, "token": token}) + "\n")
+            print_json({"url": url, "token": token})
         else:
             registered = {"mcpServers": {"braid": {"type": "http", "url": url, "headers": bearer}}}
             out.print(json.dumps(registered, indent=2), soft_wrap=True)
             out.print("Register it so; Ctrl+C stops the server.")
-        sys.stdout.flush()  # whoever waits for the address through a pipe
+            sys.stdout.flush()  # whoever waits for the address through a pipe
         uvicorn.Server(config).run(sockets=[listening])

@@ -50,8 +50,7 @@ def remove(subject: Subject, *, tenant: Tenant) -> None:
 
     member = _membership(subject, tenant, Role.READER)
     if not application().members.remove(member.subject, member.tenant_id):
-        message = f"{subject} is no member of {tenant}"
-        raise InvalidRequest(message, field="SUBJECT")
+        raise InvalidRequest(f"{subject} is no member of {tenant}", field="SUBJECT")
     out.print(f"{subject} is no member of {tenant} any more", soft_wrap=True)
 
 
@@ -67,8 +66,7 @@ def list_tenants(subject: Subject) -> None:
 def _membership(subject: str, tenant: str, role: Role) -> Membership:
     kind, _, name = subject.partition(":")
     if kind not in {"user", "iam"} or not name.strip():
-        message = "SUBJECT: must be user: and the sub of a token, or iam: and an ARN"
-        raise InvalidRequest(message, field="SUBJECT")
+        raise InvalidRequest("SUBJECT: must be user: and the sub of a token, or iam: and an ARN", field="SUBJECT")
     try:
         return Membership(subject=subject, tenant_id=tenant, role=role)
     except ValidationError as error:

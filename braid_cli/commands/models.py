@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import nullcontext
 from enum import StrEnum
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import AsJson  # noqa: TC001 - typer reads annotations
-from braid_cli.terminal import examples
+from braid_cli.terminal import examples, print_json
 
 if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig, Profiles
@@ -56,7 +55,7 @@ def list_models(
     others = sorted(path.parent for path in folder.glob(f"*/{MANIFEST}") if path.parent.name not in known)
     rows += [_other_row(path) for path in others]
     if as_json:
-        typer.echo(json.dumps({"models_dir": str(folder), "profile": settings.model_profile, "models": rows}, indent=2))
+        print_json({"models_dir": str(folder), "profile": settings.model_profile, "models": rows})
         return
     table = Table(title=f"Models in {folder} (profile: {settings.model_profile})")
     for heading in ("id", "kind", "profiles", "dim", "tokens", "state"):

@@ -16,7 +16,7 @@ from braid.reembedding.workflow import Progress
 from rich.table import Table
 
 from braid_cli.options import FLAG, AsJson, Engine, tenant_option
-from braid_cli.question import check_tenant
+from braid_cli.question import check_known, check_tenant
 from braid_cli.terminal import EXIT_FAILED, counted, examples, open_engines, out, print_json, progress
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ def reembed(
     if tenant is not None:
         check_tenant(tenant)
     application = open_engines(engine)
+    if tenant is not None:
+        check_known(tenant, application)
     # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
     services = replace(application.reembedding, encoder_for=partial(application.encoder_for, threads=os.cpu_count()))
     bounds = Budget(texts=budget, seconds=seconds)

@@ -8,7 +8,7 @@ import typer
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_tenant
+from braid_cli.question import check_known, check_tenant
 from braid_cli.terminal import counted, examples, open_engines, out, print_json
 
 app = typer.Typer()
@@ -28,7 +28,9 @@ def repair(
     from braid.ingestion.repair import repair as compare
 
     check_tenant(tenant)
-    report = compare(tenant, open_engines(engine), dry_run=dry_run)
+    application = open_engines(engine)
+    check_known(tenant, application)
+    report = compare(tenant, application, dry_run=dry_run)
     if as_json:
         print_json(report.model_dump(mode="json"))
         return

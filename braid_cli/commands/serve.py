@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import signal
@@ -13,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import BraidError
 from braid.models import Query, RerankerKind
-from braid.settings import EngineKind  # noqa: TC002 - typer reads annotations
 from rich.console import Console
 
+from braid_cli.options import AsJson, Engine  # noqa: TC001 - typer reads annotations
 from braid_cli.question import check_known, check_tenant
-from braid_cli.terminal import complain
+from braid_cli.terminal import complain, examples, print_json
 
 if TYPE_CHECKING:
     import socket
@@ -25,17 +24,11 @@ if TYPE_CHECKING:
 
     from braid.app import Application
 
-EPILOG = """[bold]Examples[/bold]
-
-braid serve
-
-braid serve -t saltmarrow -t pellworth --port 8700 --json
-"""
 app = typer.Typer()
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 
 
-@app.command(epilog=EPILOG)
+@app.command(epilog=examples("braid serve", "braid serve -t saltmarrow -t pellworth --port 8700 --json"))
 def serve(
     *,
     tenants: Annotated[
@@ -54,12 +47,8 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8700,
     at_once: Annotated[int, typer.Option(min=1, max=256, help="Requests answered at once; more are refused.")] = 16,
     hours: Annotated[float, typer.Option(min=0.01, max=720, help="For how long the tokens hold.")] = 12,
-    engine: Annotated[
-        EngineKind | None, typer.Option(help="Whose stores. When left out, BRAID_ENGINE tells.", metavar="ENGINE")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object, and nothing else on standard output.", metavar="")
-    ] = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
 ) -> None:
     """Answer HTTP requests as the deployed function does, and show the page at /explorer.
 
@@ -82,7 +71,6 @@ def _serve(listening: socket.socket, named: Sequence[str], *, at_once: int, hour
     from braid.api.handler import make_handler
     from braid.app import application
 
-    from braid_cli.datasets.ingest import ensure_models
     from braid_cli.http_server.connections import configured
     from braid_cli.http_server.server import Bounds, Server, development_token
     from braid_cli.http_server.tenants import tenants_to_serve
@@ -90,7 +78,7 @@ def _serve(listening: socket.socket, named: Sequence[str], *, at_once: int, hour
     library = application()
     for name in named:
         check_known(name, library)
-    ensure_models(library)
+    library.make_models()
     names = named or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
     _warm(library, names)
     key = secrets.token_bytes(32)
@@ -131,8 +119,7 @@ def _announce(listening: socket.socket, tokens: dict[str, str], of_all: str | No
 
     url = address_of(listening)
     if as_json:
-        sys.stdout.write(json.dumps({"url": url, "tokens": tokens}) + "\n")
-        sys.stdout.flush()
+        print_json({"url": url, "tokens": tokens})
         return
     out = Console(highlight=False, soft_wrap=True)
     if listening.getsockname()[0] not in _LOOPBACK:

@@ -74,10 +74,7 @@ def refuse_contradictions(
 def require_accepted(report: WriteReport) -> None:
     """Raise the errors of a write: another writer may have changed the stores since they were checked.
 
-    Raises
-    ------
-    DatasetError
-        If the report has errors.
+    Raises DatasetError if the report has errors.
     """
     if report.errors:
         raise DatasetError(first_of([printable(str(error)) for error in report.errors]))

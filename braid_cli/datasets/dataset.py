@@ -103,6 +103,8 @@ def read_dataset(
 ) -> Dataset:
     """Read and check a dataset folder.
 
+    Raises DatasetError if a file is missing or a line malformed; names file, line and field.
+
     Parameters
     ----------
     folder
@@ -118,11 +120,6 @@ def read_dataset(
         Which judgements: the name of a file in ``qrels``. When not given, ``test``, or the only one that there is.
     graph
         Whether the entities and relationships that are given are read, or only the texts.
-
-    Raises
-    ------
-    DatasetError
-        If a file is missing or a line malformed; names file, line and field.
     """
     errors = Mistakes()
     items: list[Item] = []
@@ -202,13 +199,8 @@ def _question(row: dict[str, Any], tenant_id: str, relevant: dict[str, int]) -> 
 def read_judgements(path: Path, tenant_id: str) -> tuple[JudgedQuery, ...]:
     """Read judged questions about what is stored of a tenant, as the explorer writes them.
 
-    Each line is one of ``queries.jsonl`` that has, as ``relevant``, the grades of records by their ids; 0 says
-    that a record does not answer it.
-
-    Raises
-    ------
-    DatasetError
-        If a line is malformed, or no question has a relevant record.
+    Each line is one of ``queries.jsonl`` that has, as ``relevant``, the grades of records by their ids; 0 says that a
+    record does not answer it. Raises DatasetError if a line is malformed, or no question has a relevant record.
     """
     errors = Mistakes()
 

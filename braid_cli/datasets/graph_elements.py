@@ -58,6 +58,8 @@ AS_NAMED = Fields()
 def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes, fields: Fields = AS_NAMED) -> Elements:
     """Parse a graph file; malformed nodes and edges become errors, the others are returned.
 
+    Raises DatasetError if the file is no graph, too long, or has no field of that name.
+
     Parameters
     ----------
     path
@@ -70,11 +72,6 @@ def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes, fiel
         Collects what is wrong.
     fields
         Names of fields that the file has for name and type.
-
-    Raises
-    ------
-    DatasetError
-        If the file is no graph, too long, or has no field of that name.
     """
     if len(raw) > MAX_BYTES:
         raise DatasetError(f"{path}: longer than {MAX_BYTES:,} bytes")

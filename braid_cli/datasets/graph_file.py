@@ -36,6 +36,8 @@ class GraphFile(Dataset):
 def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFile:
     """Read a graph file and check it as a whole.
 
+    Raises DatasetError if the file is malformed; names the file and the element.
+
     Parameters
     ----------
     path
@@ -47,11 +49,6 @@ def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFi
         Tenant of the data.
     fields
         Names of fields that the file has for name and type.
-
-    Raises
-    ------
-    DatasetError
-        If the file is malformed; names the file and the element.
     """
     if path.is_dir():
         raise DatasetError(f"{path}: is a folder; `braid ingest` reads one that holds a graph.json")

@@ -47,10 +47,7 @@ class Rows(NamedTuple):
 def rows_of(path: Path, raw: bytes) -> Rows:
     """Return the nodes and edges of a graph file; the form is told by its ending, and of JSON by its content.
 
-    Raises
-    ------
-    DatasetError
-        If it is of no form that is read, or malformed.
+    Raises DatasetError if it is of no form that is read, or malformed.
     """
     ending = path.suffix.lower()
     if ending in _OTHERS:
@@ -166,8 +163,7 @@ class _Tree(ET.TreeBuilder):
     """Builds a document without a document type, by which a short one grows long or reads files."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:  # noqa: ARG002 - the parser's
-        message = "has a document type, which is not read; remove the line <!DOCTYPE …>"
-        raise DatasetError(message)
+        raise DatasetError("has a document type, which is not read; remove the line <!DOCTYPE …>")
 
 
 def _graphml(path: Path, raw: bytes) -> Rows:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 STORED_FORM = "long texts in parts"
 """Version of how content is stored: a dataset that was written under another one is written again."""
-ITEMS_AT_ONCE = 1_024
+ITEMS_AT_ONCE = 256
 """Records and entities that are checked together, embedded in the order of their lengths, and written in one commit."""
 EDGES_AT_ONCE = 1_024
 _T = TypeVar("_T")
@@ -184,29 +184,6 @@ def ingest(
             names=done.names,
             mentions=done.mentions,
         )
-
-
-def ensure_models(application: Application, *, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Make the default model when the profile uses it and it is missing: seconds where its weights are installed.
-
-    Where they are not, they are fetched first.
-
-    Parameters
-    ----------
-    application
-        Knows the profile and the models' folder.
-    on_progress
-        Called with (0, 1) before, with what is fetched and all of it meanwhile, and with (1, 1) after.
-
-    Raises
-    ------
-    ModelError, StoreError
-        If a model that is there does not verify, or none can be written.
-    """
-    tell = on_progress or (lambda _done, _of: None)
-    tell(0, 1)
-    application.make_models(tell)
-    tell(1, 1)
 
 
 class _Totals:

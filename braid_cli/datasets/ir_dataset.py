@@ -18,17 +18,14 @@ _SUGGESTED = 5
 def judged_folder(named: Path, kept: Path) -> Path:
     """Return the folder of a dataset that is named by its path, or by its id of ir_datasets.
 
+    Raises DatasetError if it is neither, or the dataset has no documents, questions or judgements.
+
     Parameters
     ----------
     named
         A path; an id such as ``beir/scifact/test`` where nothing is there.
     kept
         Folder in which datasets of ir_datasets are written.
-
-    Raises
-    ------
-    DatasetError
-        If it is neither, or the dataset has no documents, questions or judgements.
     """
     if named.exists():
         return named

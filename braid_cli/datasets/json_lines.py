@@ -36,10 +36,7 @@ class Mistakes:
     def raise_any(self) -> None:
         """Raise the mistakes, one a line.
 
-        Raises
-        ------
-        DatasetError
-            If there are any.
+        Raises DatasetError if there are any.
         """
         if not self.found:
             return

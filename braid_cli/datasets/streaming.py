@@ -41,6 +41,8 @@ def _why_no_folder(path: Path) -> str:
 class DatasetFiles:
     """The files of a dataset folder. Memory does not grow with their lines; only ``graph.json`` is held whole.
 
+    Raises DatasetError if it is no dataset folder.
+
     Parameters
     ----------
     folder
@@ -49,11 +51,6 @@ class DatasetFiles:
         Tenant of the data.
     graph
         Whether the entities and relationships that are given are read, or only the texts.
-
-    Raises
-    ------
-    DatasetError
-        If it is no dataset folder.
     """
 
     def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> None:
@@ -99,10 +96,7 @@ class DatasetFiles:
     def items(self) -> Iterator[Item]:
         """Yield records and entities in the order of the files.
 
-        Raises
-        ------
-        DatasetError
-            At its end, if a file has changed since the folder was opened.
+        Raises DatasetError at its end, if a file has changed since the folder was opened.
         """
         yield from self._line_items(Mistakes())
         yield from self._graph_items()
@@ -117,10 +111,7 @@ class DatasetFiles:
     def require_unchanged(self) -> None:
         """Check that no file has changed since the folder was opened.
 
-        Raises
-        ------
-        DatasetError
-            If one has changed.
+        Raises DatasetError if one has changed.
         """
         if self._file_states() != self._opened_as:
             raise DatasetError(f"{self.folder} changed while it was read; ingest it again")
@@ -212,10 +203,7 @@ class DatasetFiles:
 def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> DatasetFiles:
     """Open a dataset folder and check it as a whole, holding one line at a time.
 
-    Raises
-    ------
-    DatasetError
-        If a file is missing or a line malformed; names file, line and field.
+    Raises DatasetError if a file is missing or a line malformed; names file, line and field.
     """
     files = DatasetFiles(folder, tenant_id, graph)
     errors = Mistakes()

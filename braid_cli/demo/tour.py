@@ -16,7 +16,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from braid_cli.datasets.dataset import read_dataset
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 from braid_cli.demo.schema_change import show_schema_change
 from braid_cli.evaluation.configurations import configurations
 from braid_cli.evaluation.run import evaluate
@@ -24,6 +24,7 @@ from braid_cli.evaluation.show import show_evaluation
 from braid_cli.show import show_answer
 from braid_cli.state_machine.interpreter import Workflow
 from braid_cli.state_machine.invoke_endpoint import stage_handlers
+from braid_cli.terminal import make_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,8 +81,7 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     """
     began = time.perf_counter()
     console.print(Rule("Two companies' incident archives", align="left"))
-    with progress("Making the model") as on_progress:
-        ensure_models(application, on_progress=on_progress)
+    make_models(application)
     for tenant in TENANTS:
         dataset = read_dataset(CORPUS / tenant, tenant)
         with progress(f"Embedding {tenant}") as on_progress:

@@ -29,10 +29,7 @@ _LINE_EVERY_S = 5.0
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     """Return options of the form ``key=value``.
 
-    Raises
-    ------
-    InvalidRequest
-        If one is not of that form, or a key is given twice.
+    Raises InvalidRequest if one is not of that form, or a key is given twice.
     """
     found: dict[str, str] = {}
     for one in given:

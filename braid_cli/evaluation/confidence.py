@@ -16,6 +16,7 @@ from braid.retrieval import pipeline
 from braid.retrieval.stages.confidence import FIRST, Signs, signs
 
 from braid_cli.datasets.dataset import read_dataset
+from braid_cli.evaluation.configurations import undisturbed
 from braid_cli.evaluation.recording import RecordingStages
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def ask(name: str, judged: Sequence[JudgedQuery], application: Application) -> I
 
 
 def _asked(kind: str, query: Query, stages: RecordingStages, relevant: frozenset[str]) -> Asked:
-    answer = pipeline.answer(query, stages)
+    answer = undisturbed(lambda: pipeline.answer(query, stages))
     answered = any(not relevant.isdisjoint(_given(result)) for result in answer.results[:FIRST])
     searched = stages.fuse_request.searched if stages.fuse_request else None
     return Asked(kind, answer.confidence, answered, signs(query.text, searched, answer.results))

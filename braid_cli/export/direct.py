@@ -115,10 +115,7 @@ class Built:
 def build(config: Mapping[str, Any], weights: Weights, head: Head | None) -> Built:
     """Return the graph of an encoder with its head, or of a cross-encoder when ``head`` is None.
 
-    Raises
-    ------
-    ModelError
-        If the architecture is not supported or a weight is missing; the message names it.
+    Raises ModelError if the architecture is not supported or a weight is missing; the message names it.
     """
     if head is None:
         return _build_cross_encoder(config, weights)
@@ -148,10 +145,7 @@ def _build_cross_encoder(config: Mapping[str, Any], weights: Weights) -> Built:
 def plain_tokenizer(path: Path) -> str:
     """Return ``tokenizer.json`` without the truncation and padding that it was saved with.
 
-    Raises
-    ------
-    ModelMissing, ModelError
-        If it is missing or malformed.
+    Raises ModelMissing or ModelError if it is missing or malformed.
     """
     content: dict[str, Any] = read_json(path)
     if not isinstance(content, dict) or "model" not in content:
@@ -170,10 +164,7 @@ def stated_tokens(source: Path) -> int | None:
 def chosen_tokens(wanted: int | None, stated: int | None, limit: int | None) -> int:
     """Return the token limit: the wanted one, else the source's, within the model's own.
 
-    Raises
-    ------
-    ConfigurationError
-        If more is wanted than the model can read.
+    Raises ConfigurationError if more is wanted than the model can read.
     """
     if wanted is not None and limit is not None and wanted > limit:
         raise ConfigurationError(f"max tokens {wanted}: the model reads at most {limit}")

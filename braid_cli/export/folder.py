@@ -109,10 +109,7 @@ def write_folder(
 def write_graph(model: onnx.ModelProto, path: Path, precision: Precision) -> None:
     """Write one self-contained ONNX file.
 
-    Raises
-    ------
-    ModelError
-        If the graph is larger than the 2 GB that one ONNX file can hold.
+    Raises ModelError if the graph is larger than the 2 GB that one ONNX file can hold.
     """
     import onnx
 

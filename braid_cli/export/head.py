@@ -54,10 +54,7 @@ class Head:
 def head_from_modules(modules: Iterable[tuple[str, dict[str, Any], Callable[[], Weights]]]) -> Head:
     """Make a head from modules in their order: kind, configuration and, for a dense layer, its weights.
 
-    Raises
-    ------
-    ModelError
-        If a module or its setting is not supported; the message names it.
+    Raises ModelError if a module or its setting is not supported; the message names it.
     """
     pooling, pool_instruction = None, True
     dense: list[Dense] = []
@@ -77,10 +74,7 @@ def head_from_modules(modules: Iterable[tuple[str, dict[str, Any], Callable[[], 
 def read_head(folder: Path) -> Head:
     """Read ``modules.json`` and what it names. A folder without it is a plain encoder: mean pooling.
 
-    Raises
-    ------
-    ModelError
-        If a module or its setting is not supported; the message names it.
+    Raises ModelError if a module or its setting is not supported; the message names it.
     """
     if not (folder / "modules.json").is_file():
         return Head()
@@ -157,10 +151,7 @@ def write_head(writer: GraphWriter, head: Head, hidden: str, mask: str) -> str:
 def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
     """Read a JSON file.
 
-    Raises
-    ------
-    ModelMissing, ModelError
-        If it is missing or malformed; the message names it.
+    Raises ModelMissing or ModelError if it is missing or malformed; the message names it.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -173,10 +164,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 def read_safetensors(path: Path) -> Weights:
     """Read a safetensors file, the only format of weights that is read: it holds numbers and cannot hold code.
 
-    Raises
-    ------
-    ModelMissing, ModelError
-        If it is missing or malformed; the message names it.
+    Raises ModelMissing or ModelError if it is missing or malformed; the message names it.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import load_file

@@ -42,10 +42,7 @@ class T5Config:
 def read_config(config: Mapping[str, Any]) -> T5Config:
     """Read ``config.json``.
 
-    Raises
-    ------
-    ModelError
-        If a value is missing or the activation is another one.
+    Raises ModelError if a value is missing or the activation is another one.
     """
     projection = str(config.get("feed_forward_proj", "relu"))
     activation = projection.removeprefix("gated-")

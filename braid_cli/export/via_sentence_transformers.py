@@ -246,15 +246,12 @@ def _graph(transformer: Any, tokenizer: Any, output: str) -> onnx.ModelProto:  #
 def append_head(model: onnx.ModelProto, head: Head, dimension: int) -> tuple[str, ...]:
     """Replace a graph's outputs by the vector that the head makes of its last hidden state.
 
+    Raises ModelError if the graph is older than opset 13 or has no last hidden state.
+
     Returns
     -------
     tuple of str
         The graph's inputs.
-
-    Raises
-    ------
-    ModelError
-        If the graph is older than opset 13 or has no last hidden state.
     """
     from onnx import TensorProto, helper
 

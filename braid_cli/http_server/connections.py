@@ -195,8 +195,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening.listen()  # whoever reads the address may connect at once
     except OSError as error:
         free = "; --port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
-        message = f"--host {host} --port {port}: {error.strerror or error}{free}"
-        raise InvalidRequest(message) from error
+        raise InvalidRequest(f"--host {host} --port {port}: {error.strerror or error}{free}") from error
     return listening
 
 

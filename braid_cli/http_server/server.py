@@ -188,10 +188,7 @@ class Server:
     async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes], tenant_id: str) -> bytes:
         """Read a body.
 
-        Raises
-        ------
-        TimeoutError
-            If it does not arrive in time, or is slow and its place was needed.
+        Raises TimeoutError if it does not arrive in time, or is slow and its place was needed.
         """
         limit = self._bounds.body_bytes
         # A length that is no number the HTTP parser has refused already.
@@ -275,10 +272,7 @@ def _unread(answer: dict[str, Any]) -> dict[str, Any]:
 async def _parts(receive: Receive) -> AsyncIterator[bytes]:
     """Yield a body as it arrives.
 
-    Raises
-    ------
-    Disconnected
-        If its end did not.
+    Raises Disconnected if its end did not.
     """
     more = True
     while more:

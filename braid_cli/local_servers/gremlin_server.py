@@ -60,10 +60,7 @@ globals << [g : traversal().withEmbedded(graph)]
 def prepare(folder: Path) -> Launch:
     """Write a configuration into an empty folder and return how to start the server.
 
-    Raises
-    ------
-    ConfigurationError
-        If there is no Java 11 to 21, or the packages cannot be fetched.
+    Raises ConfigurationError if there is no Java 11 to 21, or the packages cannot be fetched.
     """
     home = java.find(
         "Gremlin Server", minimum=MINIMUM_JAVA, maximum=MAXIMUM_JAVA, variables=("GREMLIN_JAVA_HOME", "JAVA_HOME")

@@ -45,6 +45,8 @@ def _candidates(variables: tuple[str, ...]) -> list[Path]:
 def find(server: str, *, minimum: int, maximum: int | None = None, variables: tuple[str, ...] = ("JAVA_HOME",)) -> Path:
     """Return the home of the first Java whose major version lies in ``[minimum, maximum]``.
 
+    Raises ConfigurationError if there is none; the message lists what was found.
+
     Parameters
     ----------
     server
@@ -53,11 +55,6 @@ def find(server: str, *, minimum: int, maximum: int | None = None, variables: tu
         Major versions; ``maximum`` None means any newer one will do.
     variables
         Environment variables that may name a home, the most specific first. ``PATH`` and the usual folders follow.
-
-    Raises
-    ------
-    ConfigurationError
-        If there is none; the message lists what was found.
     """
     seen: list[str] = []
     for home in _candidates(variables):

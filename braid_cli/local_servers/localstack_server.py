@@ -24,10 +24,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 def prepare(folder: Path) -> Launch:
     """Install LocalStack the first time and return how to start it.
 
-    Raises
-    ------
-    ConfigurationError
-        If there is no Python 3.13 or no uv, or the packages cannot be fetched.
+    Raises ConfigurationError if there is no Python 3.13 or no uv, or the packages cannot be fetched.
     """
     python = _environment() / "bin" / "python"
     port = free_port()
@@ -94,8 +91,7 @@ def _python() -> str:
         # A version manager's stand-in on PATH may answer for a Python that it does not select.
         if candidate and "3.13." in _version(candidate):
             return candidate
-    message = "LocalStack needs Python 3.13, as python3.13 on PATH"
-    raise ConfigurationError(message)
+    raise ConfigurationError("LocalStack needs Python 3.13, as python3.13 on PATH")
 
 
 def _version(python: str) -> str:
@@ -107,8 +103,7 @@ def _run(command: list[str]) -> None:
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=_INSTALL_TIMEOUT_S, check=False)  # noqa: S603 - the user's own uv, and arguments made here
     except subprocess.TimeoutExpired as error:
-        message = f"LocalStack was not installed in {_INSTALL_TIMEOUT_S} s"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"LocalStack was not installed in {_INSTALL_TIMEOUT_S} s") from error
     if answer.returncode:
         message = f"LocalStack could not be installed: {(answer.stdout + answer.stderr).strip()[-1_000:]}"
         raise ConfigurationError(message)

@@ -50,10 +50,7 @@ def _project(artifacts: tuple[Artifact, ...]) -> str:
 def fetch(name: str, artifacts: tuple[Artifact, ...], *, transitive: bool) -> Path:
     """Return the folder that holds the files of some packages, downloading them the first time.
 
-    Raises
-    ------
-    ConfigurationError
-        If Maven is missing or cannot fetch them; the message ends with what Maven said.
+    Raises ConfigurationError if Maven is missing or cannot fetch them; the message ends with what Maven said.
     """
     versions = "-".join(dict.fromkeys(item.version for item in artifacts))
     folder = cache_folder() / "servers" / f"{name}-{versions}"
@@ -61,8 +58,7 @@ def fetch(name: str, artifacts: tuple[Artifact, ...], *, transitive: bool) -> Pa
         return folder
     maven = shutil.which("mvn")
     if maven is None:
-        message = f"{name} is fetched with Maven, and there is no mvn on PATH. Install Maven"
-        raise ConfigurationError(message)
+        raise ConfigurationError(f"{name} is fetched with Maven, and there is no mvn on PATH. Install Maven")
     partial = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -85,8 +81,7 @@ def fetch(name: str, artifacts: tuple[Artifact, ...], *, transitive: bool) -> Pa
                 command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
             )
         except subprocess.TimeoutExpired as error:
-            message = f"Maven did not fetch {name} in {_TIMEOUT_S} s"
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(f"Maven did not fetch {name} in {_TIMEOUT_S} s") from error
         if answer.returncode:
             message = f"Maven could not fetch {name}: {(answer.stdout + answer.stderr).strip()[-1_000:]}"
             raise ConfigurationError(message)

@@ -40,10 +40,7 @@ cluster.routing.allocation.disk.threshold_enabled: false
 def prepare(folder: Path) -> Launch:
     """Unpack a copy into an empty folder and return how to start it.
 
-    Raises
-    ------
-    ConfigurationError
-        If there is no Java 21 or newer, or the packages cannot be fetched.
+    Raises ConfigurationError if there is no Java 21 or newer, or the packages cannot be fetched.
     """
     home = java.find("OpenSearch", minimum=MINIMUM_JAVA, variables=("OPENSEARCH_JAVA_HOME", "JAVA_HOME"))
     packages = maven.fetch("opensearch", ARTIFACTS, transitive=False)

@@ -50,10 +50,7 @@ def free_port() -> int:
 def start(launch: Launch, *, folder: Path, log: Path) -> int:
     """Start a server in its own session and return its process id once it answers.
 
-    Raises
-    ------
-    ServerFailed
-        If it ends, or does not answer within ``start_timeout_s``; it is then stopped.
+    Raises ServerFailed if it ends, or does not answer within ``start_timeout_s``; it is then stopped.
     """
     account = pwd.getpwnam(launch.user) if launch.user else None
     environment = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "TMPDIR")}
@@ -74,8 +71,7 @@ def start(launch: Launch, *, folder: Path, log: Path) -> int:
     while True:
         ended = process.poll()
         if ended is not None:
-            message = f"{log.stem} ended with status {ended} before it answered; {log} ends:\n{tail(log)}"
-            raise ServerFailed(message)
+            raise ServerFailed(f"{log.stem} ended with status {ended} before it answered; {log} ends:\n{tail(log)}")
         if launch.ready():
             # The server outlives this process on purpose: tell Popen's finaliser that nobody waits for it.
             process.returncode = 0
@@ -83,8 +79,7 @@ def start(launch: Launch, *, folder: Path, log: Path) -> int:
         if time.monotonic() > deadline:
             _signal_group(process.pid, signal.SIGKILL)
             process.wait()
-            message = f"{log.stem} did not answer in {launch.start_timeout_s:.0f} s; {log} ends:\n{tail(log)}"
-            raise ServerFailed(message)
+            raise ServerFailed(f"{log.stem} did not answer in {launch.start_timeout_s:.0f} s; {log} ends:\n{tail(log)}")
         time.sleep(POLL_S)
 
 

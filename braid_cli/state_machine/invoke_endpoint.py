@@ -50,8 +50,7 @@ def load_handler(name: str) -> Handler:
     if module is None:
         spec = importlib.util.spec_from_file_location(module_name, FUNCTIONS / name / "app.py")
         if spec is None or spec.loader is None:
-            message = f"no function {name!r} in {FUNCTIONS}"
-            raise LookupError(message)
+            raise LookupError(f"no function {name!r} in {FUNCTIONS}")
         module = importlib.util.module_from_spec(spec)
         sys.modules[module_name] = module
         try:

@@ -137,6 +137,8 @@ def tune(
 ) -> Tuning:
     """Fit on all questions, and estimate by cross-validation what that is worth on unseen questions.
 
+    Raises InvalidRequest if there are fewer questions than folds.
+
     Parameters
     ----------
     questions
@@ -153,11 +155,6 @@ def tune(
         Parameters to fit; all that fusion uses when not given.
     on_progress
         Called with the number of fits made and the number of all.
-
-    Raises
-    ------
-    InvalidRequest
-        If there are fewer questions than folds.
     """
     if len(questions) < folds:
         raise InvalidRequest(f"{len(questions)} judged questions make no {folds} folds", field="folds")

@@ -32,9 +32,6 @@ def controls(visit: Visit) -> dict[str, list[str]]:
     return parse_qs(urlsplit(visit.page.url).fragment)
 
 
-# --- an answer --------------------------------------------------------------------------------------------------------
-
-
 def test_a_question_is_asked_and_answered_with_citations(visit: Visits) -> None:
     tab = visit().open()
     page = tab.page
@@ -96,9 +93,6 @@ def test_an_answer_of_before_is_said_to_be_from_the_cache(visit: Visits) -> None
     expect(again.page.locator("#time")).to_contain_text("read from the cache")
 
 
-# --- changing how it is answered --------------------------------------------------------------------------------------
-
-
 def test_a_changed_control_asks_again_and_shows_what_moved(visit: Visits) -> None:
     tab = visit().ask(ROOT_CAUSE)
     before = tab.titles()
@@ -131,9 +125,6 @@ def test_as_of_an_earlier_day_another_answer_holds(visit: Visits) -> None:
     tab = visit().ask(KEPT, as_of="2024-01-10")
     expect(tab.page.locator("#said")).to_contain_text("as of 2024-01-10")
     assert tab.titles() != today
-
-
-# --- less than it could be --------------------------------------------------------------------------------------------
 
 
 def test_a_degraded_answer_says_in_words_what_it_lacks(visit: Visits, stages: DemoStages) -> None:
@@ -198,9 +189,6 @@ def test_nothing_found_is_said_with_a_way_on(visit: Visits) -> None:
     expect(tab.page.locator("#results")).to_contain_text("an entity that the graph does not know")
 
 
-# --- who asks ---------------------------------------------------------------------------------------------------------
-
-
 def test_without_a_token_the_page_says_where_one_comes_from_and_takes_it(visit: Visits) -> None:
     tab = visit().open(with_token=False)
     expect(tab.page.locator("#welcome")).to_contain_text("braid serve")
@@ -243,9 +231,6 @@ def test_a_tenant_without_data_is_told_what_brings_some(visit: Visits) -> None:
     expect(tab.page.locator("#results")).to_contain_text("braid ingest")
     tab.open(tenant="empty")
     expect(tab.page.locator("#welcome")).to_contain_text("braid ingest")
-
-
-# --- what is seen at a glance -----------------------------------------------------------------------------------------
 
 
 def test_a_bar_is_as_long_as_its_score_says(visit: Visits) -> None:
@@ -344,9 +329,6 @@ def test_text_that_is_written_from_right_to_left_is_shown_so_and_leaves_the_rest
     assert tab.page.get_by_label("Ask a question").evaluate(written) == "rtl"
     assert tab.page.locator("#summary").evaluate(written) == "ltr"
     expect(tab.page.locator("#summary")).to_contain_text(f"“\u2068{port}\u2069”")
-
-
-# --- what a store returns is text -------------------------------------------------------------------------------------
 
 
 def test_markup_in_a_record_is_shown_and_never_run(visit: Visits, stages: DemoStages) -> None:

@@ -24,9 +24,6 @@ def vertex(tab: Visit, identity: str) -> Any:
     return tab.page.locator(f'[data-vertex="{identity}"]')
 
 
-# --- the graph --------------------------------------------------------------------------------------------------------
-
-
 def test_the_path_to_a_result_is_drawn_and_told(visit: Visits) -> None:
     tab = visit().ask(ROOT_CAUSE, k="10")
     assert tab.page.locator("#graph .edge").count() >= 2
@@ -72,9 +69,6 @@ def test_a_question_can_be_kept_to_what_an_entity_reaches(visit: Visits) -> None
     expect(tab.page.locator("#plan")).to_contain_text("graph first")
 
 
-# --- the keyboard -----------------------------------------------------------------------------------------------------
-
-
 def test_a_slash_leads_to_the_question_from_anywhere_but_a_field(visit: Visits) -> None:
     tab = visit().ask(ROOT_CAUSE)
     tab.page.locator("body").press("/")
@@ -111,9 +105,6 @@ def test_everything_that_acts_is_reached_with_tab_and_is_seen_to_be(visit: Visit
     for wanted in ("skip", "text", "Ask", "order", NAMED, "Why it is here: Lisbon label st"[:30]):
         assert any(wanted in one for one in reached), wanted
     assert outlines <= {"solid3px", "4px"}
-
-
-# --- screens and readers ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(320, "dark"), (768, "light"), (1440, "dark")])

@@ -84,9 +84,6 @@ def visible(tab: Visit, view: str) -> None:
     tab.page.wait_for_load_state("networkidle")
 
 
-# --- the first page ---------------------------------------------------------------------------------------------------
-
-
 def test_the_first_page_says_what_is_stored_and_offers_questions_made_of_it(visit: Visits) -> None:
     tab = visit().open(tenant=PORT)
     visible(tab, "home")
@@ -115,9 +112,6 @@ def test_many_documents_are_shown_page_by_page_and_a_name_is_found(visit: Visits
     tab.page.get_by_label("Find a name").fill("INES duarte")
     tab.page.keyboard.press("Enter")
     expect(tab.page.locator("#stored-title")).to_have_text("Ines Duarte")
-
-
-# --- pages of what is stored ------------------------------------------------------------------------------------------
 
 
 def test_a_document_has_a_page_with_its_chunks_in_order_and_the_names_in_it(visit: Visits) -> None:
@@ -189,9 +183,6 @@ def test_axe_finds_nothing_on_what_is_stored(visit: Visits, view: str, scheme: s
     assert found.violations_count == 0, found.generate_report()
 
 
-# --- documents are added ----------------------------------------------------------------------------------------------
-
-
 def test_documents_that_are_dropped_are_added_and_what_is_wrong_is_said_in_a_line_each(
     visit: Visits, tmp_path: Path
 ) -> None:
@@ -218,9 +209,6 @@ def test_whoever_may_only_ask_is_offered_no_upload(visit: Visits) -> None:
     tab.open(tenant=PORT)
     expect(tab.page.locator("#no-upload")).to_be_visible()
     expect(tab.page.locator("#upload")).to_be_hidden()
-
-
-# --- tenants, conditions, what is kept --------------------------------------------------------------------------------
 
 
 def test_a_token_of_several_tenants_switches_between_them(visit: Visits) -> None:

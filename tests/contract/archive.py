@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ from braid.ingestion.archive import Kind, export_tenant
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import MENTIONS, SourceRef
+from braid.models.records import MAX_TYPES
 from braid.ports.schema_registry import SchemaVersion
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
@@ -120,8 +123,14 @@ class ArchiveContract:
         assert breaks > 1
         assert whole.counts()[Kind.RECORDS] == NUMBER
         elsewhere = other()
+
+        def lost_while_writing(done: int, of: int) -> None:
+            if done > of // 2:
+                message = "the store is gone"
+                raise StoreError(message)
+
         with pytest.raises(StoreError):
-            import_tenant(tmp_path / "archive", elsewhere, tell=lost)
+            import_tenant(tmp_path / "archive", elsewhere, tell=lost_while_writing)
         assert import_tenant(tmp_path / "archive", elsewhere).unchanged > 0
         assert everything(elsewhere, ACME) == everything(store, ACME)
 
@@ -144,6 +153,12 @@ class ArchiveContract:
         rewrite(tmp_path / "archive", part.name, "".join(lines))
         done = import_tenant(tmp_path / "archive", other())
         assert (done.left_out, done.counts[Kind.RELATIONSHIPS]) == (1, 4)
+
+
+def lengthened(embedding: dict[str, Any]) -> dict[str, Any]:
+    """Return an embedding whose vector has length 2."""
+    vector = [2 * value for (value,) in struct.iter_unpack("<f", base64.b64decode(embedding["vector"]))]
+    return embedding | {"vector": base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()}
 
 
 def rewrite(folder: Path, name: str, text: str) -> None:
@@ -234,6 +249,45 @@ class DamagedArchiveContract:
         import_tenant(folder, store, tenant_id=GLOBEX)
         assert [each.id for each in store.graph.scan(GLOBEX, limit=10).vertices] == ["a"]
         assert everything(store, ACME) == before
+
+    @pytest.mark.parametrize(
+        ("part", "change", "said"),
+        [
+            ("records", {"content": "x" * 1_048_577}, "content: must not be longer than 1,048,576 bytes"),
+            ("records", {"metadata": {f"k{at}": at for at in range(300)}}, "metadata: must not hold more than "),
+            ("records", {"id": "found:1"}, "id: begins with 'found:'"),
+            ("records", {"schema_version": 3}, "schema_version: 3 is newer than 2"),
+            ("records", {"embeddings": "long"}, "embeddings: the vector of space all_minilm_l6_v2 has the length 2"),
+            ("vertices", {"id": "found:1", "found": False}, "id: begins with 'found:'"),
+            ("vertices", {"aliases": ["x"] * 101}, "aliases: must not hold more than 100 items"),
+            ("relationships", {"target": "nowhere"}, "'nowhere' is no vertex of the archive"),
+        ],
+    )
+    def test_what_no_write_would_accept_is_named_before_anything_is_written(
+        self, store: Application, folder: Path, part: str, change: dict[str, Any], said: str
+    ) -> None:
+        (path,) = folder.glob(f"{part}-*")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        item = json.loads(lines[-1])
+        if change.get("embeddings"):
+            change = {"embeddings": [lengthened(one) for one in item["embeddings"]]}
+        rewrite(folder, path.name, "\n".join([*lines[:-1], json.dumps(item | change)]))
+        refused = self.refused(store, folder)
+        assert f"{path.name}, line {len(lines)}: {said}" in refused
+        assert not store.graph.scan(GLOBEX, limit=1).vertices
+        assert store.schemas.current(GLOBEX) == 1
+
+    @pytest.mark.parametrize(("part", "field"), [("vertices", "entity_type"), ("relationships", "type")])
+    def test_more_types_than_a_graph_has_room_for_are_refused(
+        self, store: Application, folder: Path, part: str, field: str
+    ) -> None:
+        (path,) = folder.glob(f"{part}-*")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        item = json.loads(lines[-1])
+        own = "id" if part == "vertices" else "predicate"
+        more = [json.dumps(item | {own: f"x{at}", field: f"Type{at}"}) for at in range(MAX_TYPES + 1)]
+        rewrite(folder, path.name, "\n".join([*lines, *more]))
+        assert f"{field}: is a new type, and the tenant's graph has {MAX_TYPES} " in self.refused(store, folder)
 
     def test_a_folder_is_exported_into_once_and_by_one_tenant(self, store: Application, folder: Path) -> None:
         with pytest.raises(DatasetError, match="a whole archive already"):

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from braid.ingestion.documents.ingesting import ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.state import stored_documents
+from braid.models import Query
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, MissingEnds
+from braid.retrieval import pipeline
 
 from tests.document_files import SENTENCE, every_format
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from braid.app import Application
     from braid.ports.ingestion import Imports
 
     from tests.stages import DemoStages
@@ -45,6 +50,53 @@ def ended(imports: Imports, import_id: str, *, tenant: str = ACME, within_s: flo
             return found
         assert time.monotonic() < until
         time.sleep(0.01)
+
+
+DOCUMENTS_QUESTION = "When does the gate open that Anna Berg keeps?"
+
+
+def ingested_folder(folder: Path, library: Application, tenant: str) -> dict[str, bytes]:
+    """Write files of several formats into a folder, ingest it as on a laptop, and return them by name."""
+    files = {name: every_format()[name] for name in ("guide.md", "report.pdf", "manual.docx", "gates.csv", "mail.eml")}
+    files["keeper.txt"] = b"Keepers\n=======\n\nThe heron gate is kept by Anna Berg, by order LX-400.\n"
+    documents = folder / "documents"
+    documents.mkdir()
+    for name, content in files.items():
+        (documents / name).write_bytes(content)
+    *_, report = ingest_documents(documents, library, tenant_id=tenant)
+    assert isinstance(report, FolderDone)
+    assert report.documents == len(files)
+    return files
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What stores hold of a tenant's documents, as far as it is the same wherever these were read."""
+
+    chunks: list[dict[str, Any]]
+    vectors: list[tuple[str, str, list[float]]]
+    names: list[dict[str, Any]]
+    mentions: list[dict[str, Any]]
+    documents: set[str | None]
+
+    @classmethod
+    def of(cls, tenant: str, library: Application) -> Stored:
+        """Read it."""
+        apart = {"tenant_id", "updated_at", "content_hash"}
+        records = library.index.scan(tenant, limit=1_000, with_vectors=True).records
+        graph = library.graph.scan(tenant)
+        assert graph.cursor is None
+        return cls(
+            chunks=[record.model_dump(exclude=apart | {"embeddings"}) for record in records],
+            vectors=[
+                (one.space, one.model_id, [round(value, 3) for value in np.frombuffer(one.vector, np.float32).tolist()])
+                for record in records
+                for one in record.embeddings
+            ],
+            names=[vertex.model_dump(exclude=apart) for vertex in graph.vertices],
+            mentions=sorted((edge.model_dump(exclude=apart) for edge in graph.relationships), key=str),
+            documents={file.document for _, file in stored_documents(library.objects, tenant)},
+        )
 
 
 class ImportsContract:
@@ -95,27 +147,18 @@ class ImportsContract:
         self, imports: Imports, library: DemoStages, tmp_path: Path
     ) -> None:
         """Whether it arrived in the bucket or lies in a folder on a laptop."""
-        folder = tmp_path / "documents"
-        folder.mkdir()
-        files = {
-            name: every_format()[name] for name in ("guide.md", "report.pdf", "manual.docx", "gates.csv", "mail.eml")
-        }
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        *_, report = ingest_documents(folder, library, tenant_id=OTHER)
-        assert isinstance(report, FolderDone)
-        assert report.documents == len(files)
+        files = ingested_folder(tmp_path, library, OTHER)
         for number, (name, content) in enumerate(files.items()):
             library.objects.put(ACME, f"documents/{name}", content)
             imports.start(ACME, f"document-{number}", ImportAsked(key=f"documents/{name}"))
             assert ended(imports, f"document-{number}").status is ImportStatus.WRITTEN, name
-        here, there = (library.index.scan(tenant, with_vectors=True).records for tenant in (ACME, OTHER))
-        apart = {"tenant_id", "updated_at", "content_hash"}
-        for one, other in zip(here, there, strict=True):
-            assert one.model_dump(exclude=apart) == other.model_dump(exclude=apart)
-        assert {file.document for _, file in stored_documents(library.objects, ACME)} == {
-            file.document for _, file in stored_documents(library.objects, OTHER)
-        }
+        here, there = (Stored.of(tenant, library) for tenant in (ACME, OTHER))
+        assert here == there
+        here_answers, there_answers = (
+            pipeline.answer(Query(text=DOCUMENTS_QUESTION, tenant_id=tenant), library).results
+            for tenant in (ACME, OTHER)
+        )
+        assert [one.id for one in here_answers] == [one.id for one in there_answers]
 
     def test_a_document_that_is_put_again_loses_the_chunks_that_it_no_longer_has(
         self, imports: Imports, library: DemoStages

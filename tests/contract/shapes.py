@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from braid.models import Embedding, FurtherPart, Record, Relationship, Vertex
+from braid.understanding.names import misspellings
+from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     import random
@@ -105,6 +107,7 @@ class Clock:
 
 def without_parts(connection: sqlite3.Connection) -> None:
     """Give a store the tables of format 7: one vector of each text and space, and nothing that was found."""
+    without_misspellings(connection)
     connection.execute("DROP TABLE metadata")
     connection.execute("ALTER TABLE edges DROP COLUMN position")
     connection.execute("ALTER TABLE vertices DROP COLUMN found")
@@ -112,6 +115,15 @@ def without_parts(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE vectors DROP COLUMN start")
     connection.execute("CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)")
     connection.execute("PRAGMA user_version = 7")
+
+
+def without_misspellings(connection: sqlite3.Connection) -> None:
+    """Give a store the tables of format 10: the keys of misspelt names stand among the names."""
+    for tenant, name, vertex in connection.execute("SELECT tenant, name, number FROM vertices").fetchall():
+        rows = [(tenant, key, vertex) for key in misspellings(normalise(name or ""))]
+        connection.executemany("INSERT INTO names VALUES (?, ?, ?, 1)", rows)
+    connection.execute("DROP TABLE misspellings")
+    connection.execute("PRAGMA user_version = 10")
 
 
 def without_trust(connection: sqlite3.Connection) -> None:

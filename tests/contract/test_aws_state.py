@@ -62,9 +62,6 @@ def clock() -> Clock:
     return Clock()
 
 
-# --- contracts --------------------------------------------------------------------------------------------------------
-
-
 class TestMemoryCounts(StoredCountsContract):
     """The stand-in that suites of deployed stores use."""
 
@@ -218,8 +215,6 @@ def test_objects_that_a_whole_request_left_out_are_told_of(codes: list[str], kin
         objects.delete_many(ACME, ["a", "b"])
     assert type(caught.value) is kind
 
-
-# --- faults -----------------------------------------------------------------------------------------------------------
 
 CALLS: dict[str, Callable[[], object]] = {
     "dynamodb": lambda: DynamoCache.connect(SETTINGS).get(ACME, "a"),
@@ -400,9 +395,6 @@ def test_a_queue_that_cannot_drop_duplicates_is_a_wrong_setting(url: str) -> Non
 def test_no_bucket_is_a_wrong_setting() -> None:
     with pytest.raises(ConfigurationError, match="BRAID_OBJECTS_BUCKET"):
         S3ObjectStore.connect(Settings())
-
-
-# --- an object whose connection breaks --------------------------------------------------------------------------------
 
 
 class _Breaking(BaseHTTPRequestHandler):

@@ -84,8 +84,6 @@ def test_a_table_that_does_not_answer_is_worth_trying_again(monkeypatch: pytest.
         members.role("user:ada", ACME)
 
 
-# --- at the front door ------------------------------------------------------------------------------------------------
-
 GRAPH = {"start": {"names": ["Anything"]}}
 IAM = {"iam": {"userArn": "arn:aws:sts::123456789012:assumed-role/Ask/session-1"}}
 

@@ -43,9 +43,6 @@ def comparable(answer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in answer.items() if name not in {"trace_id", "latency_ms", "answered_at"}}
 
 
-# --- the first minutes ------------------------------------------------------------------------------------------------
-
-
 def test_the_demo_runs_from_an_empty_home_to_the_evaluation(tmp_path: Path) -> None:
     done = run(tmp_path / "home", "demo", COLUMNS="80")
     assert (done.status, done.err) == (0, "")
@@ -74,9 +71,6 @@ def test_help_has_examples_for_every_command(braid: Braid) -> None:
         done = braid(*command, "--help")
         assert done.status == 0
         assert f"braid {' '.join(command)}" in done.out.split("Examples")[1]
-
-
-# --- search -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_state_machine_and_the_process_answer_alike(braid: Braid) -> None:
@@ -153,9 +147,6 @@ def test_a_reader_that_goes_away_is_no_error_message(home: Path, options: list[s
         os.close(writing)
         assert process.communicate()[1] == b""
     assert process.returncode == 1
-
-
-# --- ingest -----------------------------------------------------------------------------------------------------------
 
 
 def test_an_ingest_of_the_same_content_changes_nothing(braid: Braid) -> None:
@@ -250,9 +241,6 @@ def test_a_folder_with_mistakes_is_not_ingested_at_all(braid: Braid, home: Path,
     assert "nothing is ingested here yet" in one_line(asked)
 
 
-# --- eval -------------------------------------------------------------------------------------------------------------
-
-
 def test_an_evaluation_for_machines_has_every_row_and_figure(braid: Braid, home: Path, tmp_path: Path) -> None:
     evaluate = ("eval", str(DEMO / "pellworth"), "--json")
     first = braid(*evaluate, home=tmp_path / "home", BRAID_MODELS_DIR=str(home / "models"))
@@ -308,9 +296,6 @@ def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid
     assert "queries.jsonl: missing; evaluation needs questions" in one_line(done)
 
 
-# --- what people get wrong --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -336,6 +321,9 @@ def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid
         (["ingest", "nowhere"], "nowhere: no such file or folder"),
         (["stats", "-t", "nobody"], "--tenant: nothing is known of 'nobody' in "),
         (["list", "entities", "-t", "nobody"], "--tenant: nothing is known of 'nobody' in "),
+        (["repair", "-t", "nobody"], "--tenant: nothing is known of 'nobody' in "),
+        (["reembed", "--dry-run", "-t", "nobody"], "--tenant: nothing is known of 'nobody' in "),
+        (["export", "archive", "-t", "nobody"], "--tenant: nothing is known of 'nobody' in "),
         (["eval", "nowhere"], "nowhere: no such folder"),
         (["serve", "--port", "0", "--tenant", "nobody"], "--tenant: nothing is known of 'nobody' in "),
         (["tune", "nowhere"], "nowhere: no such folder"),
@@ -380,9 +368,6 @@ def test_a_setting_that_cannot_be_used_is_named(braid: Braid, variable: str, val
     done = braid(*ASK, **{variable: value})
     assert done.status == 2
     assert variable in one_line(done)
-
-
-# --- models and disks -------------------------------------------------------------------------------------------------
 
 
 def test_without_its_model_a_question_is_answered_by_words_and_the_reason_said(braid: Braid, tmp_path: Path) -> None:

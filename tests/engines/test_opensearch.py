@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import uuid
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import InvalidRequest
+from braid.ports.search_index import SearchRequest
 
 from tests.contract.search_index import SearchIndexContract
-from tests.contract.shapes import ACME, AXIS, DIMENSIONS, embedding, record
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, embedding, record
 
 if TYPE_CHECKING:
     from braid.settings import Settings
@@ -42,3 +44,36 @@ def test_no_record_gives_the_index_a_field_of_its_own(
     index.upsert([record("r", "turbine", cosine=0.5, metadata=metadata)])
     assert fields() - before == {"vector_small_space"}
     assert index.get_many(ACME, ["r"])[0].metadata == metadata
+
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "several shards": {"shards": 3},
+    "tenants in several shards": {"shards": 5, "tenant_shards": 3, "index_settings": {"number_of_replicas": 0}},
+    "compressed vectors": {"compression": "4x", "index_settings": {"merge.policy.max_merged_segment": "2gb"}},
+}
+WORDS = ("turbine", "spray", "harbour", "frost", "ledger", "captain")
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+def test_an_index_of_another_shape_answers_as_that_of_one_shard(
+    index: OpenSearchIndex, client: OpenSearch, settings: Settings, shape: dict[str, Any]
+) -> None:
+    changed = {f"opensearch_{name}": value for name, value in (shape | {"index": f"test-{uuid.uuid4().hex}"}).items()}
+    other = OpenSearchIndex(client, settings.model_copy(update=changed), DIMENSIONS)
+    other.create()
+    texts = [" ".join(word for place, word in enumerate(WORDS) if number >> place & 1) for number in range(1, 60)]
+    records = [record(f"r{place}", text, cosine=place / 60) for place, text in enumerate(texts)]
+    for each in (index, other):
+        each.upsert(records)
+    for text in ("turbine", "frost captain", "spray harbour ledger"):
+        asked = SearchRequest(tenant_id=ACME, text=text, embedding=embedding(AXIS), k=10, as_of=AS_OF)
+        expected, found = index.search(asked), other.search(asked)
+        assert [hit.id for hit in found.vector] == [hit.id for hit in expected.vector]
+        assert [hit.id for hit in found.lexical] == [hit.id for hit in expected.lexical]
+    other.upsert([record(f"r{place}", "another's", tenant_id=GLOBEX) for place in range(9)])
+    other.upsert([record("r0", "changed")])
+    assert other.delete(ACME, ["r1", "r2", "none"]) == 2
+    for tenant, count in ((ACME, 57), (GLOBEX, 9)):
+        assert other.stats(tenant).records == other.count(tenant, at_most=100) == count
+        ids = [each.id for each in other.scan(tenant, limit=100).records]
+        assert len(other.get_many(tenant, ids)) == len(other.written(tenant, ids)) == count

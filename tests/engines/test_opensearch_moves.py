@@ -103,10 +103,10 @@ def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(
     writer = moves._writer
     write = writer._write
 
-    def removed_first(alias: str, operations: dict[str, object]) -> object:
+    def removed_first(alias: str, operations: dict[str, object], **how: object) -> object:
         if alias.endswith("_next") and "a" in operations:
             index.delete(ACME, ["a"])
-        return write(alias, operations)  # type: ignore[arg-type]
+        return write(alias, operations, **how)  # type: ignore[arg-type]
 
     monkeypatch.setattr(writer, "_write", removed_first)
     settled = moves.fill(ACME, [with_wide(each) for each in read])

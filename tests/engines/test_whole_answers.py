@@ -21,7 +21,7 @@ from braid.understanding.names import phrases
 from moto import mock_aws
 
 from braid_cli.datasets.dataset import Dataset, read_dataset
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def both(
             schema_table="schemas",
         )
     )
-    ensure_models(embedded)
+    embedded.make_models()
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
         boto3.client("dynamodb").create_table(

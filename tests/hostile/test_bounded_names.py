@@ -81,7 +81,7 @@ def test_an_index_document_has_no_field_but_its_own_and_those_of_configured_spac
 
 
 def test_the_index_takes_up_no_field_that_it_was_not_told_of() -> None:
-    body = mapping.index_body(Settings().shared_dir, serverless=False)
+    body = mapping.index_body(Settings())
     assert body["mappings"]["dynamic"] is False
     inner = [field for field in body["mappings"]["properties"].values() if "properties" in field]
     assert not any("dynamic" in field for field in inner)

@@ -11,21 +11,27 @@ import pytest
 from braid import deadline
 from braid.engines.embedded.graph import adjacency
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
+from braid.ingestion import writing
 from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
+from braid.understanding import text_parts
 
+from tests.contract.shapes import AS_OF
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from braid.engines.embedded.graph.adjacency import Adjacency
+    from braid.models import Embedding
+    from braid.ports.encoder import Encoder
 
 HEAVY, QUIET = "saltmarrow", "pellworth"
 DENSE = 220
@@ -188,10 +194,72 @@ def test_a_graph_that_takes_longer_to_read_than_a_question_has_is_read_once(
     assert loads == [1]
 
 
+def test_of_one_tenant_s_questions_one_counts_the_values_of_fields_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go = threading.Event(), threading.Event()
+
+    def count(*_: Any) -> dict[str, Any]:
+        if not begun.is_set():
+            begun.set()
+            go.wait(60)
+        return {}
+
+    monkeypatch.setattr(rows, "count_values", count)
+    with EmbeddedStore(tmp_path) as store:
+        index = EmbeddedSearchIndex(store, {}, question_s=BOUND_S)
+        index.upsert([Record(id="a", tenant_id=tenant, content="heron") for tenant in (HEAVY, QUIET)])
+
+        def counted(tenant: str) -> dict[str, Any]:
+            return index.count_values(SearchRequest(tenant_id=tenant, k=1, as_of=AS_OF), ["floor"])
+
+        first = threading.Thread(target=counted, args=(HEAVY,), daemon=True)
+        try:
+            first.start()
+            assert begun.wait(30)
+            assert counted(QUIET) == {}
+            with pytest.raises(StoreTooSlow):
+                counted(HEAVY)
+        finally:
+            go.set()
+            first.join(60)
+        assert counted(HEAVY) == {}
+
+
 def test_whoever_waits_for_what_others_hold_waits_no_longer_than_its_time() -> None:
     lock = threading.Lock()
     with lock, deadline.within(0.05), pytest.raises(StoreTooSlow), deadline.holding(lock):
         pass
+
+
+def test_texts_that_take_too_long_to_embed_are_refused_and_a_write_that_has_begun_is_completed(
+    stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, left = True, list[float]()
+
+    def embed(records: Sequence[Record], encoder: Encoder) -> list[Embedding]:
+        left.append(deadline.left())
+        if slow:
+            raise StoreTooSlow("the time that a request has is over")
+        return text_parts.embed(records, encoder)
+
+    def upsert(records: Sequence[Record]) -> None:
+        left.append(deadline.left())
+        really(records)
+
+    really = stages.index.upsert
+    monkeypatch.setattr(writing, "embed", embed)
+    monkeypatch.setattr(stages.index, "upsert", upsert)
+    body = {"records": [{"id": "long", "content": "long"}]}
+    answered = door.ask("POST", "/records", body)
+    assert (answered.status, answered.problem) == (504, "timeout")
+    assert "write less at a time" in answered.json()["detail"]
+    assert not stages.index.get_many(HEAVY, ["long"])
+    slow = False
+    assert door.ask("POST", "/records", body).status == 200
+    request_s = stages.settings.request_timeout_s
+    assert all(seconds <= request_s for seconds in (left[0], left[1]))
+    assert left[2] > request_s
 
 
 def test_a_request_that_comes_too_late_begins_no_write(stages: DemoStages, door: FrontDoor) -> None:

@@ -231,9 +231,6 @@ def test_a_folder_of_folders_without_end_is_bounded(tmp_path: Path) -> None:
     assert any("folders deep" in reason for reason in found.refused.values())
 
 
-# --- in a process of its own ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[DemoStages]:
     stages = DemoStages(Settings(home=tmp_path / "home"))

@@ -37,9 +37,6 @@ PROCESSES.set_forkserver_preload(["tests.hostile.writers"])
 WRITES = 12
 
 
-# --- what is done to a file -------------------------------------------------------------------------------------------
-
-
 def emptied(path: Path) -> None:
     os.truncate(path, 0)
 
@@ -110,9 +107,6 @@ def require_all(home: Path, held: dict[str, Any]) -> None:
         store.close()
 
 
-# --- while it is closed -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("damage", DAMAGE, ids=names)
 @pytest.mark.parametrize("name", ["braid.db", "braid.db-wal", "braid.db-shm", "braid.db-commits"])
 def test_a_closed_store_with_a_damaged_file_is_refused_or_whole(
@@ -181,9 +175,6 @@ def test_a_damaged_vector_graph_is_built_again(
     for path in files:
         damage(path)
     require_all(tmp_path / "home", held)
-
-
-# --- while a server runs ----------------------------------------------------------------------------------------------
 
 
 def serve(home: Path, asked: Connection) -> None:
@@ -283,9 +274,6 @@ def test_a_server_whose_mapped_vectors_are_damaged_finds_them_all_the_same(
     status, text = server.search()
     assert (status, "a0-e" in text) == (200, "a0-e" in right)
     assert server.process.is_alive()
-
-
-# --- who may read them ------------------------------------------------------------------------------------------------
 
 
 def modes(home: Path) -> dict[str, int]:

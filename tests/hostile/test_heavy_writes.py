@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from itertools import islice, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion import found_names, supersession, writing
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.ingestion import deleting, found_names, supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE
 from braid.ingestion.writing import WriteRequest, require_written, write
+from braid.understanding.names import misspellings
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record
 from tests.stages import DemoStages
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from braid.models import Relationship
 
 VERSIONS = 40
+SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "ae"]
 
 
 @pytest.fixture
@@ -235,3 +239,47 @@ def test_of_the_names_found_in_one_write_only_so_many_are_written(
     report = write(WriteRequest(tenant_id=ACME, records=records, texts_only=True), library)
     require_written(report)
     assert report.names == report.mentions == 3
+
+
+def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> None:
+    # Once 300,000, for which the one writer of all tenants was held for three seconds.
+    made = ("".join(syllables).capitalize() for syllables in product(SYLLABLES, repeat=4))
+    names = [f"{first} {second}" for first, second in islice(zip(made, made, strict=False), 10_000)]
+    said = [f"Then {name} met us, and so we went." for name in names]
+    records = [record(f"r{at}", " ".join(said[at : at + 200])) for at in range(0, 10_000, 200)]
+    request = WriteRequest(tenant_id=ACME, records=records, texts_only=True)
+    assert isinstance(library.graph, EmbeddedKnowledgeGraph)
+    with library.graph._store.transaction() as connection:
+        before = connection.total_changes
+        report = write(request, library)
+        changed = connection.total_changes - before
+    require_written(report)
+    assert report.names == found_names._MOST_NAMES
+    assert changed < 90_000
+    (link,) = library.graph.link(ACME, misspellings(names[0].casefold().replace("a", "", 1)), as_of=day(1))
+    assert link.name == names[0]
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch, *, deleted: bool
+) -> None:
+    for module in (deleting, writing):
+        monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
+    request = WriteRequest(
+        tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")], texts_only=True
+    )
+    assert require_written(write(request, library)).names == 5
+    changes: list[int] = []
+    really = library.graph.delete_unmentioned
+    monkeypatch.setattr(
+        library.graph,
+        "delete_unmentioned",
+        lambda tenant_id, ids: changes.append(len(ids)) or really(tenant_id, ids),
+    )
+    if deleted:
+        delete_records(ACME, ["r"], library)
+    else:
+        require_written(write(request.model_copy(update={"records": (record("r", "Nobody."),)}), library))
+    assert changes == [2, 2, 1]
+    assert not [vertex for vertex in library.graph.scan(ACME).vertices if vertex.found]

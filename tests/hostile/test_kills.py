@@ -225,9 +225,6 @@ def unlike(held: dict[str, Any], meant: dict[str, Any]) -> list[str]:
     return [key for key, one in held.items() if plain(one) != plain(meant.get(key))]
 
 
-# --- full disks -------------------------------------------------------------------------------------------------------
-
-
 def test_whatever_page_a_full_disk_refuses_nothing_of_that_write_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

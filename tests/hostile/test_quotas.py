@@ -109,6 +109,23 @@ def test_of_many_questions_at_once_as_many_are_answered_as_the_quota_has(made: M
     assert sorted(statuses) == [200] * 7 + [429] * 17
 
 
+def test_a_tenant_has_as_many_places_as_its_quota_and_takes_none_of_anothers(made: Make, clock: Clock) -> None:
+    library = made(quota_requests_at_once=2)
+    door = FrontDoor(library)
+    with library.quotas.place("saltmarrow"):
+        assert [door.ask("POST", "/search", QUESTION).status for _ in range(3)] == [200] * 3
+        with library.quotas.place("saltmarrow"):
+            for method, path, body in (("POST", "/search", QUESTION), ("POST", "/records", _records(1))):
+                _refused(door.ask(method, path, body), "1")
+            assert door.ask("POST", "/search", QUESTION, authorizer=claims("pellworth")).status == 200
+        assert door.ask("POST", "/search", QUESTION | {"top_k": 0}).status == 422
+        assert door.ask("POST", "/search", QUESTION).status == 200
+        # What one process died with is free again in the next minute, and what ends there gives back nothing twice.
+        clock.advance(MINUTE_S)
+    with library.quotas.place("saltmarrow"), library.quotas.place("saltmarrow"):
+        _refused(door.ask("POST", "/search", QUESTION), "1")
+
+
 def test_items_are_counted_whether_they_are_written_or_removed(made: Make, clock: Clock) -> None:
     door = FrontDoor(made(quota_writes_per_minute=10))
     assert door.ask("POST", "/records", _records(6)).status == 200

@@ -40,9 +40,6 @@ def stages(home: Path) -> DemoStages:
     return DemoStages(Settings(home=home))
 
 
-# --- single writes and deletes ----------------------------------------------------------------------------------------
-
-
 def operations(name: str, seed: int) -> Iterator[tuple[str, int, int]]:
     """Yield what a writer does, without end: an operation, the group it is about, and a number of its own."""
     choose = random.Random(f"{name} {seed}")  # noqa: S311 - no secret
@@ -98,9 +95,6 @@ def keep_writing(home: Path, name: str, seed: int, acknowledged: Connection) -> 
             store.index.optimise(ACME)
 
 
-# --- an import --------------------------------------------------------------------------------------------------------
-
-
 def lines_of(count: int) -> list[dict[str, Any]]:
     """Return lines of a file: entities with records, records, and edges that lead anywhere in it."""
     made: list[dict[str, Any]] = []
@@ -135,9 +129,6 @@ def keep_importing(home: Path, file: Path, _: int, acknowledged: Connection) -> 
     acknowledged.close()
 
 
-# --- a folder of documents --------------------------------------------------------------------------------------------
-
-
 def write_folder(folder: Path, version: int) -> Path:
     """Write a folder of documents in one of two versions: the second has some gone, some new, longer and shorter."""
     folder.mkdir(exist_ok=True)
@@ -168,9 +159,6 @@ def keep_ingesting(home: Path, folder: Path, _: int, acknowledged: Connection) -
     ingest_folder(store, folder)
     acknowledged.send(1)
     acknowledged.close()
-
-
-# --- what a store holds -----------------------------------------------------------------------------------------------
 
 
 def everything(store: DemoStages, prefix: str = "") -> dict[str, Any]:

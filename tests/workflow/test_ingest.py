@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk import steps as import_steps
 from braid.ingestion.bulk.step_messages import Batch, Phase, Task
@@ -190,6 +190,22 @@ def test_a_store_that_is_throttled_is_asked_again(steps: Steps, workflow: Workfl
 
     steps.meet = throttle
     assert workflow.run(put(steps, lines())).output["status"] == "written"
+
+
+def test_a_batch_that_finds_as_many_being_written_as_may_be_waits_for_its_turn(
+    steps: Steps, workflow: Workflow
+) -> None:
+    busy = ["1"]
+
+    def refuse(request: Task) -> None:
+        if isinstance(request.task, Batch) and request.task.batch.number == 1 and busy:
+            busy.pop()
+            message = "busy"
+            raise QueueFull(message, retry_after_s=1)
+
+    steps.meet = refuse
+    assert workflow.run(put(steps, lines())).output["status"] == "written"
+    assert not busy
 
 
 def test_a_batch_that_fails_for_good_is_named_by_its_lines_and_the_others_are_written(

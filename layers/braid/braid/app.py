@@ -319,13 +319,10 @@ class Application(Models):
         from braid.ingestion import writing
 
         deadline.check()
-        with (
-            recording.operation(
-                names.WRITE,
-                {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
-                duration=names.OPERATION_DURATION,
-            ),
-            deadline.suspended(),  # a write that has begun is completed
+        with recording.operation(
+            names.WRITE,
+            {names.OPERATION: names.WRITE, names.TENANT: request.tenant_id, names.RECORDS: len(request.records)},
+            duration=names.OPERATION_DURATION,
         ):
             return writing.write(request, self)
 

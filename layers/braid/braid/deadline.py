@@ -69,8 +69,7 @@ def is_over() -> bool:
 def check() -> None:
     """Raise StoreTooSlow if the deadline has passed."""
     if is_over():
-        message = "the time that a request has is over"
-        raise StoreTooSlow(message)
+        raise StoreTooSlow("the time that a request has is over")
 
 
 def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
@@ -82,14 +81,13 @@ def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
 
 
 @contextmanager
-def holding(lock: threading.Lock) -> Iterator[None]:
+def holding(lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]:
     """Hold a lock, waiting for it until the deadline at most.
 
     Raises StoreTooSlow if others held it until the deadline.
     """
     if not lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX)):
-        message = "others held what a request needs until its time was over"
-        raise StoreTooSlow(message)
+        raise StoreTooSlow("others held what a request needs until its time was over")
     try:
         yield
     finally:

@@ -177,8 +177,7 @@ class Engines:
     def _keep_here(self, setting: str) -> None:
         """Refuse to store on this machine what belongs to shared stores."""
         if self.settings.shared_stores():
-            message = f"{setting}: is not set"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"{setting}: is not set")
 
     @cached_property
     def members(self) -> MembershipStore:

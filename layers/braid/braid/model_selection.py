@@ -176,10 +176,8 @@ class Models(Engines):
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
         """Return a model's encoder, loaded once a process.
 
-        Raises
-        ------
-        ModelError
-            If its folder is missing, tampered with or not a model, or its vectors are not as long as configured.
+        Raises ModelError if its folder is missing, tampered with or not a model, or its vectors are not as long as
+        configured.
         """
         from braid.engines.onnx.model_files import ModelKind, open_model
         from braid.engines.onnx.models import OnnxEncoder

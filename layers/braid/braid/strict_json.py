@@ -44,8 +44,7 @@ def read_json(text: str) -> object:
         raise NotJson(_TOO_DEEP) from None
     except ValueError:
         # Python parses no integer of more than 4,300 digits.
-        message = "holds a number that is too long"
-        raise NotJson(message) from None
+        raise NotJson("holds a number that is too long") from None
     containers = text.count("[") + text.count("{")
     # A value stands behind a comma or opens what holds it.
     if containers > MAX_DEPTH or containers + text.count(",") >= MAX_KEYS:
@@ -58,25 +57,21 @@ _TOO_DEEP: Final = f"is more than {MAX_DEPTH} levels deep"
 
 def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(pairs) > MAX_KEYS:
-        message = f"holds an object of more than {MAX_KEYS:,} keys"
-        raise NotJson(message)
+        raise NotJson(f"holds an object of more than {MAX_KEYS:,} keys")
     read = dict(pairs)
     if len(read) != len(pairs):
-        message = "holds a key twice in one object"
-        raise NotJson(message)
+        raise NotJson("holds a key twice in one object")
     return read
 
 
 def _no_constant(name: str) -> NoReturn:
-    message = f"holds {name}, which JSON has not"
-    raise NotJson(message)
+    raise NotJson(f"holds {name}, which JSON has not")
 
 
 def _finite(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        message = "holds a number that is out of range"
-        raise NotJson(message)
+        raise NotJson("holds a number that is out of range")
     return value
 
 
@@ -87,14 +82,12 @@ def _check_size(value: object) -> None:
         inside: list[object] = []
         for outer in level:
             if isinstance(outer, list) and len(outer) > MAX_ITEMS:
-                message = f"holds an array of more than {MAX_ITEMS:,} items"
-                raise NotJson(message)
+                raise NotJson(f"holds an array of more than {MAX_ITEMS:,} items")
             if isinstance(outer, dict | list):
                 values += len(outer)
                 inside += outer.values() if isinstance(outer, dict) else outer
         if values > MAX_VALUES:
-            message = f"holds more than {MAX_VALUES:,} values"
-            raise NotJson(message)
+            raise NotJson(f"holds more than {MAX_VALUES:,} values")
         level = [inner for inner in inside if isinstance(inner, dict | list)]
         if not level:
             return
@@ -104,18 +97,14 @@ def _check_size(value: object) -> None:
 def check_characters(value: object) -> None:
     """Refuse lone surrogates anywhere, keys included: they cannot be encoded as UTF-8.
 
-    Raises
-    ------
-    NotJson
-        If there is one.
+    Raises NotJson if there is one.
     """
     todo = [value]
     while todo:
         match todo.pop():
             case str() as text:
                 if not _encodes(text):
-                    message = "holds a lone surrogate, which is not a character"
-                    raise NotJson(message)
+                    raise NotJson("holds a lone surrogate, which is not a character")
             case dict() as members:
                 todo.extend(members)
                 todo.extend(members.values())

@@ -17,7 +17,7 @@ from braid.settings import EngineKind, Refresh, Settings
 from moto.server import ThreadedMotoServer
 
 from braid_cli.datasets.dataset import read_dataset
-from braid_cli.datasets.ingest import ensure_models, ingest
+from braid_cli.datasets.ingest import ingest
 from tests.engines.stack.deployed import FUNCTIONS, TENANT, Deployed, close, question
 from tests.engines.stack.deployment import REGION, ROOT, deploy, localstack
 
@@ -52,7 +52,7 @@ def deployed(
             reembed_table=f"jobs-{uuid.uuid4().hex}",
         )
     )
-    ensure_models(stages)
+    stages.make_models()
     dataset = read_dataset(DEMO, TENANT, judged=True)
     aws = {
         "AWS_ENDPOINT_URL_DYNAMODB": tables_endpoint,

@@ -7,19 +7,26 @@ workflows over the embedded engine are tried in ``tests/workflow``.
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import reembedding
+from braid.app import Application
+from braid.models import Query
 from braid.reembedding import Status
 from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.workflow import Progress
+from braid.retrieval import pipeline
+from braid.settings import Settings
 
+from tests.contract.imports import DOCUMENTS_QUESTION, Stored, ingested_folder
 from tests.engines.stack.deployed import until
 from tests.engines.stack.writing import SCHEMA, Writing, writing_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from braid.models import Record
     from braid.reembedding import ReembeddingJob
@@ -85,6 +92,19 @@ def test_an_object_in_the_inbox_is_written_its_answers_are_found_and_what_is_wro
     assert writing.stages.graph.stats(writing.tenant).edges == 4
 
 
+def test_documents_give_the_chunks_names_and_answers_that_a_laptop_has(writing: Writing, tmp_path: Path) -> None:
+    models = writing.stages.settings.models_path()
+    with closing(Application(Settings(home=tmp_path / "home", models_dir=models))) as laptop:
+        for name, content in ingested_folder(tmp_path, laptop, writing.tenant).items():
+            key = f"documents/{name}"
+            writing.stages.objects.put(writing.tenant, key, content)
+            started = until(lambda key=key: writing.started_for(key), f"a workflow is started for {key}")
+            assert writing.deployed.output(started)["status"] == "written"
+        assert Stored.of(writing.tenant, writing.stages) == Stored.of(writing.tenant, laptop)
+        expected = pipeline.answer(Query(text=DOCUMENTS_QUESTION, tenant_id=writing.tenant), laptop)
+        assert writing.answered(DOCUMENTS_QUESTION) == [result.id for result in expected.results]
+
+
 def test_the_same_object_again_writes_nothing_and_embeds_nothing(writing: Writing) -> None:
     report = writing.deployed.output(writing.put(lines()))
     before = writing.stored()
@@ -113,9 +133,6 @@ def test_an_object_that_changes_while_it_is_written_fails_and_what_it_is_now_is_
     following = until(lambda: writing.started_for(key, but=execution), "the new version starts a workflow")
     assert writing.deployed.output(following)["written"] == 1
     assert "other" in writing.stored()
-
-
-# --- late writes from the queue ---------------------------------------------------------------------------------------
 
 
 def late(writing: Writing, at: int) -> dict[str, Any]:
@@ -163,9 +180,6 @@ def test_a_message_that_is_delivered_twice_writes_once(writing: Writing) -> None
         written.append(writing.stored())
     assert set(written[0]) == {"m1"}
     assert written[0] == written[1]
-
-
-# --- embedding again --------------------------------------------------------------------------------------------------
 
 
 def test_what_the_schedule_starts_embeds_all_that_is_outdated_as_a_run_in_this_process_does(writing: Writing) -> None:

@@ -44,9 +44,6 @@ def door(stages: DemoStages) -> FrontDoor:
     return FrontDoor(stages)
 
 
-# --- which way it came -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", ["/health", "/explorer", "/openapi.json", "/records", "/nowhere"])
 @pytest.mark.parametrize("headers", [{}, {"braid-front": ""}, {"braid-front": "key-of-another"}, {"braid-front": "ü"}])
 def test_behind_a_firewall_whoever_goes_round_it_is_refused(
@@ -82,9 +79,6 @@ def test_the_front_key_comes_from_the_settings_and_without_one_any_way_will_do(t
     key = DemoStages(Settings(home=tmp_path, front_key=SecretStr("key-of-the-front"))).front_key
     assert key is not None
     assert key() == b"key-of-the-front"
-
-
-# --- what is answered -------------------------------------------------------------------------------------------------
 
 
 def test_a_question_is_answered_as_the_library_answers_it(door: FrontDoor, stages: DemoStages) -> None:
@@ -198,9 +192,6 @@ def test_the_page_is_served_with_its_files_and_may_load_no_others(door: FrontDoo
         assert door.ask("GET", f"/explorer/{name}", authorizer=None).status == 404
 
 
-# --- traces -----------------------------------------------------------------------------------------------------------
-
-
 def test_how_an_answer_came_about_can_be_asked_afterwards_and_holds_no_text(door: FrontDoor) -> None:
     answer = door.ask("POST", "/search", QUESTION).json()
     kept = door.ask("GET", f"/traces/{answer['trace_id']}")
@@ -216,18 +207,12 @@ def test_another_tenant_has_no_such_trace(door: FrontDoor) -> None:
     assert answered.problem == "not-found"
 
 
-# --- what a caller has already ----------------------------------------------------------------------------------------
-
-
 def test_what_did_not_change_is_not_sent_again(door: FrontDoor) -> None:
     first = door.ask("GET", "/entities/event:text-storm")
     again = door.ask("GET", "/entities/event:text-storm", headers={"if-none-match": first.headers["ETag"]})
     assert (again.status, again.text) == (304, "")
     other = door.ask("GET", "/entities/service:beacon", headers={"if-none-match": first.headers["ETag"]})
     assert other.status == 200
-
-
-# --- how it refuses ---------------------------------------------------------------------------------------------------
 
 
 def test_a_request_that_nobody_verified_is_refused_before_it_is_read(door: FrontDoor) -> None:
@@ -296,9 +281,6 @@ def test_an_answer_that_could_not_be_sent_is_a_problem_of_its_own(
     assert door.ask("POST", "/search", QUESTION).problem == "answer-too-large"
 
 
-# --- who asks ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_token_of_several_tenants_says_which_in_a_header(door: FrontDoor) -> None:
     both, token = claims("[saltmarrow pellworth]"), {"authorization": f"Bearer {jwt(['saltmarrow', 'pellworth'])}"}
     assert door.ask("POST", "/search", QUESTION, authorizer=both, headers=token).fields == ["Braid-Tenant"]
@@ -328,9 +310,6 @@ def test_a_signed_request_names_no_tenant_and_is_refused_without_memberships(doo
     assert door.ask("POST", "/search", QUESTION, authorizer=iam, headers={"braid-tenant": "saltmarrow"}).status == 403
 
 
-# --- logs -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_request_is_logged_by_its_rule_without_what_was_asked(
     door: FrontDoor, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -343,9 +322,6 @@ def test_a_request_is_logged_by_its_rule_without_what_was_asked(
         ("/entities/<entity_id>", 200, "saltmarrow"),
     ]
     assert "storm" not in logged
-
-
-# --- threads ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -116,9 +116,6 @@ def test_an_edge_that_leads_to_nothing_may_lead_to_a_vertex_without_a_name(door:
     assert door.ask("GET", "/entities/stop").json()["kind"] is None
 
 
-# --- keys -------------------------------------------------------------------------------------------------------------
-
-
 def test_a_request_sent_twice_under_one_key_is_done_once(door: FrontDoor) -> None:
     key = {"idempotency-key": "8e03978e-40d5-43e8"}
     first = door.ask("POST", "/records", BOTH, headers=key)
@@ -140,9 +137,6 @@ def test_a_key_stands_for_one_request_of_one_tenant(door: FrontDoor) -> None:
 def test_a_key_that_is_none_is_refused(door: FrontDoor, key: str) -> None:
     answered = door.ask("POST", "/records", BOTH, headers={"idempotency-key": key})
     assert (answered.status, answered.fields) == (422, ["idempotency-key"])
-
-
-# --- pages ------------------------------------------------------------------------------------------------------------
 
 
 def test_all_records_are_listed_page_by_page_each_once(door: FrontDoor) -> None:
@@ -241,9 +235,6 @@ def test_a_cursor_is_good_for_the_tenant_that_it_was_given_and_only_as_it_was_gi
         assert (answered.status, answered.fields) == (422, ["after"]), wrong
 
 
-# --- schemas ----------------------------------------------------------------------------------------------------------
-
-
 def test_a_schema_is_registered_listed_and_repeated_without_effect(door: FrontDoor) -> None:
     assert door.ask("GET", "/schemas").json() == {"current": 1, "versions": []}
     first = {"version": 1, "entity_types": ["Machine"]}
@@ -260,9 +251,6 @@ def test_a_version_that_says_something_else_or_leaves_one_out_is_a_conflict(door
     for body in ({"version": 1, "entity_types": ["Person"]}, {"version": 7}):
         answered = door.ask("POST", "/schemas", body)
         assert (answered.status, answered.problem, answered.fields) == (409, "conflict", ["version"])
-
-
-# --- roles ------------------------------------------------------------------------------------------------------------
 
 
 def test_a_reader_asks_and_lists_and_writes_nothing(tmp_path: Path) -> None:

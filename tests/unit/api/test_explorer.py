@@ -45,9 +45,6 @@ def door(stages: DemoStages) -> FrontDoor:
     return FrontDoor(stages)
 
 
-# --- how it is served -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("path", ["/explorer", *(f"/explorer/{name}" for name in FILES)])
 def test_each_file_is_served_to_anyone_with_its_type_and_a_strict_policy(door: FrontDoor, path: str) -> None:
     answered = door.ask("GET", path, authorizer=None)
@@ -76,9 +73,6 @@ def test_the_server_on_a_laptop_serves_it_alike(stages: DemoStages, door: FrontD
                 assert {name.lower(): value for name, value in response.headers.items()}.items() >= {
                     name.lower(): value for name, value in expected.headers.items()
                 }.items()
-
-
-# --- what its files hold ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -120,9 +114,6 @@ def test_every_file_is_asked_for_by_the_page_or_a_module() -> None:
     everything = "\n".join(page_files().values())
     for name in set(FILES) - {"index.html"}:
         assert f'"./explorer/{name}"' in everything or f'"./{name}"' in everything
-
-
-# --- for whom a way in is printed -------------------------------------------------------------------------------------
 
 
 def test_whoever_names_no_tenant_gets_those_that_are_stored_the_demos_first(stages: DemoStages) -> None:

@@ -154,8 +154,6 @@ def test_a_request_that_was_not_verified_is_nobodys(door: FrontDoor, authorizer:
     assert harmless(door.ask("POST", "/search", QUESTION, authorizer=authorizer)).status == 401
 
 
-# --- anything at all --------------------------------------------------------------------------------------------------
-
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

@@ -41,9 +41,6 @@ NAMES = [way.name for way in configurations(Settings())]
 TOPICS = ("valve", "pump", "turbine", "boiler", "gauge", "fitting")
 
 
-# --- figures ----------------------------------------------------------------------------------------------------------
-
-
 def test_figures_of_one_question_are_those_worked_out_by_hand() -> None:
     row = score({"q": {"a": 1.0, "b": 0.5, "c": 0.33}}, {"q": {"b": 1, "z": 1}})
     discounted, ideal = 1 / 1.584962500721156, 1 + 1 / 1.584962500721156
@@ -60,9 +57,6 @@ def test_a_question_that_was_not_answered_counts_as_nothing_found() -> None:
     row = score({"q1": {"a": 1.0}, "q2": {}}, {"q1": {"a": 1}, "q2": {"a": 1}, "q3": {"a": 1}})
     assert row.means["recall@5"] == pytest.approx(1 / 3)
     assert row.per_query["mrr"] == {"q1": 1.0, "q2": 0.0, "q3": 0.0}
-
-
-# --- intervals and latencies ------------------------------------------------------------------------------------------
 
 
 def test_an_interval_repeats_and_holds_the_mean() -> None:
@@ -85,9 +79,6 @@ def test_an_interval_of_equal_values_is_that_value_and_of_none_is_nothing() -> N
 )
 def test_a_percentile_is_read_between_sorted_values(values: list[float], share: int, expected: float) -> None:
     assert percentile(values, share) == expected
-
-
-# --- a folder ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -119,7 +110,6 @@ def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStag
         return opened[-1]
 
     monkeypatch.setattr(evaluating, "Application", make)
-    monkeypatch.setattr(evaluating, "ensure_models", lambda _application, **_: None)
     yield make(Settings(home=tmp_path / "home"))
     for each in opened:
         each.store.close()
@@ -244,15 +234,22 @@ def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stag
 
     sick.faults["graph_expand:expand"] = fail
     evaluation = evaluate("plant", judged, sick)
-    sick.store.close()
     assert evaluation.degraded == len(judged)
+
+    sick.healthy()
+    failures = [fail, fail]
+
+    def fail_twice() -> None:
+        if failures:
+            failures.pop()()
+
+    sick.faults["graph_expand:expand"] = fail_twice
+    assert evaluate("plant", judged, sick).degraded == 0  # what a busy machine lost was asked again
+    sick.store.close()
     console = Console(width=80)
     with console.capture() as capture:
         show_evaluation(console, evaluation)
     assert "4 answers lost a stage" in capture.get()
-
-
-# --- ways of answering ------------------------------------------------------------------------------------------------
 
 
 def test_each_fusion_has_a_row_propagation_last_and_the_default_configuration_ends_the_table() -> None:
@@ -281,9 +278,6 @@ def test_a_way_of_answering_is_a_name_and_a_function(folder: Path, stages: DemoS
     made = evaluate("plant", judged, stages, configurations=[Configuration("always", "the pump", answer)])
     assert made.default.figures.means["recall@2"] == 0.25
     assert len(asked) == 5  # the first once more, before anything is measured
-
-
-# --- differences ------------------------------------------------------------------------------------------------------
 
 
 def figures_of(values: list[float]) -> Figures:
@@ -322,9 +316,6 @@ def test_each_row_is_compared_with_the_one_before_and_the_default_with_the_best_
     assert (told["row"], told["ndcg@10"]["mean"], told["ndcg@10"]["p"]) == (NAMES[-2], 0.0, 1.0)
 
 
-# --- kinds of question ------------------------------------------------------------------------------------------------
-
-
 def test_figures_are_broken_down_by_what_questions_say_of_themselves(folder: Path, stages: DemoStages) -> None:
     lines = [
         {"_id": f"q-{topic}", "text": f"When is the {topic} checked?", "metadata": metadata}
@@ -349,9 +340,6 @@ def test_a_field_that_no_question_has_is_refused_and_those_that_there_are_named(
 ) -> None:
     with pytest.raises(InvalidRequest, match=r"no question of plant says its 'colour'; known are intent"):
         evaluate_folder(folder, stages).groups("colour")
-
-
-# --- failures ---------------------------------------------------------------------------------------------------------
 
 
 def failed(folder: Path, stages: DemoStages, at_most: int = 9) -> list[Failure]:
@@ -397,9 +385,6 @@ def test_no_more_failures_are_shown_than_asked_for_and_none_when_all_is_found(fo
     assert len(failed(folder, stages, at_most=2)) == 2
 
 
-# --- documents and pictures -------------------------------------------------------------------------------------------
-
-
 def test_figures_are_written_between_their_markers_and_pictures_beside_them(
     folder: Path, stages: DemoStages, tmp_path: Path
 ) -> None:
@@ -438,9 +423,6 @@ def test_the_same_figures_are_drawn_the_same(folder: Path, stages: DemoStages, t
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in again]
 
 
-# --- the table --------------------------------------------------------------------------------------------------------
-
-
 def shown(width: int) -> str:
     even = Figures(dict.fromkeys(METRICS, 0.5), dict.fromkeys(METRICS, (0.25, 0.75)), {})
     best = Figures(dict.fromkeys(METRICS, 1.0), dict.fromkeys(METRICS, (1.0, 1.0)), {})
@@ -474,9 +456,6 @@ def test_differences_are_shown_where_there_is_room() -> None:
     (braid,) = [line for line in shown(80).splitlines() if line.split()[:1] == ["braid"] and "1.000" in line]
     assert braid.split()[-2:] == ["+.500", "<.001"]
     assert "<.001" not in shown(60)
-
-
-# --- confidence -------------------------------------------------------------------------------------------------------
 
 
 def asked(confidence: float, *, answered: bool, kind: str = "as it is") -> Asked:

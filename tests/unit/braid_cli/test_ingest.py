@@ -276,9 +276,6 @@ def test_an_interrupted_change_is_not_taken_for_the_content_before_it(stages: De
     assert len(found(stages, "turbine")) == ROWS
 
 
-# --- what a folder no longer holds ---
-
-
 def drop(folder: Path, name: str, *rows: int) -> None:
     """Remove lines of a file by their position."""
     path = folder / f"{name}.jsonl"
@@ -393,9 +390,6 @@ def test_a_dataset_that_contradicts_itself_is_refused_whole(stages: DemoStages, 
     with pytest.raises(DatasetError, match=rf"corpus\.jsonl:{ROWS + 1}: supersedes: 'a' would be superseded by itself"):
         ingest(read_dataset(folder, TENANT), stages)
     assert stages.store.tenants() == []
-
-
-# --- files of lines ---
 
 
 def lines_file(path: Path, *rows: Any) -> Path:

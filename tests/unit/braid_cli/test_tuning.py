@@ -22,6 +22,7 @@ from braid_cli.datasets.dataset import JudgedQuery, read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import run as evaluating
 from braid_cli.evaluation.metrics import score
+from braid_cli.tuning import run as tuning
 from braid_cli.tuning.captured import CapturedQuestion, Found, capture, measures
 from braid_cli.tuning.coordinate_search import TUNED_PARAMETERS, quality, search
 from braid_cli.tuning.run import Tuning, assign_folds, tune, tune_folders, write
@@ -77,9 +78,6 @@ def test_offline_figures_are_those_of_ir_measures() -> None:
         relevant = {one: dice.choice((1, 1, 2)) for one in dice.sample(documents, dice.randint(1, 5))}
         run = {"q": {identity: 1.0 / rank for rank, identity in enumerate(ranking, start=1)}}
         assert measures(ranking, relevant) == pytest.approx(score(run, {"q": relevant}).means)
-
-
-# --- searching --------------------------------------------------------------------------------------------------------
 
 
 def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = Intent.EXPLORATORY) -> CapturedQuestion:
@@ -140,9 +138,6 @@ def test_every_value_of_every_knob_makes_parameters_that_are_allowed() -> None:
             assert FusionParameters.model_validate(changed.model_dump()) == changed
 
 
-# --- held-out questions -----------------------------------------------------------------------------------------------
-
-
 def test_each_fold_has_its_share_of_each_dataset() -> None:
     questions = [found(n, by=Source.GRAPH, dataset="a") for n in range(20)]
     questions += [found(n, by=Source.GRAPH, dataset="b") for n in range(11)]
@@ -199,9 +194,6 @@ def test_fewer_questions_than_folds_are_refused() -> None:
         tune([found(number, by=Source.GRAPH) for number in range(3)], DEFAULTS)
 
 
-# --- the file ---------------------------------------------------------------------------------------------------------
-
-
 def tuned() -> Tuning:
     return tune(
         [found(number, by=Source.GRAPH) for number in range(20)], FusionParameters(vector_weight=0.8, graph_weight=0.2)
@@ -234,7 +226,10 @@ def test_the_table_says_what_it_is_worth_on_held_out_questions_and_what_changed(
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Return a way to make engines without a model, whose copies for measuring are of the same kind."""
+    """Return a way to make engines without a model, whose copies for measuring are of the same kind.
+
+    Of the parameters a few are fitted, on the texts and by asking the graph again.
+    """
     opened: list[DemoStages] = []
 
     def make(settings: Settings) -> DemoStages:
@@ -242,22 +237,16 @@ def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         return opened[-1]
 
     monkeypatch.setattr(evaluating, "Application", make)
-    monkeypatch.setattr(evaluating, "ensure_models", lambda _application, **_: None)
+    few = ("graph_weight", "lexical_share", "damping")
+    monkeypatch.setattr(tuning, "TUNED_PARAMETERS", [one for one in TUNED_PARAMETERS if one.name in few])
     yield lambda **settings: make(Settings(home=tmp_path / "home", **settings))
     for each in opened:
         each.store.close()
 
 
-def test_folders_are_tuned_the_same_each_time_and_named_in_the_evidence(fresh: Any) -> None:
-    folder = DEMO / "pellworth"
-    first = tune_folders([folder], fresh(), folds=2)
-    assert tune_folders([folder], fresh(), folds=2).as_json() == first.as_json()
-    (fitted_on,) = first.evidence()["fitted_on"]
-    assert (fitted_on["dataset"], fitted_on["questions"]) == ("pellworth", 10)
-    assert json.loads(json.dumps(first.as_json())) == first.as_json()
-
-
-def test_judged_questions_of_a_file_are_tuned_on_what_is_stored_of_the_tenant(fresh: Any, tmp_path: Path) -> None:
+def test_judged_questions_of_a_file_are_tuned_on_what_is_stored_as_those_of_a_folder_are(
+    fresh: Any, tmp_path: Path
+) -> None:
     stages = fresh()
     ingest(read_dataset(DEMO / "pellworth", "acme"), stages)
     folder = read_dataset(DEMO / "pellworth", "acme", judged=True)
@@ -267,8 +256,12 @@ def test_judged_questions_of_a_file_are_tuned_on_what_is_stored_of_the_tenant(fr
     ]
     file = tmp_path / "judged.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    tuned = tune_folders([file], stages, tenant_id="acme", folds=2)
-    assert tuned.after == tune_folders([DEMO / "pellworth"], stages, folds=2).after
+    of_file = tune_folders([file], stages, tenant_id="acme", folds=2)
+    of_folder = tune_folders([DEMO / "pellworth"], stages, folds=2)
+    assert (of_file.after, of_file.by_fold) == (of_folder.after, of_folder.by_fold)
+    (fitted_on,) = of_folder.evidence()["fitted_on"]
+    assert (fitted_on["dataset"], fitted_on["questions"]) == ("pellworth", 10)
+    assert json.loads(json.dumps(of_folder.as_json())) == of_folder.as_json()
 
 
 def test_what_an_operator_set_is_not_turned(fresh: Any) -> None:

@@ -54,9 +54,6 @@ def parameters(**changed: str) -> dict[str, str]:
     return missing(deploy_check.parameters(TEMPLATE, GIVEN | changed))
 
 
-# --- parameters and rules ---------------------------------------------------------------------------------------------
-
-
 def test_parameters_that_are_right_lack_nothing() -> None:
     assert parameters() == {}
     assert missing(deploy_check.rules(TEMPLATE, values())) == {}
@@ -88,6 +85,25 @@ def test_a_parameter_without_a_value_is_named_with_what_it_is() -> None:
     assert (
         "Where the knowledge graph is reached" in missing(deploy_check.parameters(TEMPLATE, given))["NeptuneEndpoint"]
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "wrong"),
+    [
+        ("'{\"number_of_replicas\": 2}'", '{"number_of_replicas": 2}', False),
+        (r'"{\"number_of_replicas\": 2}"', '{"number_of_replicas": 2}', False),
+        ('{"number_of_replicas":2}', '{"number_of_replicas":2}', True),
+        ("cron(0 2 * * ? *)", "cron(0 2 * * ? *)", True),
+        ("24", "24", False),
+    ],
+)
+def test_a_value_is_read_as_sam_reads_it_and_one_of_which_sam_would_read_a_part_is_named(
+    written: str, read: str, wrong: bool
+) -> None:
+    general = WHOLE["global"]["parameters"] | {"parameter_overrides": [f"OpenSearchIndexSettings={written}"]}
+    given, found = deploy_check.configuration({"dev": WHOLE | {"global": {"parameters": general}}}, "dev")
+    assert given == {"OpenSearchIndexSettings": read}
+    assert [each.what for each in found] == ([f"OpenSearchIndexSettings={written}"] if wrong else [])
 
 
 @pytest.mark.parametrize(
@@ -139,9 +155,6 @@ def test_arns_of_another_region_or_service_are_named() -> None:
     assert "OpenSearchService=es" in missing(deploy_check.together(values(OpenSearchResourceArn=collection)))
 
 
-# --- samconfig.toml ---------------------------------------------------------------------------------------------------
-
-
 def test_parameters_that_sam_deploy_guided_saved_are_refused_as_the_build_does_not_read_them() -> None:
     guided = WHOLE | {"deploy": {"parameters": {"parameter_overrides": ["ModelProfile=instructor"]}}}
     _, found = deploy_check.configuration({"dev": guided}, "dev")
@@ -155,9 +168,6 @@ def test_a_section_that_cannot_be_built_or_named_is_refused() -> None:
     assert (given, missing(found)) == ({}, {"samconfig.toml [prod]": "there is no such section; there are dev"})
     _, found = deploy_check.configuration({"dev": {"global": {"parameters": {"stack_name": "x" * 71}}}}, "dev")
     assert {what.split()[0] for what in missing(found)} == {"language_extensions", "stack_name"}
-
-
-# --- tools ------------------------------------------------------------------------------------------------------------
 
 
 def said_by(**outputs: str) -> Callable[[tuple[str, ...]], str | None]:
@@ -187,8 +197,6 @@ def test_without_an_account_everything_else_is_checked_and_the_exit_status_says_
     assert "MISSING  OpenSearchEndpoint: is still SET-ME" in done.stdout
     assert "nothing was created" in done.stdout
 
-
-# --- the account ------------------------------------------------------------------------------------------------------
 
 DOMAIN = {
     "DomainId": "1/braid",

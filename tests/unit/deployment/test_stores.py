@@ -36,9 +36,6 @@ def of_type(kind: str) -> dict[str, Any]:
     return {name: item["Properties"] for name, item in RESOURCES.items() if item["Type"] == kind}
 
 
-# --- the template -----------------------------------------------------------------------------------------------------
-
-
 def test_every_output_is_a_parameter_of_the_main_template_and_takes_a_form_that_it_accepts() -> None:
     assert set(STORES["Outputs"]) == set(OUTPUTS) <= set(TEMPLATE["Parameters"])
     for name, value in OUTPUTS.items():
@@ -113,9 +110,6 @@ def test_the_costs_are_of_the_stores_that_the_stack_makes_by_default() -> None:
     assert parameters["GraphInstanceClass"]["Default"] == "db.serverless"
     assert stores.graph == "Serverless, 1 unit"
     assert stores.disk_gb == parameters["SearchDiskGb"]["Default"]
-
-
-# --- how it is made ---------------------------------------------------------------------------------------------------
 
 
 class Cli:

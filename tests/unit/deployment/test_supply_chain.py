@@ -43,9 +43,6 @@ def read(name: str) -> str:
     return (ROOT / name).read_text(encoding="utf-8")
 
 
-# --- what goes in -----------------------------------------------------------------------------------------------------
-
-
 def test_every_image_is_named_by_its_digest() -> None:
     images = re.findall(r"(?m)^FROM\s+(\S+)", read("functions/Dockerfile") + read("Dockerfile"))
     images += [service["image"] for service in yaml.safe_load(read("compose.yaml"))["services"].values()]
@@ -116,9 +113,6 @@ def test_weights_from_the_hub_are_of_one_commit() -> None:
     dockerfile = read("functions/Dockerfile")
     assert re.search(r"(?m)^ARG RERANKER_REVISION=[0-9a-f]{40}$", dockerfile)
     assert '--revision "${RERANKER_REVISION}"' in dockerfile
-
-
-# --- what comes out ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -208,9 +202,6 @@ def test_the_bills_of_materials_list_what_the_lock_installs(tmp_path: Path) -> N
     listed = {component["purl"] for component in bill["components"] if "purl" in component}
     wanted = set(re.findall(r"(?m)^([a-z0-9-]+==[^ ;]+)", read("functions/requirements.txt")))
     assert {f"pkg:pypi/{requirement.replace('==', '@')}" for requirement in wanted} <= listed
-
-
-# --- signatures -------------------------------------------------------------------------------------------------------
 
 
 def test_signatures_of_code_are_checked_where_a_profile_is_named_and_not_else() -> None:

@@ -168,7 +168,7 @@ def test_an_image_carries_all_that_is_read_from_the_shared_folder_as_the_layer_d
         shutil.copytree(ROOT / "shared" / source, tmp_path / target)
     assert load_profiles(tmp_path) == load_profiles(ROOT / "shared")
     # Without it the first write could not make the index, and no move the next one.
-    assert index_body(tmp_path, serverless=False) == index_body(ROOT / "shared", serverless=False)
+    assert index_body(Settings(shared_dir=tmp_path)) == index_body(Settings(shared_dir=ROOT / "shared"))
     deploy = (ROOT / "make" / "deploy.mk").read_text(encoding="utf-8")
     (laid,) = re.findall(r'cp -r (.+) "\$\(BUILT\)/opt"', deploy)
     assert {path.name for path in tmp_path.iterdir()} == {part.removeprefix("shared/") for part in laid.split()}
@@ -486,6 +486,9 @@ def test_every_environment_is_in_the_network_of_its_stores_and_leaves_room_for_o
     assert overrides["SubnetIds"] == overrides["SecurityGroupIds"] == "SET-ME"
     # Of the 1,000 executions that an account usually has, 100 cannot be reserved.
     assert 0 < int(overrides["ReservedConcurrency"]) * len(FUNCTIONS) <= 900
+    # Imports leave room for the writes of requests and of the queue, and so are seldom refused for want of it.
+    writers = overrides.get("ImportWriters", TEMPLATE["Parameters"]["ImportWriters"]["Default"])
+    assert 0 < int(writers) < int(overrides["ReservedConcurrency"])
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)

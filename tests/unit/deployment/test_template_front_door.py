@@ -69,9 +69,6 @@ def of_function(name: str) -> Iterator[dict[str, Any]]:
     yield from (statement for policy, statement in statements() if policy in named)
 
 
-# --- routes -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.id)
 def test_every_operation_is_behind_the_authorizer_unless_anyone_may_ask(operation: Operation) -> None:
     route = route_of(operation.method, operation.path())
@@ -107,9 +104,6 @@ def test_the_stage_throttles_and_logs_without_paths_and_only_the_interface_may_c
     permission = RESOURCES["FrontDoorPermission"]["Properties"]
     assert permission["Principal"] == "apigateway.amazonaws.com"
     assert permission["SourceArn"].endswith(":${FrontDoor}/*")
-
-
-# --- roles ------------------------------------------------------------------------------------------------------------
 
 
 def test_no_statement_reaches_every_resource_but_those_that_cannot_be_narrowed() -> None:
@@ -162,9 +156,6 @@ def test_whatever_touches_a_domain_names_its_indexes_and_what_asks_may_not_write
             assert not {"es:ESHttpPut", "es:ESHttpDelete"} & set(actions(statement))
 
 
-# --- limits, logs, keys -----------------------------------------------------------------------------------------------
-
-
 def test_every_function_may_be_held_to_a_number_at_once() -> None:
     assert GLOBALS["ReservedConcurrentExecutions"] == [
         "HasReservedConcurrency",
@@ -208,9 +199,6 @@ def test_everything_that_keeps_something_is_encrypted_under_the_stated_key() -> 
                 assert properties["KmsKeyId"] == key, name
             case "AWS::S3::Bucket":
                 assert "HasKey" in str(properties["BucketEncryption"]), name
-
-
-# --- firewall ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_firewall_is_off_unless_a_web_acl_is_named_and_needs_tokens() -> None:

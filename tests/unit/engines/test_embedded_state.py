@@ -21,6 +21,7 @@ from braid.models import ValueKind
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
+from braid.understanding.names import misspellings
 
 from tests.contract.search_index import ask
 from tests.contract.shapes import (
@@ -34,6 +35,7 @@ from tests.contract.shapes import (
     in_parts,
     record,
     vertex,
+    without_misspellings,
     without_parts,
     without_trust,
 )
@@ -63,9 +65,6 @@ def undone(store: EmbeddedStore) -> Iterator[None]:
 
 def message(name: str) -> QueueMessage:
     return QueueMessage(tenant_id=ACME, deduplication_id=name)
-
-
-# --- cache ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,9 +190,6 @@ def test_what_a_power_cut_may_take_is_not_missed(tmp_path: Path) -> None:
         assert (home / "braid.db-commits").read_bytes() == counted
 
 
-# --- queue ------------------------------------------------------------------------------------------------------------
-
-
 def test_what_was_done_is_not_sent_again_within_its_time(store: EmbeddedStore) -> None:
     clock = Clock()
     queue = EmbeddedQueue(store, clock=clock.now)
@@ -253,9 +249,6 @@ def test_messages_survive_the_process(tmp_path: Path) -> None:
         EmbeddedQueue(store).send([message("a")])
     with EmbeddedStore(tmp_path) as store:
         assert [found.message for found in EmbeddedQueue(store).receive(1, 30)] == [message("a")]
-
-
-# --- objects ----------------------------------------------------------------------------------------------------------
 
 
 def files(store: EmbeddedStore) -> list[Path]:
@@ -337,9 +330,6 @@ def test_what_a_transaction_replaces_goes_with_its_commit_and_stays_without(stor
     assert len(list((store.folder / "objects").iterdir())) == 2
 
 
-# --- a store of the format before -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """Make a store as it was before it held a cache, a queue and objects."""
@@ -401,11 +391,23 @@ def test_an_older_store_is_read_as_it_is(old: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [True, False])
+def test_the_misspelt_names_of_an_older_store_are_found(tmp_path: Path, *, read_only: bool) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedKnowledgeGraph(store).upsert([vertex("api", name="Keelson")], [])
+        with store.transaction() as connection:
+            without_misspellings(connection)
+    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        assert [link.entity_id for link in graph.link(ACME, misspellings("keelsn"), as_of=AS_OF)] == ["api"]
+
+
+@pytest.mark.parametrize("read_only", [True, False])
 def test_the_metadata_of_an_older_store_is_filtered(tmp_path: Path, *, read_only: bool) -> None:
     rows = [record("a", "turbine", metadata={"floor": 3}), record("b", "turbine", metadata={"floor": None})]
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([*rows, record("c", "turbine")])
         with store.transaction() as connection:
+            without_misspellings(connection)
             connection.execute("DROP TABLE metadata")
             connection.execute("PRAGMA user_version = 9")
     for _ in range(2):
@@ -496,9 +498,6 @@ def test_several_threads_may_open_an_older_store_at_once(old: Path) -> None:
     for thread in threads:
         thread.join()
     assert failures == []
-
-
-# --- wiring -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_laptop_has_all_three_in_one_folder(tmp_path: Path) -> None:

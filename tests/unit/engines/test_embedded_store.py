@@ -58,9 +58,6 @@ def reached(graph: EmbeddedKnowledgeGraph, seed: str = "a") -> list[str]:
     return [hit.id for hit in hits]
 
 
-# --- transactions -----------------------------------------------------------------------------------------------------
-
-
 def test_records_graph_and_job_are_written_together(store: EmbeddedStore) -> None:
     index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
     with store.transaction():
@@ -222,9 +219,6 @@ def test_a_vector_without_a_direction_is_refused(store: EmbeddedStore) -> None:
     assert store.tenants() == []
 
 
-# --- disks that misbehave ---------------------------------------------------------------------------------------------
-
-
 def test_a_full_disk_is_named_and_nothing_is_half_written(store: EmbeddedStore) -> None:
     index = EmbeddedSearchIndex(store, DIMENSIONS)
     index.upsert([record("old", "turbine", cosine=0.5)])
@@ -374,9 +368,6 @@ def test_a_log_that_cannot_be_replayed_is_not_ignored(ordinary_folder: Path) -> 
         copy.chmod(0o755)
     with EmbeddedStore(copy) as store:
         assert found(store) == ["a"]
-
-
-# --- work -------------------------------------------------------------------------------------------------------------
 
 
 def test_conditions_are_asked_once_however_many_fields_values_are_counted_of(store: EmbeddedStore) -> None:

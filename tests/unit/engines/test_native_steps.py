@@ -125,7 +125,7 @@ OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
     "edges": (partial(elements.fetch_edges, **OWN), None),
     "edges that lead out": (partial(elements.fetch_edges_out_of, **OWN), None),
     "edges of evidence": (
-        partial(elements.fetch_edges_of_evidence, tenant_id=ACME, evidence=["a"], types=["CAUSES"]),
+        partial(elements.fetch_edges_of_evidence, tenant_id=ACME, keys=["a"], types=["CAUSES"]),
         None,
     ),
     "edges to distrust": (partial(elements.fetch_edges_to_distrust, tenant_id=ACME, evidence=["a"]), None),

@@ -16,11 +16,14 @@ from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
 from braid.ports.search_index import SearchRequest
 from braid.settings import OpenSearchService, Settings, VectorEngine
+from pydantic import ValidationError
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, WIDE_SPACE, at_cosine, day, embedding, in_parts, record
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+SERVERLESS = OpenSearchService.SERVERLESS
 
 
 def request(**fields: Any) -> SearchRequest:
@@ -117,17 +120,18 @@ def test_words_are_never_query_syntax() -> None:
     assert "query_string" not in json.dumps(body)
 
 
-def vectors(engine: VectorEngine = VectorEngine.LUCENE, *, on_disk: bool = False, serverless: bool = False) -> Any:
-    return mapping.vector_mapping(3, engine=engine, on_disk=on_disk, serverless=serverless)
+def vectors(**fields: Any) -> Any:
+    return mapping.vector_mapping(3, Settings(**{f"opensearch_{name}": value for name, value in fields.items()}))
 
 
 def test_vectors_are_held_by_the_engine_that_the_settings_name() -> None:
-    assert vectors(VectorEngine.FAISS)["method"]["engine"] == "faiss"
-    assert vectors(on_disk=True) == {
+    assert vectors(engine=VectorEngine.FAISS)["method"]["engine"] == "faiss"
+    assert vectors(compression="32x") == {
         "type": "knn_vector",
         "dimension": 3,
         "space_type": "cosinesimil",
         "mode": "on_disk",
+        "compression_level": "32x",
     }
 
 
@@ -138,22 +142,37 @@ def test_the_measure_stands_in_the_method_as_versions_before_2_17_know_it_nowher
 
 def test_a_serverless_collection_chooses_engine_and_method_itself_and_keeps_vectors_exact_unless_told_not_to() -> None:
     own = {"type": "knn_vector", "dimension": 3, "space_type": "cosinesimil"}
-    assert vectors(serverless=True) == {**own, "compression_level": "1x"}
-    assert vectors(serverless=True, on_disk=True) == own
+    assert vectors(service=SERVERLESS) == {**own, "compression_level": "1x"}
+    assert vectors(service=SERVERLESS, compression="16x") == {**own, "compression_level": "16x"}
 
 
 def test_how_many_copies_there_are_is_left_to_the_domain_which_in_three_zones_refuses_one_beside_the_first() -> None:
-    index = mapping.index_body(Settings().shared_dir, serverless=False)["settings"]["index"]
+    index = mapping.index_body(Settings())["settings"]["index"]
     assert not {"number_of_replicas", "auto_expand_replicas"} & set(index)
 
 
+def test_an_index_is_made_with_the_shards_and_further_settings_that_are_named() -> None:
+    further: dict[str, str | int] = {"number_of_replicas": 2, "refresh_interval": "30s"}
+    shape = Settings(opensearch_shards=17, opensearch_tenant_shards=4, opensearch_index_settings=further)
+    index = mapping.index_body(shape)["settings"]["index"]
+    assert index == {"knn": True, "number_of_shards": 17, "routing_partition_size": 4, **further}
+    with pytest.raises(ValidationError, match="opensearch_tenant_shards must be below opensearch_shards"):
+        Settings(opensearch_shards=4, opensearch_tenant_shards=4)
+
+
+def test_documents_go_to_the_shards_of_their_tenant_and_a_serverless_collection_takes_no_routing() -> None:
+    key = mapping.document_id(ACME, "a|b")
+    assert mapping.all_of([key], Settings()) == {"docs": [{"_id": key, "routing": ACME}]}
+    assert mapping.all_of([key], Settings(opensearch_service=SERVERLESS)) == {"docs": [{"_id": key}]}
+
+
 def test_the_index_template_is_read_from_the_shared_folder(tmp_path: Path) -> None:
-    own = mapping.index_body(Settings().shared_dir, serverless=False)
+    own = mapping.index_body(Settings())
     assert own["mappings"]["dynamic"] is False
     assert own["mappings"]["properties"]["tenant_id"] == {"type": "keyword"}
-    assert mapping.index_body(Settings().shared_dir, serverless=True)["settings"]["index"] == {"knn": True}
+    assert mapping.index_body(Settings(opensearch_service=SERVERLESS))["settings"]["index"] == {"knn": True}
     with pytest.raises(ConfigurationError, match=r"records\.json"):
-        mapping.index_body(tmp_path, serverless=False)
+        mapping.index_body(Settings(shared_dir=tmp_path))
 
 
 def test_a_bulk_request_is_bounded_in_items_and_bytes() -> None:
@@ -218,9 +237,6 @@ def test_retired_texts_that_are_newer_are_counted_and_take_no_place() -> None:
     assert [hit.rank for hit in hits] == [1, 2, 3]
     assert hits[1].score == multi_search.from_lucene_bm25(9.0)
     assert retired == {"old"}
-
-
-# --- a move of many tenants -------------------------------------------------------------------------------------------
 
 
 class Counting:

@@ -35,9 +35,6 @@ SCORES = {"barn owl": 0.125, "snowy owl": 0.875, "tawny owl": 0.25}
 IN_ORDER = [0.125, 0.875, 0.25]
 
 
-# --- Voyage -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def server() -> Iterator[VoyageServer]:
     with voyage_server() as running:
@@ -233,8 +230,6 @@ def test_a_stalled_question_holds_up_no_other(server: VoyageServer, voyage: Voya
     assert len(lost) == 1
 
 
-# --- keys -------------------------------------------------------------------------------------------------------------
-
 NAMES = ("THE_KEY", "THE_SECRET")
 ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:absent-AbCdEf"
 
@@ -294,8 +289,6 @@ def test_without_key_and_secret_both_are_named() -> None:
     with pytest.raises(ConfigurationError, match="neither THE_KEY nor THE_SECRET"):
         api_key(SecretStr(""), "", names=NAMES, timeout_s=1)
 
-
-# --- Bedrock ----------------------------------------------------------------------------------------------------------
 
 MODEL = "arn:aws:bedrock:eu-central-1::foundation-model/amazon.rerank-v1:0"
 COHERE = "arn:aws:bedrock:eu-central-1::foundation-model/cohere.rerank-v3-5:0"
@@ -504,9 +497,6 @@ def test_the_model_is_named_by_id_or_arn_and_the_region_by_setting_or_arn(monkey
     by_arn = BedrockReranker.connect(Settings(bedrock_rerank_model=COHERE))
     assert (by_arn._model_arn, by_arn._client.meta.region_name) == (COHERE, "eu-central-1")  # type: ignore[attr-defined]
     assert BedrockReranker.connect(Settings())._client.meta.region_name == "us-east-1"  # type: ignore[attr-defined]
-
-
-# --- who is asked -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

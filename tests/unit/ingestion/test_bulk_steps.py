@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from braid.engines.aws.s3 import S3ObjectStore
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, StoreError
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
@@ -342,6 +342,27 @@ def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store:
     assert len(found(store, "turbine")) == 11
     report = finished(store, job)
     assert (report.status, report.written, report.unchanged) == (JobStatus.WRITTEN, 0, 11)
+
+
+def test_of_all_imports_together_as_many_batches_are_written_at_once_as_may_be(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(store)
+    store.settings = store.settings.model_copy(update={"ingest_writers": 2})
+    first, second, third = (next(batches(store, begun(store, name), Phase.ITEMS)) for name in ("a", "b", "c"))
+    write, others = steps.write, [second, third]
+
+    def while_another_writes(*given: Any) -> Any:
+        if others:
+            steps.batch(others.pop(0), store)
+        return write(*given)
+
+    monkeypatch.setattr(steps, "write", while_another_writes)
+    with pytest.raises(QueueFull, match="2 batches of imports are being written"):
+        steps.batch(first, store)
+    # Those that were cut off hold no place any more.
+    assert steps.batch(first, store).written == 4
+    assert steps.batch(third, store).written == 0, "the same lines"
 
 
 def test_a_line_too_long_fails_before_anything_is_written_and_is_named(

@@ -62,3 +62,9 @@ def test_a_process_imports_what_it_needs(script: str, most_of_braid: int, left_o
     assert {name for name in left_out if any(f"{each}.".startswith(f"{name}.") for each in imported)} == set()
     own = [name for name in imported if name.split(".")[0] in {"braid", "braid_cli"}]
     assert len(own) <= most_of_braid, own
+
+
+def test_a_process_that_searches_vectors_before_it_embeds_a_text_survives() -> None:
+    """As a server does whose first question's vector is cached: usearch first and ONNX Runtime then is a crash."""
+    script = "from braid.engines.embedded.search.hnsw_segments import _index; _index(8)\nimport onnxruntime"
+    subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter and script

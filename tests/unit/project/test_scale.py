@@ -9,7 +9,7 @@ from bench import scale_simulation as scale
 
 def test_the_page_has_the_sizes_and_times_that_the_script_works_out() -> None:
     page = scale.PAGE.read_text(encoding="utf-8")
-    for rows in (scale.sizes(), scale.ingest()):
+    for rows in (scale.sizes(), scale.index_shapes(), scale.ingest()):
         for row in rows:
             assert f"| {' | '.join(row)} |" in page, "run make scale"
     for rate in scale.RATES:
@@ -30,6 +30,19 @@ def test_vectors_take_the_memory_that_opensearch_says_they_do() -> None:
     assert round(scale.vectors_gb(scale.VECTOR_BYTES["in memory"])) == round(1.1 * 1_664 * 100_000_000 / 1e9)
     assert scale.nodes(0.0) == 2
     assert scale.nodes(16.6 * 3) == 4, "each node of 64 GB has 16.5 for vectors"
+
+
+def test_a_tenant_larger_than_a_shard_is_spread_and_vectors_are_compressed_where_three_nodes_do_not_hold_them() -> None:
+    assert scale.index_shape(1_000_000, 1_000_000) == (1, 1, "", 2)
+    assert scale.index_shape(100_000_000, 6_000_000) == (17, 1, "32x", 3), "6 million records are 30 GB"
+    assert scale.index_shape(100_000_000, 20_000_000).tenant_shards == 4
+    assert scale.index_shape(30_000_000, 30_000_000).tenant_shards == 4, "below the number of shards"
+
+
+def test_more_writers_take_less_time_until_a_store_is_busy() -> None:
+    few, more, most = (scale.writing(writers, 100, batches=400) for writers in (4, 40, 4_000))
+    assert few[0] > 5 * more[0] > 15 * most[0]
+    assert max(few[1:]) < max(more[1:]) < max(most[1:]) <= 1.0
 
 
 def test_stores_grow_with_the_rate_until_there_is_no_larger_one() -> None:

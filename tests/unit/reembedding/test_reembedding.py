@@ -88,9 +88,6 @@ def killing(services: Services, after_texts: int) -> Services:
     return dataclasses.replace(services, encoder_for=encoder_for)
 
 
-# --- what is outdated -------------------------------------------------------------------------------------------------
-
-
 def test_nothing_is_outdated_after_an_ingest(services: Services) -> None:
     assert set(reembedding.outdated(services, TENANT).values()) == {0}
     job = finish(services)
@@ -169,9 +166,6 @@ def test_a_message_of_the_queue_is_worked_off_once_and_a_bad_one_stays(stages: D
     assert stages.queue.depth() == 1
     assert {name for name, record in records(stages).items() if record.schema_version == 5} == set(ids)
     assert reembedding.reembed(services, asked).written == 0
-
-
-# --- jobs -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_step_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, services: Services) -> None:
@@ -258,9 +252,6 @@ def test_a_killed_job_resumes_and_ends_as_if_it_had_not_been(tmp_path: Path, sha
         ended.append(records(stages))
         stages.store.close()
     assert ended[0] == ended[1]
-
-
-# --- a move -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_move_ends_with_every_record_in_the_new_space_and_questions_embedded_by_the_new_model(

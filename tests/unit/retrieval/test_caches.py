@@ -90,9 +90,6 @@ def fill(stages: CachedStages, tenant: str, **fields: Any) -> None:
     )
 
 
-# --- embeddings -------------------------------------------------------------------------------------------------------
-
-
 def test_an_embedding_lies_under_16_hexadecimal_digits_of_model_instruction_and_text_and_never_under_the_text(
     stages: CachedStages, kept: Forgetful
 ) -> None:
@@ -122,9 +119,6 @@ def test_a_question_that_was_embedded_before_loads_no_model(
     assert said(stages.retrieve(QUESTION)) == said(before)
     other = stages.retrieve(QUESTION.model_copy(update={"text": "Why not?"}))
     assert other.degraded == ("embed",)
-
-
-# --- answers ----------------------------------------------------------------------------------------------------------
 
 
 def test_an_answer_from_the_cache_says_so_and_has_a_trace_and_latencies_of_its_own(
@@ -274,9 +268,6 @@ def test_until_the_moment_that_is_stated_age_does_not_change_the_order(
         assert end == FOREVER
 
 
-# --- a cache that is lost, and one that is late -----------------------------------------------------------------------
-
-
 def test_a_lost_cache_is_a_miss_and_no_error(stages: CachedStages, kept: Forgetful) -> None:
     kept.error = StoreError("no table")
     assert stages.answer(QUESTION).degraded == ()
@@ -376,9 +367,6 @@ def test_each_cache_can_be_switched_off(tmp_path: Path, kept: Forgetful) -> None
         assert not answer.cached
     stages.close()
     assert ([key for _, key in kept.keys if key != USES], stages.cache_counts()) == ([], {})
-
-
-# --- contexts, graphs, tenants ----------------------------------------------------------------------------------------
 
 
 def context(stages: CachedStages, *says: str, tenant: str = TENANT) -> Context:

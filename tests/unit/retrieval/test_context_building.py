@@ -79,9 +79,6 @@ def test_the_caller_chooses_another_ranking_profile(memory: Remembered, ranking:
     assert asked.ranking is ranking
 
 
-# --- semantic ---------------------------------------------------------------------------------------------------------
-
-
 def test_the_semantic_source_is_a_hybrid_search_for_at_most_five(memory: Remembered) -> None:
     rows = [record(f"r{number}", updated_at=NOW) for number in range(8)]
     memory.reply = answering(*rows)
@@ -121,8 +118,6 @@ def test_a_result_without_content_shows_its_title_and_one_without_either_is_no_m
     memory.reply = answering(record("entity", content="", name="Osprey Bay"))
     assert [quoted(message) for message in build(memory).messages] == ["Osprey Bay"]
 
-
-# --- format -----------------------------------------------------------------------------------------------------------
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -179,9 +174,6 @@ def test_conditions_on_the_metadata_hold_for_stored_records_and_for_episodes(mem
     assert caught.value.field == "metadata"
 
 
-# --- flags ------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("off", list(ContextSource))
 @pytest.mark.parametrize("by", ["call", "setting"])
 def test_each_source_can_be_switched_off(memory: Remembered, off: ContextSource, by: str) -> None:
@@ -230,9 +222,6 @@ def test_every_number_and_flag_is_a_setting(tmp_path: Path, monkeypatch: pytest.
     assert Application(Settings(home=tmp_path)).context_limits == expected
 
 
-# --- fallback ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("error", [StoresUnavailable("down"), RuntimeError("library")])
 def test_if_retrieval_fails_the_working_state_messages_alone_are_returned_marked_degraded(
     memory: Remembered, error: Exception, caplog: pytest.LogCaptureFixture
@@ -276,9 +265,6 @@ def test_an_answer_without_text_is_a_lost_search_and_one_without_a_reranker_is_n
     assert built.degraded == ("semantic.rerank",)
 
 
-# --- metrics ----------------------------------------------------------------------------------------------------------
-
-
 def test_each_call_is_measured_in_totals_counts_by_source_and_the_mean_of_each_score(memory: Remembered) -> None:
     memory.reply = answering(record("good", updated_at=NOW), record("poor", updated_at=NOW), score=0.505)
     decide(memory, QUERY, hours_ago=24)
@@ -319,9 +305,6 @@ def test_the_function_counts_its_figures_as_metrics(
     assert 0.0 < line["ContextFinal"][0] <= 1.0
     assert {"Name": "ContextKept", "Unit": "Count"} in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]
     assert QUERY not in json.dumps(lines)
-
-
-# --- wiring -----------------------------------------------------------------------------------------------------------
 
 
 def test_on_a_laptop_a_context_is_answered_by_the_stages_of_this_process(tmp_path: Path) -> None:

@@ -161,9 +161,6 @@ def test_another_tenants_episodes_are_never_shown(memory: Remembered) -> None:
     assert build(memory).messages == ()
 
 
-# --- writing episodes -------------------------------------------------------------------------------------------------
-
-
 def test_a_recorded_decision_is_found_at_once_and_read_back_as_written(memory: Remembered) -> None:
     written = decide(memory, "raise the gateway timeout", task_id="t", status="done", metadata={"agent_id": "a"})
     assert search_episodes(memory.index, "gateway", tenant_id=TENANT, now=NOW) == [written]

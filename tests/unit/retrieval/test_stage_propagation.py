@@ -238,9 +238,6 @@ def test_only_the_first_hits_begin_a_walk() -> None:
     assert [identity for identity, _ in request.hits] == ["r00", "r01", "r02", "r03"]
 
 
-# --- fusion -----------------------------------------------------------------------------------------------------------
-
-
 def spread_hit(identity: str, score: float, rank: int) -> GraphHit:
     path = Path(ids=("e", identity), types=("MENTIONS",))
     return GraphHit(id=identity, score=score, rank=rank, path=path, has_record=True)
@@ -278,8 +275,6 @@ def test_where_propagation_began_is_no_finding_of_the_graph() -> None:
     assert (first.id, first.graph_score) == ("a", 1.0)
     assert "graph" not in {source.value for source in first.sources}
 
-
-# --- coherence --------------------------------------------------------------------------------------------------------
 
 SONG = (
     "Harbour Lights is a song composed by Ada Quill. It was first heard one evening in spring, when the new quay was "

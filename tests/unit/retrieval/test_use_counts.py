@@ -72,8 +72,8 @@ def test_gathering_asks_no_store_and_is_bounded() -> None:
     for number in range(MOST_GATHERED + 100):
         uses.note("acme", [str(number), "0"])
     assert cache.asked == 0
-    assert len(uses._gathered) == MOST_GATHERED
-    assert uses._gathered["acme", "0"] == MOST_GATHERED + 101
+    assert len(uses._gathered["acme"]) == MOST_GATHERED
+    assert uses._gathered["acme"]["0"] == MOST_GATHERED + 101
     moment = ADDED_AFTER_S
     uses.note("acme", ["0"])
     until = time.monotonic() + 30
@@ -82,6 +82,13 @@ def test_gathering_asks_no_store_and_is_bounded() -> None:
     assert cache.asked == 1
     uses.add_gathered()
     assert cache.asked == 1, "nothing is left to be added"
+
+
+def test_no_tenant_takes_the_places_of_another() -> None:
+    uses = UseCounts(lambda: ResilientCache(Counted()), lambda: NOW, lambda: 0.0)
+    uses.note("acme", map(str, range(2 * MOST_GATHERED)))
+    uses.note("globex", ["a", "b"])
+    assert {tenant: len(own) for tenant, own in uses._gathered.items()} == {"acme": MOST_GATHERED - 2, "globex": 2}
 
 
 def test_memory_ranking_puts_the_more_used_first_and_other_rankings_do_not_ask() -> None:

@@ -21,8 +21,9 @@ try:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
 except ModuleNotFoundError as error:
-    message = "braid.adapters.langchain needs the extra langchain: pip install 'braid[langchain]'"
-    raise ModuleNotFoundError(message, name=error.name) from error
+    raise ModuleNotFoundError(
+        "braid.adapters.langchain needs the extra langchain: pip install 'braid[langchain]'", name=error.name
+    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,8 +18,9 @@ try:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore, TextNode
 except ModuleNotFoundError as error:
-    message = "braid.adapters.llamaindex needs the extra llamaindex: pip install 'braid[llamaindex]'"
-    raise ModuleNotFoundError(message, name=error.name) from error
+    raise ModuleNotFoundError(
+        "braid.adapters.llamaindex needs the extra llamaindex: pip install 'braid[llamaindex]'", name=error.name
+    ) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,14 +38,10 @@ class BraidRetriever(BaseRetriever):
 
     Parameters
     ----------
-    braid
-        The store that answers.
     top_k
         Most nodes, 1 to 50.
     filters
         Conditions that every node meets; without ``trusted_only``, what is not trusted is left out all the same.
-    callback_manager
-        As of LlamaIndex's other retrievers.
     question
         Other fields of a question: ``as_of``, ``hints``, ``fusion`` …
     """

@@ -22,16 +22,8 @@ def search(braid: Braid, question: str, *, top_k: int, filters: Filters | Mappin
 
     Parameters
     ----------
-    braid
-        The store that answers.
-    question
-        Its text.
-    top_k
-        Most results, 1 to 50.
     filters
         Conditions that every result meets; with ``trusted_only`` false, records that are not trusted come as well.
-    fields
-        Others of a question.
     """
     given = filters.model_dump(exclude_unset=True) if isinstance(filters, Filters) else filters
     return braid.search(question, top_k=top_k, filters={"trusted_only": True, **given}, **fields)

@@ -72,10 +72,7 @@ class Caller:
     def must_write(self) -> None:
         """Require the writer role.
 
-        Raises
-        ------
-        Refused
-            For a reader.
+        Raises Refused for a reader.
         """
         if self.role is not Role.WRITER:
             detail = "this tenant may be asked, and not changed"
@@ -103,10 +100,7 @@ def is_open(path: str) -> bool:
 def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
     """Return the identity of the caller.
 
-    Raises
-    ------
-    Problem
-        401 without verified credentials.
+    Raises Problem 401 without verified credentials.
     """
     authorizer = event.get("requestContext", {}).get("authorizer") or {}
     claims = (authorizer.get("jwt") or {}).get("claims") or {}
@@ -244,10 +238,8 @@ def sign(content: Mapping[str, Any], *, purpose: str, key: bytes, expires_at: fl
 def verify(token: str, *, purpose: str, key: bytes, now: float) -> dict[str, str | None]:
     """Return the content of a valid token.
 
-    Raises
-    ------
-    InvalidToken
-        If it is malformed, was changed, has another purpose, or has expired; the error does not tell which.
+    Raises InvalidToken if it is malformed, was changed, has another purpose, or has expired; the error does not tell
+    which.
     """
     if len(token) > MAX_LENGTH:
         raise InvalidToken

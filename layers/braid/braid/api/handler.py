@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 import traceback
+from contextlib import nullcontext
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -193,7 +194,8 @@ class _Request:
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
             # Powertools knows the type in one spelling only.
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}
-        answer = api.respond(event, context, self.caller)
+        with api.library.quotas.place(self.caller.tenant_id) if self.caller else nullcontext():
+            answer = api.respond(event, context, self.caller)
         return self._with_tag(_of_bearable_size(answer))
 
     def _authorised(self, api: Api) -> Caller:

@@ -50,15 +50,12 @@ def run_once(
 ) -> _Shape:
     """Run a request, or return its answer if it ran under this key before.
 
+    Raises Problem 422 if the key was used for another request, 409 while an equal request is running.
+
     Parameters
     ----------
     key
         As sent by the caller; None always runs the request.
-
-    Raises
-    ------
-    Problem
-        422 if the key was used for another request, 409 while an equal request is running.
     """
     if key is None:
         return do()

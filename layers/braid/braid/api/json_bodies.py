@@ -18,17 +18,14 @@ if TYPE_CHECKING:
 def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
     """Validate the body of a request and return its text.
 
+    Raises Problem 413 if it is too long, 415 if its type is not JSON, 400 if it is malformed.
+
     Parameters
     ----------
     event
         In API Gateway's format 2.0.
     limit_bytes
         Most bytes of a body.
-
-    Raises
-    ------
-    Problem
-        413 if it is too long, 415 if its type is not JSON, 400 if it is malformed.
     """
     raw = _raw(event, limit_bytes)
     if not _is_json(str(event.get("headers", {}).get("content-type", ""))):

@@ -175,7 +175,8 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
             detail = "neither the search index nor the knowledge graph answered"
             return unavailable(detail, retry_after_s=None if error.lasting else RETRY_AFTER_S)
         case StoreTooSlow():
-            return Problem(HTTPStatus.GATEWAY_TIMEOUT, "timeout", "the request took longer than one may; ask for less")
+            detail = "the request took longer than one may; ask for less, or write less at a time"
+            return Problem(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail)
         case TransientStoreError():
             return unavailable("a store or model did not answer in time")
         case _:

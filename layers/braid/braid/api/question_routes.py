@@ -20,7 +20,6 @@ from braid.retrieval.tenant_questions import Interface, did_you_mean
 
 if TYPE_CHECKING:
     from braid.api.router import Api
-    from braid.models import Record
 
 ASK = ["ask"]
 TraceId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9:_-]{1,128}$")]
@@ -77,8 +76,7 @@ def _add_searches(api: Api) -> None:
     def trace(trace_id: TraceId) -> Trace:
         kept = traces.find(library, api.tenant_id, trace_id)
         if kept is None:
-            detail = "no trace of this id is kept, or no longer"
-            raise not_found(detail)
+            raise not_found("no trace of this id is kept, or no longer")
         return kept
 
 
@@ -157,26 +155,7 @@ def _entity(api: Api, entity_id: str) -> Entity | None:
     library = api.library
     for record in library.index.get_many(api.tenant_id, [entity_id]):
         if record.tenant_id == api.tenant_id:
-            return _of_record(record)
-    fields = ("id", "entity_type", "name", "aliases", "found", "timestamp", "valid_at", "invalid_at", "trusted")
+            return Entity.taken_from(record, citation=cite(record))
     for vertex in library.graph.get_many(api.tenant_id, [entity_id]):
-        return Entity(kind=None, **{name: getattr(vertex, name) for name in fields})
+        return Entity.taken_from(vertex, kind=None)
     return None
-
-
-def _of_record(record: Record) -> Entity:
-    return Entity(
-        id=record.id,
-        kind=record.kind,
-        entity_type=record.entity_type,
-        name=record.name,
-        aliases=record.aliases,
-        content=record.content,
-        schema_version=record.schema_version,
-        timestamp=record.timestamp,
-        valid_at=record.valid_at,
-        invalid_at=record.invalid_at,
-        citation=cite(record),
-        metadata=record.metadata,
-        trusted=record.trusted,
-    )

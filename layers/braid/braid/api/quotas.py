@@ -1,4 +1,4 @@
-"""Quotas of each tenant: questions and written items a minute, and US dollars for hosted rerankers a day.
+"""Quotas of each tenant: requests at once, questions and written items a minute, and US dollars for rerankers a day.
 
 Usage is counted in the cache, across all processes, in fixed windows: whole minutes, and days in UTC. Without the
 counters requests go on, as a lost cache is no error; only hosted rerankers are not called then, as their cost could not
@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
+from braid.ports.cache import place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from braid.models import Answer, Query
     from braid.ports.cache import ResilientCache
@@ -26,6 +28,7 @@ DAY_S: Final = 86_400
 MICRO: Final = 1_000_000
 """Cost is counted in whole millionths of a US dollar."""
 _RERANKING: Final = "quota/rerank"
+_AT_ONCE: Final = "quota/requests at once"
 
 
 class Quotas:
@@ -44,6 +47,22 @@ class Quotas:
         self._cache = cache
         self._clock = clock
 
+    @contextmanager
+    def place(self, tenant_id: str) -> Iterator[None]:
+        """Hold one of the tenant's places while a request is answered.
+
+        Raises
+        ------
+        QuotaExceeded
+            If the tenant has none left.
+        """
+        limit = self._settings.quota_requests_at_once
+        with place(self._cache, tenant_id, _AT_ONCE, limit=limit, window_s=MINUTE_S, clock=self._clock) as held:
+            if not held:
+                message = f"{limit} requests at once are this tenant's quota; try again in 1 s"
+                raise QuotaExceeded(message, retry_after_s=1)
+            yield
+
     def take_question(self, tenant_id: str) -> None:
         """Count one question. Raises QuotaExceeded if the tenant has none left in this minute."""
         self._take(tenant_id, "questions", 1, self._settings.quota_questions_per_minute)
@@ -51,10 +70,7 @@ class Quotas:
     def take_writes(self, tenant_id: str, items: int) -> None:
         """Count items to be written or removed.
 
-        Raises
-        ------
-        QuotaExceeded
-            If the tenant has fewer left in this minute; none are taken then.
+        Raises QuotaExceeded if the tenant has fewer left in this minute; none are taken then.
         """
         self._take(tenant_id, "items written or removed", items, self._settings.quota_writes_per_minute)
 

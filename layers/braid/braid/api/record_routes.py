@@ -138,11 +138,7 @@ def _add_lists(api: Api) -> None:
         library.quotas.take_question(api.tenant_id)
         page = names(library.graph, api.tenant_id, after=_opened(api, after, ENTITIES), limit=limit)
         api.counted = len(page.vertices)
-        fields = EntitySummary.model_fields.keys() - {"relations"}
-        listed = tuple(
-            EntitySummary(**{name: value for name, value in vertex if name in fields}, relations=relations)
-            for vertex, relations in page.vertices
-        )
+        listed = tuple(EntitySummary.taken_from(vertex, relations=edges) for vertex, edges in page.vertices)
         return EntityPage(entities=listed, next=_signed(api, page.cursor, ENTITIES))
 
 
@@ -232,8 +228,7 @@ def _written(report: WriteReport) -> WriteSummary:
         ]
         detail = "items of the request are wrong; nothing was written"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
-    names = WriteSummary.model_fields
-    return WriteSummary(**{name: value for name, value in dict(report).items() if name in names})
+    return WriteSummary.taken_from(report)
 
 
 def _page(
@@ -349,8 +344,7 @@ def add_import_routes(api: Api) -> None:
     def get_import(import_id: ImportId) -> ImportSummary:
         found = library.imports.find(api.tenant_id, import_id)
         if found is None:
-            detail = "no import of this id"
-            raise not_found(detail)
+            raise not_found("no import of this id")
         return ImportSummary.of(found, _reasons(api, found))
 
 

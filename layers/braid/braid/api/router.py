@@ -124,8 +124,7 @@ class Api(APIGatewayHttpResolver):
     def caller(self) -> Caller:
         """The caller, on a route with authentication."""
         if self._caller is None:
-            message = "this route answers anyone, and has no caller"
-            raise LookupError(message)
+            raise LookupError("this route answers anyone, and has no caller")
         return self._caller
 
     @property

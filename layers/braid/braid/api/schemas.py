@@ -205,8 +205,7 @@ def _decoded(value: object) -> object:
     try:
         return base64.b64decode(value, validate=True)
     except ValueError:
-        message = "is not base64"
-        raise ValueError(message) from None
+        raise ValueError("is not base64") from None
 
 
 FileContent = Annotated[
@@ -288,10 +287,8 @@ class ImportSummary(Frozen):
     @classmethod
     def of(cls, found: Import, reasons: Iterable[str] = ()) -> Self:
         """Return what of an import is its tenant's to know."""
-        counted = dict(found.report) | {"lines": found.report.job.lines} if found.report else {}
-        names = cls.model_fields.keys() - {"id", "status", "error"}
-        counts = {name: value for name, value in counted.items() if name in names}
-        return cls(id=found.id, status=found.status, error=found.error, reasons=tuple(reasons), **counts)
+        told = {"id": found.id, "status": found.status, "error": found.error, "reasons": tuple(reasons)}
+        return cls.taken_from(found.report, **told, lines=found.report.job.lines) if found.report else cls(**told)
 
 
 class RecordSummary(NewRecord):
@@ -311,8 +308,7 @@ class RecordSummary(NewRecord):
     @classmethod
     def of(cls, record: Record) -> Self:
         """Return a record without its tenant, which the caller knows."""
-        kept = cls.model_fields.keys() - {"embeddings"}
-        return cls(**{name: value for name, value in dict(record).items() if name in kept})
+        return cls.taken_from(record, embeddings=())
 
 
 class RecordPage(Frozen):
@@ -392,7 +388,7 @@ class ReembedJob(Frozen):
     @classmethod
     def of(cls, job: ReembeddingJob) -> Self:
         """Return what of a job is its tenant's to know."""
-        return cls(name=job.name, status=job.status, phase=job.phase, written=job.written, total=job.total)
+        return cls.taken_from(job)
 
 
 class TraceResult(Frozen):

@@ -22,19 +22,12 @@ def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
     if library.settings.trace_ttl_s == 0:
         return
     with_text = library.settings.log_queries
-    trace = Trace(
-        trace_id=answer.trace_id,
+    trace = Trace.taken_from(
+        answer,
         asked_at=library.now(),
         question=text if with_text else None,
         # Reasons quote names that the question mentions.
         plan=answer.plan if with_text else answer.plan.model_copy(update={"reasons": ()}),
-        weights=answer.weights,
-        counts=answer.counts,
-        superseded=answer.superseded,
-        truncated=answer.truncated,
-        degraded=answer.degraded,
-        latency_ms=answer.latency_ms,
-        rerank_cost_usd=answer.rerank_cost_usd,
         results=tuple(_result(result) for result in answer.results),
     )
     library.cache.put(tenant_id, _key(answer.trace_id), trace.model_dump_json().encode(), library.settings.trace_ttl_s)
@@ -57,20 +50,8 @@ def _key(trace_id: str) -> str:
 
 
 def _result(result: Result) -> TraceResult:
-    return TraceResult(
-        id=result.id,
-        rank=result.rank,
-        fused_rank=result.fused_rank,
-        final=result.final,
-        relevance=result.relevance,
-        combined_score=result.combined_score,
-        vector_score=result.vector_score,
-        vector_supplied=result.vector_supplied,
-        lexical_score=result.lexical_score,
-        graph_score=result.graph_score,
-        rerank_score=result.rerank_score,
-        ranks=result.ranks,
-        sources=result.sources,
+    return TraceResult.taken_from(
+        result,
         path_ids=tuple(path.ids for path in result.paths),
         path_types=tuple(path.types for path in result.paths),
     )

@@ -130,10 +130,6 @@ class Braid:
 
         Parameters
         ----------
-        url
-            Its address.
-        token
-            Bearer token.
         tenant
             Which tenant is meant, where the token belongs to several.
         options
@@ -151,10 +147,7 @@ class Braid:
     def aws(cls, settings: Settings | None = None, *, tenant: str | None = None) -> Self:
         """Return deployed stores, asked and written by this process; by the environment's settings when none are given.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no stores, or the extra ``aws`` is not installed.
+        Raises ConfigurationError if the settings name no stores, or the extra ``aws`` is not installed.
         """
         from importlib.util import find_spec
 
@@ -163,8 +156,7 @@ class Braid:
         from braid.settings import EngineKind, read_settings
 
         if not (find_spec("opensearchpy") and find_spec("gremlin_python")):
-            message = "deployed stores need the extra aws: pip install 'braid[aws]'"
-            raise ConfigurationError(message)
+            raise ConfigurationError("deployed stores need the extra aws: pip install 'braid[aws]'")
         return cls._of(InProcess(settings or read_settings(engine=EngineKind.AWS)), tenant)
 
     @classmethod
@@ -256,10 +248,7 @@ class Braid:
     def update(self, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
         """Change fields of a stored record; ``text`` is its content, and of ``metadata`` the given keys change.
 
-        Raises
-        ------
-        InvalidRequest
-            If no record has the id, or a field is wrong, as well.
+        Raises InvalidRequest if no record has the id, or a field is wrong, as well.
         """
         from braid.models import NewRecord
 
@@ -318,8 +307,6 @@ class Braid:
 
         Parameters
         ----------
-        question
-            What is asked next.
         messages
             The conversation, oldest first.
         fields

@@ -40,10 +40,8 @@ class Documents(NamedTuple):
 def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[Items | Documents]:
     """Yield parsed items, at most so many and about so many bytes as JSON at once, and the documents between them.
 
-    Raises
-    ------
-    InvalidRequest
-        If an item is of a type that cannot be added, or malformed; the message names its place and field.
+    Raises InvalidRequest if an item is of a type that cannot be added, or malformed; the message names its place and
+    field.
     """
     batch, count, length = Items(tenant), 0, 0
     for found in items_of(content, "content"):

@@ -101,8 +101,6 @@ class Deployed:
     ----------
     url
         Address of the server, without a path or with a stage's.
-    token
-        Bearer token.
     timeout_s
         Bound on connecting, and on each wait for an answer.
     attempts

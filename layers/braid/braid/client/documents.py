@@ -49,23 +49,18 @@ def told(skipped: Sequence[FileSkipped]) -> str:
 def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
     """Ingest a file or folder.
 
-    Raises
-    ------
-    InvalidRequest
-        If another one of its name was ingested before.
-    OSError
-        If it cannot be read.
+    Raises InvalidRequest if another one of its name was ingested before, and OSError if it cannot be read.
     """
     try:
         (done,) = (event for event in ingest_documents(path, store, tenant_id=tenant) if isinstance(event, FolderDone))
     except InvalidRequest as error:
         if error.field != "name":
             raise
-        message = (
+        raise InvalidRequest(
             f"another file or folder called {path.resolve().name!r} was added before; rename this one, add the folder "
-            "that holds both, or give it a name by `braid ingest --name`"
-        )
-        raise InvalidRequest(message, field="name") from error
+            "that holds both, or give it a name by `braid ingest --name`",
+            field="name",
+        ) from error
     return Added(
         written=done.written,
         unchanged=done.chunks - done.written,

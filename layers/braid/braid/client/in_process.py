@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from braid.app import Application
 from braid.errors import ModelError
 from braid.models import Query
+from braid.ports.keys import pages
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ class InProcess:
 
     Parameters
     ----------
-    settings
-        Which engines.
     application
         One that is open already; else the first call opens one.
     """
@@ -133,13 +132,9 @@ class InProcess:
         """Yield every record, in the order of their ids."""
         from braid.api.schemas import RecordSummary
 
-        tenant, after = tenant or DEFAULT_TENANT, None
-        while True:
-            page = self.application.index.scan(tenant, after=after, limit=_PAGE)
+        tenant = tenant or DEFAULT_TENANT
+        for page in pages(self.application.index.scan, tenant, limit=_PAGE):
             yield from (RecordSummary.of(record) for record in page.records if record.tenant_id == tenant)
-            after = page.cursor
-            if after is None:
-                return
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
         """Write all of a request, or nothing."""

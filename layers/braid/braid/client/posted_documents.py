@@ -42,15 +42,6 @@ def post_documents(
 ) -> Added:
     """Post a file, or each file of a folder, and wait until all are imported.
 
-    Parameters
-    ----------
-    start
-        Posts a document.
-    find
-        Returns how far an import is, by its id.
-    within_s
-        Bound on the wait for one import.
-
     Raises
     ------
     OSError
@@ -77,11 +68,11 @@ def post_documents(
 
 def _request(file: FoundFile, name: str) -> DocumentRequest:
     if file.size > POSTED_BYTES:
-        message = (
+        raise InvalidRequest(
             f"is {file.size:,} bytes long, of at most {POSTED_BYTES:,} that can be posted; put it into the bucket, "
-            "under documents/"
+            "under documents/",
+            field="content",
         )
-        raise InvalidRequest(message, field="content")
     if not file.size:
         raise InvalidRequest("is empty", field="content")
     try:
@@ -99,14 +90,12 @@ def _ended(name: str, begun: ImportSummary, find: Callable[[str], ImportSummary]
     until, pause, found = time.monotonic() + within_s, _FIRST_PAUSE_S, begun
     while found.status is ImportStatus.RUNNING:
         if time.monotonic() > until:
-            message = f"{name}: not imported within {within_s:g} s; `GET /imports/{begun.id}` says when it is"
-            raise ApiError(message)
+            raise ApiError(f"{name}: not imported within {within_s:g} s; `GET /imports/{begun.id}` says when it is")
         time.sleep(pause)
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
         found = find(begun.id)
     if found.status is ImportStatus.FAILED:
-        message = f"{name}: the import failed: {found.error}; adding it again is safe"
-        raise ApiError(message)
+        raise ApiError(f"{name}: the import failed: {found.error}; adding it again is safe")
     reason = f"could not be read by the server; its object {found.report_key} says why"
     skipped = (FileSkipped(name, reason),) if found.status is ImportStatus.WITH_ERRORS else ()
     return Added(written=found.written, unchanged=found.unchanged, embedded=found.embedded, skipped=skipped)

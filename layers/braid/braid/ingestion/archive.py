@@ -18,6 +18,7 @@ from pydantic import Field, StringConstraints, ValidationError
 from braid.errors import DatasetError
 from braid.models import Frozen, Record, Relationship, TenantId, Timestamp, Vertex
 from braid.ports.ingestion import WriteStore
+from braid.ports.keys import pages
 from braid.ports.schema_registry import SchemaVersion
 from braid.version import __version__
 
@@ -129,23 +130,13 @@ _Page = tuple[dict[Kind, "Sequence[Item]"], "str | None"]
 
 
 def _records(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
-    after = manifest.after
-    while True:
-        page = store.index.scan(tenant_id, after=after, limit=PAGE, with_vectors=manifest.vectors)
-        after = page.cursor
-        yield {Kind.RECORDS: page.records}, after
-        if after is None:
-            return
+    for page in pages(store.index.scan, tenant_id, after=manifest.after, limit=PAGE, with_vectors=manifest.vectors):
+        yield {Kind.RECORDS: page.records}, page.cursor
 
 
 def _graph(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
-    after = manifest.after
-    while True:
-        page = store.graph.scan(tenant_id, after=after, limit=PAGE)
-        after = page.cursor
-        yield {Kind.VERTICES: page.vertices, Kind.RELATIONSHIPS: page.relationships}, after
-        if after is None:
-            return
+    for page in pages(store.graph.scan, tenant_id, after=manifest.after, limit=PAGE):
+        yield {Kind.VERTICES: page.vertices, Kind.RELATIONSHIPS: page.relationships}, page.cursor
 
 
 _STAGES: Final = (_records, _graph)
@@ -156,16 +147,13 @@ def _begun(tenant_id: str, store: ArchiveStore, folder: Path, *, vectors: bool) 
     if (folder / MANIFEST).exists():
         manifest = read_manifest(folder)
         if manifest.stage == len(_STAGES):
-            message = f"{folder}: holds a whole archive already; export into another folder"
-            raise DatasetError(message)
+            raise DatasetError(f"{folder}: holds a whole archive already; export into another folder")
         if (manifest.tenant_id, manifest.vectors) != (tenant_id, vectors):
             other = f"{manifest.tenant_id!r} with{'' if manifest.vectors else 'out'} vectors"
-            message = f"{folder}: holds the begin of an archive of {other}; export into another folder"
-            raise DatasetError(message)
+            raise DatasetError(f"{folder}: holds the begin of an archive of {other}; export into another folder")
         return manifest
     if any(folder.iterdir()):
-        message = f"{folder}: is not empty; export into a folder of its own"
-        raise DatasetError(message)
+        raise DatasetError(f"{folder}: is not empty; export into a folder of its own")
     return Manifest(
         tenant_id=tenant_id,
         vectors=vectors,
@@ -223,39 +211,32 @@ def read_manifest(folder: Path) -> Manifest:
         with path.open("rb") as file:
             text = file.read(_MAX_MANIFEST_BYTES + 1)
     except OSError as error:
-        message = f"{folder}: is no archive: {MANIFEST}: {error.strerror}"
-        raise DatasetError(message) from error
+        raise DatasetError(f"{folder}: is no archive: {MANIFEST}: {error.strerror}") from error
     try:
         manifest = Manifest.model_validate_json(text if len(text) <= _MAX_MANIFEST_BYTES else b"")
     except ValidationError as error:
-        message = f"{path}: is damaged: {error.errors()[0]['msg']}"
-        raise DatasetError(message) from None
+        raise DatasetError(f"{path}: is damaged: {error.errors()[0]['msg']}") from None
     if manifest.format != FORMAT:
-        message = f"{path}: was written by Braid {manifest.braid} in format {manifest.format}; this one reads {FORMAT}"
-        raise DatasetError(message)
+        raise DatasetError(
+            f"{path}: was written by Braid {manifest.braid} in format {manifest.format}; this one reads {FORMAT}"
+        )
     return manifest
 
 
 def verify(folder: Path) -> Manifest:
     """Return the manifest of a whole archive, of which every file is as it was written.
 
-    Raises
-    ------
-    DatasetError
-        If it is not: which file is damaged, or missing.
+    Raises DatasetError if it is not: which file is damaged, or missing.
     """
     manifest = read_manifest(folder)
     if manifest.stage < len(_STAGES):
-        message = f"{folder}: its export was interrupted; run it again first"
-        raise DatasetError(message)
+        raise DatasetError(f"{folder}: its export was interrupted; run it again first")
     for part in manifest.parts:
         try:
             with (folder / part.name).open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
-            message = f"{folder / part.name}: {error.strerror}"
-            raise DatasetError(message) from error
+            raise DatasetError(f"{folder / part.name}: {error.strerror}") from error
         if found != part.sha256:
-            message = f"{folder / part.name}: is damaged: it is not what was exported; nothing was imported"
-            raise DatasetError(message)
+            raise DatasetError(f"{folder / part.name}: is damaged: it is not what was exported; nothing was imported")
     return manifest

@@ -9,7 +9,17 @@ from pydantic import ValidationError
 
 from braid.errors import DatasetError
 from braid.ingestion.archive import PAGE, Kind, verify
+from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
+from braid.ingestion.checks import (
+    OWN_ENTITY_TYPES,
+    OWN_RELATIONSHIP_TYPES,
+    Types,
+    no_room,
+    vector_problem,
+    what_is_wrong,
+)
 from braid.models import Frozen, Record, Relationship, Vertex
+from braid.ports.knowledge_graph import GraphTypes
 from braid.strict_json import NotJson, read_json
 from braid.understanding.text_parts import embed
 
@@ -18,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.ingestion.archive import ArchiveStore, Item, Manifest, Told
+    from braid.models import Embedding
 
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A text of a megabyte may have the vectors of 2,048 parts in each embedding space."""
@@ -73,12 +84,10 @@ def import_tenant(
     """
     manifest = verify(folder)
     into = _Import(folder, manifest, store, tenant_id or manifest.tenant_id, threads)
-    of, done = 2 * sum(manifest.counts().values()), 0
-    current = store.schemas.current(into.tenant_id)
-    for schema in sorted(manifest.schemas, key=lambda schema: schema.version):
-        if schema.version > current:
-            store.schemas.register(schema.model_copy(update={"tenant_id": into.tenant_id}))
-    for work in (into.write, into.compare):
+    of, done = 3 * sum(manifest.counts().values()), 0
+    for work in (into.check, into.write, into.compare):
+        if work == into.write:
+            into.register_schemas()
         for kind in Kind:
             for items in into.pages(kind):
                 work(kind, items)
@@ -102,7 +111,13 @@ class _Import:
         """Sums of the items' hashes."""
         self.counts = dict.fromkeys(Kind, 0)
         self.left_out = 0
-        self._dimensions = {name: model.dimension for name, model in store.spaces.items()}
+        self._places: list[str] = []
+        """Of the items of the page that is worked on: file and line."""
+        self._ids = Fingerprints()
+        self._vertices = b""
+        """The sorted fingerprints of the archive's vertices."""
+        self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in manifest.schemas)])
+        self._entity_types, self._relationship_types = Types(OWN_ENTITY_TYPES), Types(OWN_RELATIONSHIP_TYPES)
 
     def pages(self, kind: Kind) -> Iterator[list[Item]]:
         """Yield the archive's items of a kind, page by page."""
@@ -110,31 +125,88 @@ class _Import:
             if part.kind is not kind:
                 continue
             page: list[Item] = []
+            places: list[str] = []
             size = 0
             with (self.folder / part.name).open("rb") as file:
                 for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1):
-                    page.append(self._read(kind, line, f"{part.name}, line {number}"))
+                    places.append(f"{self.folder}: {part.name}, line {number}")
+                    page.append(self._read(kind, line, places[-1]))
                     size += len(line)
                     if len(page) == PAGE or size > _PAGE_BYTES:
+                        self._places = places
                         yield page
-                        page, size = [], 0
+                        page, places, size = [], [], 0
             if page:
+                self._places = places
                 yield page
 
     def _read(self, kind: Kind, line: bytes, place: str) -> Item:
         try:
             given = read_json(line.decode())
             if not isinstance(given, dict):
-                message = "is no object"
-                raise NotJson(message)
+                raise NotJson("is no object")
             return _MODELS[kind].model_validate(given | {"tenant_id": self.tenant_id})
         except ValidationError as error:
             first = error.errors()[0]
             wrong = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
         except ValueError as error:
             wrong = str(error)
-        message = f"{self.folder}: {place}: {wrong}"
-        raise DatasetError(message)
+        raise DatasetError(f"{place}: {wrong}")
+
+    def check(self, kind: Kind, items: Sequence[Item]) -> None:
+        """Refuse what no write would accept, or what refers to something that the archive has not.
+
+        Raises
+        ------
+        DatasetError
+            With the file and the line.
+        """
+        if kind is Kind.RELATIONSHIPS:
+            problems = self._problems_of_edges([item for item in items if isinstance(item, Relationship)])
+        else:
+            problems = self._problems([item for item in items if not isinstance(item, Relationship)])
+        for place, problem in zip(self._places, problems, strict=True):
+            if problem:
+                raise DatasetError(f"{place}: {problem}; nothing was imported")
+
+    def _problems(self, items: Sequence[Record | Vertex]) -> Iterator[str | None]:
+        wanted = {item.entity_type for item in items if isinstance(item, Vertex)}
+        self._entity_types.add(self.store.graph.types(self.tenant_id, GraphTypes(entities=frozenset(wanted))).entities)
+        for item in items:
+            if isinstance(item, Vertex):
+                self._ids.add(_fingerprint(item.id))
+            if wrong := what_is_wrong(item):
+                yield f"{wrong.field}: {wrong.message}"
+            elif isinstance(item, Vertex):
+                room = self._entity_types.admit(item.entity_type)
+                yield None if room else f"entity_type: {no_room('entity')}"
+            elif item.schema_version > self._newest:
+                yield f"schema_version: {item.schema_version} is newer than {self._newest}, the newest version"
+            else:
+                problems = (vector_problem(each) for each in self._served(item).embeddings)
+                yield next((f"embeddings: {problem}" for problem in problems if problem), None)
+
+    def _problems_of_edges(self, edges: Sequence[Relationship]) -> Iterator[str | None]:
+        wanted = GraphTypes(relationships=frozenset(edge.type for edge in edges))
+        self._relationship_types.add(self.store.graph.types(self.tenant_id, wanted).relationships)
+        self._vertices = self._vertices or self._ids.in_order()
+        ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
+        elsewhere = [end for end in ends if not contains(self._vertices, _fingerprint(end))]
+        missing = set(elsewhere) - {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, elsewhere)}
+        for edge in edges:
+            absent = [end for end in (edge.source, edge.target) if end in missing]
+            if absent and not self.manifest.changed:  # else it is left out
+                yield f"{absent[0]!r} is no vertex of the archive"
+            else:
+                room = self._relationship_types.admit(edge.type)
+                yield None if room else f"type: {no_room('relationship')}"
+
+    def register_schemas(self) -> None:
+        """Register the versions of the schema that are newer than the tenant's."""
+        current = self.store.schemas.current(self.tenant_id)
+        for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
+            if schema.version > current:
+                self.store.schemas.register(schema.model_copy(update={"tenant_id": self.tenant_id}))
 
     def write(self, kind: Kind, items: Sequence[Item]) -> None:
         """Write some items."""
@@ -177,10 +249,15 @@ class _Import:
         return [record.model_copy(update={"embeddings": tuple(made[record.id])}) for record in new]
 
     def _served(self, record: Record) -> Record:
-        """Return a record without vectors of spaces that are not configured here."""
-        kept = tuple(each for each in record.embeddings if self._dimensions.get(each.space) == each.dimension)
+        """Return a record without vectors of spaces that are not configured here, and supplied ones if not allowed."""
+        refused = () if self.store.allow_supplied_vectors else record.supplied_spaces
+        kept = tuple(each for each in record.embeddings if each.space not in refused and self._is_configured(each))
         supplied = tuple(space for space in record.supplied_spaces if space in {each.space for each in kept})
         return record.model_copy(update={"embeddings": kept, "supplied_spaces": supplied})
+
+    def _is_configured(self, embedding: Embedding) -> bool:
+        model = self.store.spaces.get(embedding.space)
+        return model is not None and (model.id, model.dimension) == (embedding.model_id, embedding.dimension)
 
     def _whole(self, edges: list[Relationship]) -> list[Relationship]:
         """Return the relationships whose ends are stored, where some may have been removed during the export."""
@@ -204,12 +281,11 @@ class _Import:
             stored = self.store.index.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Record)])
         given, found = ({_name(item): _hash(item) for item in each} for each in (items, stored))
         if wrong := sorted(name for name, value in given.items() if found.get(name) != value):
-            message = (
+            raise DatasetError(
                 f"{self.tenant_id}: {len(wrong)} of {kind.value} are not stored as the archive has them, such as "
                 f"{', '.join(wrong[:_SHOWN])}; somebody writes to the tenant, or the store shows writes late: "
                 "run the import again"
             )
-            raise DatasetError(message)
         self.counts[kind] += len(given)
         self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
 
@@ -223,6 +299,10 @@ class _Import:
             unchanged=self.unchanged,
             left_out=self.left_out,
         )
+
+
+def _fingerprint(identity: str) -> bytes:
+    return fingerprint_of("vertex", (identity, "", "", ""))
 
 
 def _name(item: Item) -> str:

@@ -6,13 +6,13 @@ import sys
 from array import array
 from dataclasses import dataclass, field
 from math import hypot, isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Final, TypeGuard, TypeVar
 
 from braid.errors import InvalidRequest
 from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, is_chunk_of_document, stale_mentions
 from braid.ingestion.supersession import SUPERSEDES, RefusedRecord, Supersession, ended, find
 from braid.models import MENTIONS, GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.records import MAX_TYPES, too_much
+from braid.models.records import MAX_TYPES, TooMuch, too_much
 from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
@@ -29,8 +29,9 @@ DOCUMENT = "Document"
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
-_OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
+OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
 """Types that a graph has room for in any case: of records, of what has none, and of names that are found."""
+OWN_RELATIONSHIP_TYPES: Final = frozenset({SUPERSEDES, MENTIONS})
 _NORM_TOLERANCE: Final = 0.01
 """Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
@@ -67,14 +68,43 @@ class Given:
     """The items of a request that no check has refused so far."""
 
     request: WriteRequest
-    records: dict[str, Record]
-    vertices: dict[str, Vertex]
-    edges: dict[Identity, Relationship]
-    edge_places: dict[Identity, str]
+    errors: list[ItemError]
+    """Those of the items that were refused."""
+    records: dict[str, Record] = field(default_factory=dict)
+    vertices: dict[str, Vertex] = field(default_factory=dict)
+    edges: dict[Identity, Relationship] = field(default_factory=dict)
+    places: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Of records and vertices, by ``records`` or ``vertices`` and the id."""
+    edge_places: dict[Identity, str] = field(default_factory=dict)
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
     for_mentions: set[str] = field(default_factory=set)
     """Ids of found names, and of records that need a vertex only because names were found in them."""
+
+    def once(self, what: str, items: Sequence[_Named]) -> dict[str, _Named]:
+        """Return items by id, with their places kept, refusing duplicates."""
+        kept: dict[str, _Named] = {}
+        for position, item in enumerate(items):
+            place = self.request.place(what, position)
+            first = self.places.setdefault((what, item.id), place)
+            if item.id in kept:
+                message = f"{item.id!r} stands already at {first}"
+                self.errors.append(ItemError(place=place, id=item.id, field="id", message=message))
+            else:
+                kept[item.id] = item
+        return kept
+
+    def refuse(self, what: str, identity: str, field: str, message: str) -> None:
+        """Leave a record or vertex out."""
+        self.errors.append(ItemError(place=self.places[what, identity], id=identity, field=field, message=message))
+        (self.records if what == "records" else self.vertices).pop(identity, None)
+
+    def items(self) -> list[tuple[str, Record | Vertex]]:
+        """Return the records and then the vertices, each with what it is."""
+        return [
+            *(("records", record) for record in self.records.values()),
+            *(("vertices", vertex) for vertex in self.vertices.values()),
+        ]
 
 
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
@@ -96,38 +126,31 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
 def check(request: WriteRequest, store: WriteStore) -> Accepted:
     """Return the valid items of a request and the errors of the rest; nothing is written here.
 
-    Raises
-    ------
-    InvalidRequest
-        If an item belongs to another tenant.
+    Raises InvalidRequest if an item belongs to another tenant.
     """
     _own(request)
     accepted = Accepted()
-    records = _once(request, "records", request.records, accepted.errors)
+    given = Given(request, accepted.errors)
+    given.records = given.once("records", request.records)
+    given.vertices = given.once("vertices", request.vertices)
     # Of equal edges the last counts, and one that is trusted more than any that is not.
-    edges = sorted(_as_trusted_as_evidence(request, records, store), key=lambda edge: edge.trusted)
-    given = Given(
-        request=request,
-        records=records,
-        vertices=_once(request, "vertices", request.vertices, accepted.errors),
-        edges={edge.identity(): edge for edge in edges},
-        edge_places={
-            edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
-        },
-    )
-    _refuse_reserved(given, accepted.errors)
-    _refuse_too_much(given, accepted.errors)
-    if not request.supersede_only:
-        _refuse_vectors(given, store, accepted.errors)
-    _refuse_newer(given, store, accepted.errors)
+    edges = sorted(_as_trusted_as_evidence(request, given.records, store), key=lambda edge: edge.trusted)
+    given.edges = {edge.identity(): edge for edge in edges}
+    given.edge_places = {
+        edge.identity(): request.place("relationships", at) for at, edge in enumerate(request.relationships)
+    }
+    if not request.supersede_only:  # else an earlier request wrote these records
+        _refuse_wrong(given)
+        _refuse_vectors(given, store)
+    _refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
     if not request.supersede_only:
-        _refuse_new_types(given, store, accepted.errors)
+        _refuse_new_types(given, store)
     if request.partial and request.missing is MissingEnds.REFUSE:
-        _refuse_astray(given, store, accepted.errors)
+        _refuse_astray(given, store)
     if request.supersede_only:
-        _refuse_unwritten(given, store, accepted.errors)
+        _refuse_unwritten(given, store)
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
@@ -183,7 +206,7 @@ def _as_trusted_as_evidence(
     ]
 
 
-def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+def _refuse_astray(given: Given, store: WriteStore) -> None:
     """Refuse superseding edges with a missing end, so that an edge that is not written ends nothing."""
     tenant_id = given.request.tenant_id
     ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
@@ -194,18 +217,16 @@ def _refuse_astray(given: Given, store: WriteStore, errors: list[ItemError]) -> 
     for identity, edge in ending.items():
         sides = (("source", edge.source), ("target", edge.target))
         if missing := [(side, end) for side, end in sides if end in absent]:
-            errors += _dangling(edge, given.edge_places[identity], missing)
+            given.errors += _dangling(edge, given.edge_places[identity], missing)
             del given.edges[identity]
 
 
-def _refuse_unwritten(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+def _refuse_unwritten(given: Given, store: WriteStore) -> None:
     """Refuse records that an earlier request should have written and did not: they supersede nothing."""
     names = sorted(given.records)
     present = store.index.written(given.request.tenant_id, names) if names else {}
     for name in [name for name in names if name not in present]:
-        message = f"there is no record {name!r}, which would supersede others"
-        errors.append(ItemError(place=_place(given.request, name), id=name, field="id", message=message))
-        del given.records[name]
+        given.refuse("records", name, "id", f"there is no record {name!r}, which would supersede others")
 
 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
@@ -219,74 +240,42 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
-                place, name = _place(given.request, refused.id), refused.id
-                given.records.pop(name, None)
-                refused_ids.add(name)
+                given.refuse("records", refused.id, "supersedes", refused.message)
+                refused_ids.add(refused.id)
             else:
                 place, name = given.edge_places[refused.identity], refused.identity[0]
                 given.edges.pop(refused.identity, None)
-            accepted.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
+                given.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
         if not found.refused:
             break
     accepted.supersession = found.supersession
     given.edges |= {edge.identity(): edge for edge in found.made}
 
 
-def _place(request: WriteRequest, record_id: str) -> str:
-    """Return the place of the first record with an id."""
-    return next(request.place("records", at) for at, record in enumerate(request.records) if record.id == record_id)
-
-
 def _own(request: WriteRequest) -> None:
     tenants = {item.tenant_id for items in (request.records, request.vertices, request.relationships) for item in items}
     for other in sorted(tenants - {request.tenant_id}):
-        message = f"tenant_id: an item is tenant {other!r}'s and the request {request.tenant_id!r}'s"
-        raise InvalidRequest(message, field="tenant_id")
+        raise InvalidRequest(
+            f"tenant_id: an item is tenant {other!r}'s and the request {request.tenant_id!r}'s", field="tenant_id"
+        )
 
 
-def _once(request: WriteRequest, what: str, items: Sequence[_Named], errors: list[ItemError]) -> dict[str, _Named]:
-    """Return items by id, refusing duplicates."""
-    first: dict[str, str] = {}
-    kept: dict[str, _Named] = {}
-    for position, item in enumerate(items):
-        place = request.place(what, position)
-        if item.id in first:
-            message = f"{item.id!r} stands already at {first[item.id]}"
-            errors.append(ItemError(place=place, id=item.id, field="id", message=message))
-            continue
-        first[item.id] = place
-        kept[item.id] = item
-    return kept
+def what_is_wrong(item: Record | Vertex) -> TooMuch | None:
+    """Return the first field of a record or vertex that must not be written, and why; None if there is none."""
+    # A vertex that was found is that of an interrupted write that is repaired.
+    if item.id.startswith(PREFIX) and not getattr(item, "found", False):
+        return TooMuch("id", f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another")
+    return too_much(item)
 
 
-def _refuse_reserved(given: Given, errors: list[ItemError]) -> None:
-    """Refuse records and entities with ids of names that are found in texts."""
-    kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
-    for what, items in kept:
-        for at, item in enumerate(getattr(given.request, what)):
-            # A vertex that was found is that of an interrupted write that is repaired.
-            if item.id in items and item.id.startswith(PREFIX) and not getattr(item, "found", False):
-                message = f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another"
-                place = given.request.place(what, at)
-                errors.append(ItemError(place=place, id=item.id, field="id", message=message))
-                del items[item.id]
+def _refuse_wrong(given: Given) -> None:
+    """Refuse records and vertices that are wrong whatever else is given or stored."""
+    for what, item in given.items():
+        if found := what_is_wrong(item):
+            given.refuse(what, item.id, found.field, found.message)
 
 
-def _refuse_too_much(given: Given, errors: list[ItemError]) -> None:
-    """Refuse records and vertices above the size limits."""
-    if given.request.supersede_only:
-        return  # an earlier request wrote these records
-    kept: tuple[tuple[str, dict[str, Any]], ...] = (("records", given.records), ("vertices", given.vertices))
-    for what, items in kept:
-        places = {item.id: at for at, item in reversed(list(enumerate(getattr(given.request, what))))}
-        for name, item in list(items.items()):
-            if found := too_much(item):
-                place = given.request.place(what, places[name])
-                errors.append(ItemError(place=place, id=name, field=found.field, message=found.message))
-                del items[name]
-
-
-def _refuse_new_types(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+def _refuse_new_types(given: Given, store: WriteStore) -> None:
     """Refuse items of types that a tenant's graph has no room for: it has a bounded number of them."""
     tenant_id, vertices, edges = given.request.tenant_id, given.vertices, given.edges
     joined = {end for edge in edges.values() for end in (edge.source, edge.target)}.union(given.in_graph)
@@ -297,19 +286,16 @@ def _refuse_new_types(given: Given, store: WriteStore, errors: list[ItemError]) 
     known = store.graph.types(tenant_id, wanted) if any(wanted) else wanted
     if wanted.are_among(known):
         return
-    kinds = _Types(known.entities | _OWN_ENTITY_TYPES)
-    places = {one.id: given.request.place("records", at) for at, one in enumerate(given.request.records)}
-    places |= {one.id: given.request.place("vertices", at) for at, one in enumerate(given.request.vertices)}
-    for name, items in (("type", vertices), ("entity_type", records)):
+    kinds = Types(known.entities | OWN_ENTITY_TYPES)
+    for what, name, items in (("vertices", "type", vertices), ("records", "entity_type", records)):
         for one in [one for one in items.values() if one.entity_type and not kinds.admit(one.entity_type)]:
-            errors.append(ItemError(place=places[one.id], id=one.id, field=name, message=_no_room("entity")))
-            vertices.pop(one.id, None)
-            records.pop(one.id, None)
-            given.records.pop(one.id, None)
-    kinds = _Types(known.relationships | {SUPERSEDES, MENTIONS})
+            given.refuse(what, one.id, name, no_room("entity"))
+            for both in (vertices, records, given.records):
+                both.pop(one.id, None)
+    kinds = Types(known.relationships | OWN_RELATIONSHIP_TYPES)
     for identity, edge in [each for each in edges.items() if not kinds.admit(each[1].type)]:
-        message = _no_room("relationship") + ", and say the difference in `predicate`"
-        errors.append(ItemError(place=given.edge_places[identity], id=edge.source, field="type", message=message))
+        message = no_room("relationship") + ", and say the difference in `predicate`"
+        given.errors.append(ItemError(place=given.edge_places[identity], id=edge.source, field="type", message=message))
         del edges[identity]
 
 
@@ -318,24 +304,29 @@ def _with_room(records: Sequence[Record], given: Given, store: WriteStore) -> li
     wanted = GraphTypes(entities=frozenset(one.entity_type for one in records if one.entity_type))
     if not wanted.entities:
         return list(records)
-    known = store.graph.types(given.request.tenant_id, wanted).entities | _OWN_ENTITY_TYPES
+    known = store.graph.types(given.request.tenant_id, wanted).entities | OWN_ENTITY_TYPES
     named: list[Record | Vertex] = [*given.records.values(), *given.vertices.values()]
-    kinds = _Types(known | {one.entity_type for one in named if one.entity_type})
+    kinds = Types(known | {one.entity_type for one in named if one.entity_type})
     return [
         one if one.entity_type is None or kinds.admit(one.entity_type) else one.model_copy(update={"entity_type": None})
         for one in records
     ]
 
 
-def _no_room(kind: str) -> str:
+def no_room(kind: str) -> str:
+    """Return why a new type of entities or relationships is refused."""
     return f"is a new type, and the tenant's graph has {MAX_TYPES} {kind} types already; use one of them"
 
 
-class _Types:
+class Types:
     """The types of one kind that a tenant has, and those that a write adds while there is room."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = set(known)
+
+    def add(self, stored: Iterable[str]) -> None:
+        """Count types that are stored."""
+        self._known.update(stored)
 
     def admit(self, kind: str) -> bool:
         """Return whether the tenant may have a type, which it has then."""
@@ -345,37 +336,26 @@ class _Types:
         return True
 
 
-def _refuse_newer(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
-    request, records = given.request, given.records
-    newest = max((record.schema_version for record in records.values()), default=1)
-    if newest == 1 or newest <= (current := store.schemas.current(request.tenant_id)):
+def _refuse_newer(given: Given, store: WriteStore) -> None:
+    newest = max((record.schema_version for record in given.records.values()), default=1)
+    if newest == 1 or newest <= (current := store.schemas.current(given.request.tenant_id)):
         return
-    for record in [record for record in records.values() if record.schema_version > current]:
-        del records[record.id]
+    for record in [record for record in given.records.values() if record.schema_version > current]:
         message = f"{record.schema_version} is newer than the current version {current} of tenant {record.tenant_id!r}"
-        place = _place(request, record.id)
-        errors.append(ItemError(place=place, id=record.id, field="schema_version", message=message))
+        given.refuse("records", record.id, "schema_version", message)
 
 
-def _refuse_vectors(given: Given, store: WriteStore, errors: list[ItemError]) -> None:
+def _refuse_vectors(given: Given, store: WriteStore) -> None:
     """Refuse records with supplied vectors that are not allowed, or that do not fit the model that they name."""
     for record in [record for record in given.records.values() if record.embeddings]:
         problems = (_supplied_vector_problem(one, store.spaces) for one in record.embeddings)
         message = next(filter(None, problems), None) if store.allow_supplied_vectors else _NOT_ALLOWED
         if message:
-            del given.records[record.id]
-            place = _place(given.request, record.id)
-            errors.append(ItemError(place=place, id=record.id, field="embeddings", message=message))
+            given.refuse("records", record.id, "embeddings", message)
 
 
 def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelConfig]) -> str | None:
-    """Return why a supplied vector is refused; None if it is valid.
-
-    Parameters
-    ----------
-    spaces
-        Every configured embedding space, with its model.
-    """
+    """Return why a supplied vector is refused; None if it is valid."""
     space, model = embedding.space, spaces.get(embedding.space)
     if model is None:
         return f"there is no embedding space {space!r}; the configured models have {', '.join(sorted(spaces))}"
@@ -385,14 +365,21 @@ def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelCon
         return f"space {space} holds vectors of {model.dimension} values, this has {embedding.dimension}"
     if embedding.further:
         return f"space {space} has vectors of further parts; supply one vector, of the whole text"
-    values = array("f", embedding.vector)
-    if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
-        values.byteswap()
-    length = hypot(*values)
-    if not isfinite(length):
-        return f"the vector of space {space} has a value that is not finite"
-    if abs(length - 1.0) > _NORM_TOLERANCE:
-        return f"the vector of space {space} has the length {length:.4g}; divide it by that, so that it has length 1"
+    return vector_problem(embedding)
+
+
+def vector_problem(embedding: Embedding) -> str | None:
+    """Return what is wrong with the vectors of a text themselves; None if they are of length 1."""
+    where = f"the vector of space {embedding.space}"
+    for vector in (embedding.vector, *(part.vector for part in embedding.further)):
+        values = array("f", vector)
+        if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
+            values.byteswap()
+        length = hypot(*values)
+        if not isfinite(length):
+            return f"{where} has a value that is not finite"
+        if abs(length - 1.0) > _NORM_TOLERANCE:
+            return f"{where} has the length {length:.4g}; divide it by that, so that it has length 1"
     return None
 
 

@@ -1,17 +1,19 @@
 """Deletes records, and documents with their chunks, from both stores.
 
-A page of records is deleted in one transaction: from the intent log of unfinished writes first, so that no repair
-restores it, then from the graph, then from the index. Where the stores cannot commit together, a delete that was
-interrupted in between is completed by repeating it: the records are still in the index.
+A few records at a time are deleted in one transaction: from the intent log of unfinished writes first, so that no
+repair restores them, then from the graph, then from the index. Where the stores cannot commit together, a delete that
+was interrupted in between is completed by repeating it: the records are still in the index.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import turn
 from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
+from braid.ports.keys import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
 
 _PAGE = 500
+_AT_ONCE = 100
+"""Records that one transaction deletes: each may have 200 mentions of names."""
 
 
 class DeleteReport(Frozen):
@@ -72,24 +76,30 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
 def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore) -> DeleteReport:
     """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
-    for ids in pages:
+    for ids in (page[start : start + _AT_ONCE] for page in pages for start in range(0, len(page), _AT_ONCE)):
         with turn(tenant_id), store.transaction(tenant_id):
             forget(tenant_id, store.intent_log, ids=ids)
-            named = {edge.source for edge in store.graph.found_mentions(tenant_id, ids)}
+            named = sorted({edge.source for edge in store.graph.found_mentions(tenant_id, ids)})
             relationships += store.graph.delete_relationships_of(tenant_id, ids)
             vertices += store.graph.delete(tenant_id, ids)
-            store.graph.delete_unmentioned(tenant_id, sorted(named))
+            store.graph.delete_unmentioned(tenant_id, named[:NAMES_AT_ONCE])
             records += store.index.delete(tenant_id, ids)
+        delete_unmentioned(tenant_id, named[NAMES_AT_ONCE:], store)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
+
+
+def delete_unmentioned(tenant_id: str, names: Sequence[str], store: DeleteStore) -> None:
+    """Remove found names that no text mentions any more, few at a time, so that others can write in between.
+
+    What is left where this breaks off, repair removes.
+    """
+    for start in range(0, len(names), NAMES_AT_ONCE):
+        with turn(tenant_id), store.transaction(tenant_id):
+            store.graph.delete_unmentioned(tenant_id, names[start : start + NAMES_AT_ONCE])
 
 
 def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
     """Yield the ids of a document's records, or of all records of a tenant, page by page."""
-    cursor: str | None = None
-    while True:
-        page = store.index.scan(tenant_id, document=document, after=cursor, limit=_PAGE)
+    for page in pages(store.index.scan, tenant_id, document=document, limit=_PAGE):
         if page.records:
             yield [record.id for record in page.records]
-        cursor = page.cursor
-        if cursor is None:
-            return

@@ -26,9 +26,10 @@ PREFIX = "found:"
 """Begins the ids of found names."""
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
-_NAMES_AT_ONCE = 1_000
-_MOST_NAMES = 10_000
-"""Of one write, those that stand first: one text has 200 at most, and an import writes 500 texts together."""
+NAMES_AT_ONCE = 1_000
+"""Names that are looked up, or removed in one transaction, together."""
+_MOST_NAMES = 3_000
+"""Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
 _GIVEN = "="
 """Begins the keys of given names; no normalised name has it."""
 _DOCUMENT = "Document"
@@ -149,9 +150,9 @@ def _known(tenant_id: str, names: Sequence[FoundName], store: WriteStore) -> dic
     keys = {phrase: name.key for name in names for phrase in (name.key, normalise(name.name)) if phrase}
     phrases = sorted(keys)
     entities: dict[str, set[str]] = {}
-    for start in range(0, len(phrases), _NAMES_AT_ONCE):
-        asked = phrases[start : start + _NAMES_AT_ONCE]
-        links = store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * _NAMES_AT_ONCE, trusted_only=True)
+    for start in range(0, len(phrases), NAMES_AT_ONCE):
+        asked = phrases[start : start + NAMES_AT_ONCE]
+        links = store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * NAMES_AT_ONCE, trusted_only=True)
         for link in links:
             if not link.entity_id.startswith(PREFIX) and link.entity_type != _DOCUMENT:
                 entities.setdefault(keys[link.phrase], set()).add(link.entity_id)

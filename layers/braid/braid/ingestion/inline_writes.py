@@ -38,28 +38,8 @@ def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fie
     return report.model_copy(update={"errors": (*items.errors, *report.errors)})
 
 
-def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLINE) -> tuple[Items, dict[str, Any]]:
-    """Parse the body of one call: lists ``records``, ``entities``, ``relationships``, and options.
-
-    Parameters
-    ----------
-    body
-        Besides the lists it may have ``missing`` (``refuse`` or ``stub``) and ``partial``.
-    tenant_id
-        From the verified token, never from the body.
-    limit
-        Most items of all lists together.
-
-    Returns
-    -------
-    tuple
-        The items, and the arguments ``missing`` and ``partial`` of :func:`write_items`.
-
-    Raises
-    ------
-    InvalidRequest
-        If the body is not of this form, is empty or too long; names the field.
-    """
+def _read_body(body: Mapping[str, Any], tenant_id: str) -> tuple[Items, dict[str, Any]]:
+    """Parse the body of one call into items and the arguments ``missing`` and ``partial`` of :func:`write_items`."""
     unknown = sorted(set(body) - {*KINDS.values(), "missing", "partial"})
     if unknown:
         raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
@@ -75,9 +55,10 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
         if not isinstance(rows, list):
             raise InvalidRequest(f"{name}: must be a list", field=name)
         count += len(rows)
-        if count > limit:
-            message = f"{name}: more than {limit} items; write a file of lines to the object store instead"
-            raise InvalidRequest(message, field=name)
+        if count > MAX_INLINE:
+            raise InvalidRequest(
+                f"{name}: more than {MAX_INLINE} items; write a file of lines to the object store instead", field=name
+            )
         for position, row in enumerate(rows):
             items.add(f"{name}[{position}]", row, kind)
     if not count:
@@ -86,29 +67,21 @@ def read_body(body: Mapping[str, Any], tenant_id: str, *, limit: int = MAX_INLIN
 
 
 def write_body(body: Mapping[str, Any], tenant_id: str, store: WriteStore) -> WriteReport:
-    """Write the body of one call, as :func:`read_body` parses it; if the report has errors, nothing was written.
+    """Write the body of one call; if the report has errors, nothing was written.
 
-    Raises InvalidRequest as :func:`read_body`, and StoreError or ModelError as :func:`braid.ingestion.writing.write`.
+    It has lists ``records``, ``entities`` and ``relationships``, and may have ``missing`` (``refuse`` or ``stub``) and
+    ``partial``. Raises InvalidRequest, which names the field, if it is not of this form, is empty or too long, and
+    StoreError or ModelError as :func:`braid.ingestion.writing.write`.
     """
-    items, options = read_body(body, tenant_id)
+    items, options = _read_body(body, tenant_id)
     return write_items(items, store, **options)
 
 
 def write_message(text: str, store: WriteStore) -> WriteReport:
-    """Write the items of one message.
+    """Write the items of one message: the body of :func:`write_body` as JSON, and ``tenant_id``.
 
-    Parameters
-    ----------
-    text
-        JSON: the body of :func:`write_body`, and ``tenant_id``. Senders to the queue are
-        trusted with every tenant.
-
-    Raises
-    ------
-    InvalidRequest
-        If any item is invalid; nothing of the message is written.
-    StoreError, ModelError
-        As :func:`braid.ingestion.writing.write`.
+    Senders to the queue are trusted with every tenant. If any item is invalid, InvalidRequest is raised and nothing is
+    written.
     """
     try:
         body = read_json(text)

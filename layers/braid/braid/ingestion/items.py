@@ -71,10 +71,7 @@ def object_of(row: Mapping[str, Any], name: str) -> dict[str, Any]:
 def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
     """Parse a corpus item into a record: BEIR's ``_id``, ``title`` and ``text``, and any of a record's fields.
 
-    Raises
-    ------
-    InvalidItem, ValidationError
-        If it is invalid.
+    Raises InvalidItem or ValidationError if it is invalid.
     """
     names = {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"}
     refuse(row, OURS | NO_VECTORS | names)

@@ -18,9 +18,10 @@ from braid.ingestion.items import printable
 from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.ports.keys import pages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from braid.ingestion.unfinished_writes import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
@@ -86,58 +87,23 @@ class RepairReport(Frozen):
     """Whether the differences were repaired."""
 
 
-def repair(
-    tenant_id: str,
-    store: WriteStore,
-    *,
-    dry_run: bool = False,
-    on_progress: Callable[[int], None] | None = None,
-) -> RepairReport:
+def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> RepairReport:
     """Compare every record, vertex and edge of a tenant, and repair the graph where it differs.
 
     Meant for a tenant without concurrent writes: a record that is just being deleted looks like one without its vertex.
     Reads both stores page by page, so that memory does not grow with them.
 
-    Parameters
-    ----------
-    tenant_id
-        Owner of the data.
-    store
-        Both stores.
-    dry_run
-        Whether differences are only reported.
-    on_progress
-        Called with the number of records and vertices compared.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the repair completes it.
+    Raises StoreError as the engines do; repeating the repair completes it.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
-    done = records = vertices = relationships = 0
-    cursor: str | None = None
+    records = vertices = relationships = 0
     work.finish_writes()
-    while True:
-        found = store.index.scan(tenant_id, after=cursor, limit=_PAGE)
+    for found in pages(store.index.scan, tenant_id, limit=_PAGE):
         work.compare_records(found.records)
         records += len(found.records)
-        done += len(found.records)
-        if on_progress:
-            on_progress(done)
-        cursor = found.cursor
-        if cursor is None:
-            break
-    while True:
-        page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+    for page in pages(store.graph.scan, tenant_id, limit=_PAGE):
         work.compare_graph(page)
         vertices, relationships = vertices + len(page.vertices), relationships + len(page.relationships)
-        done += len(page.vertices)
-        if on_progress:
-            on_progress(done)
-        cursor = page.cursor
-        if cursor is None:
-            break
     work.compare_counts()
     return RepairReport(
         tenant_id=tenant_id,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, DeleteStore, delete_pages, record_pages
+from braid.ports.keys import pages
 from braid.ports.reembedding import refresh_job
 
 if TYPE_CHECKING:
@@ -80,15 +81,12 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     A running import finds its object gone and ends; a batch that it is writing is written to the end, possibly after
     this.
 
+    Raises StoreError as the engines do; repeating the delete completes it.
+
     Parameters
     ----------
     store
         All stores. A store that the settings do not name is named in the report.
-
-    Raises
-    ------
-    StoreError
-        As the engines; repeating the delete completes it.
     """
     left: list[str] = []
     members = _named("members", left, lambda: store.members.forget(tenant_id))
@@ -96,16 +94,11 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     messages = _messages(tenant_id, store, left)
     objects = _objects(tenant_id, store, left)
     removed = delete_pages(tenant_id, record_pages(tenant_id, store, None), store)
-    vertices = relationships = cached = 0
-    cursor: str | None = None
+    vertices = relationships = 0
     try:
-        while True:
-            page = store.graph.scan(tenant_id, after=cursor, limit=_PAGE)
+        for page in pages(store.graph.scan, tenant_id, limit=_PAGE):
             relationships += len(page.relationships)
             vertices += store.graph.delete(tenant_id, [vertex.id for vertex in page.vertices])
-            cursor = page.cursor
-            if cursor is None:
-                break
         schemas = store.schemas.forget(tenant_id)
     finally:
         store.cache.advance(tenant_id)

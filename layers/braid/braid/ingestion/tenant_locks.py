@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
+from braid.deadline import holding
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -42,9 +44,12 @@ def turn(tenant_id: str) -> Iterator[None]:
 
 @contextmanager
 def embedding_turn(tenant_id: str) -> Iterator[None]:
-    """Wait until few other writes of this tenant run a model; entered while no lock of the store is held."""
-    own = _turn_of(tenant_id)
-    with own.embedding:
+    """Wait until few other writes of this tenant run a model; entered while no lock of the store is held.
+
+    Raises StoreTooSlow if they do until the deadline of the request.
+    """
+    own = _turn_of(tenant_id)  # kept, as others find it only while somebody has it
+    with holding(own.embedding):
         yield
 
 

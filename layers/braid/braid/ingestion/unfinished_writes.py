@@ -67,10 +67,7 @@ def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore |
 def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, UnfinishedWrite | UnreadableEntry]]:
     """Yield the interrupted and running writes of a tenant, with the keys of their log entries.
 
-    Raises
-    ------
-    TransientStoreError, StoreTooSlow
-        If the store does not answer now.
+    Raises TransientStoreError or StoreTooSlow if the store does not answer now.
     """
     for info in list(objects.list(tenant_id, _FOLDER)):
         try:
@@ -88,8 +85,7 @@ def _read(objects: ObjectStore, tenant_id: str, key: str) -> UnfinishedWrite:
     vertices = tuple(line.vertex for line in lines if line.vertex)
     relationships = tuple(line.relationship for line in lines if line.relationship)
     if ({one.tenant_id for one in vertices} | {one.tenant_id for one in relationships}) - {tenant_id}:
-        message = f"{key}: is of another tenant"
-        raise InvalidRequest(message)
+        raise InvalidRequest(f"{key}: is of another tenant")
     return UnfinishedWrite(
         tenant_id=tenant_id,
         records=dict(line.record for line in lines if line.record),

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
+from braid.ingestion.deleting import delete_unmentioned
+from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import embedding_turn, turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
@@ -93,7 +95,8 @@ def write(
     InvalidRequest
         If an item belongs to another tenant.
     StoreError, ModelError
-        As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it.
+        As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it. If the
+        deadline of the request passes while the texts are embedded, StoreTooSlow, and no store is changed.
     """
     if store.graph_source is GraphSource.FOUND:
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
@@ -105,7 +108,7 @@ def write(
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     encoding.waits = False
     began = time.perf_counter()
-    with ExitStack() as held:
+    with deadline.suspended(), ExitStack() as held:  # a write that has begun is completed
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
         for wait in (turn, store.transaction):
             held.enter_context(wait(tenant_id))
@@ -121,6 +124,7 @@ def write(
         )
         with logged(whole, request, store.intent_log), deadline.within(STORES_S):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
+    delete_unmentioned(tenant_id, _without_mentions(accepted)[NAMES_AT_ONCE:], store)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -171,7 +175,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.graph.delete(tenant_id, list(accepted.heirs))
     if accepted.stale:
         store.graph.delete_relationships(tenant_id, accepted.stale)
-        store.graph.delete_unmentioned(tenant_id, sorted({edge.source for edge in accepted.stale}))
+        store.graph.delete_unmentioned(tenant_id, _without_mentions(accepted)[:NAMES_AT_ONCE])
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [record.id for record in accepted.records if not record.trusted])
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
@@ -179,13 +183,15 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
 
 
+def _without_mentions(accepted: Accepted) -> list[str]:
+    """Return the found names that lose a mention."""
+    return sorted({edge.source for edge in accepted.stale})
+
+
 def require_written(report: WriteReport) -> WriteReport:
     """Return a report without errors.
 
-    Raises
-    ------
-    InvalidRequest
-        If it has any; names the first ten items and their fields.
+    Raises InvalidRequest if it has any; names the first ten items and their fields.
     """
     if not report.errors:
         return report

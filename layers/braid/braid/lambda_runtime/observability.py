@@ -54,6 +54,8 @@ def stage_handler(
 
     Called while ``app.py`` is imported, so that an invalid setting fails the cold start and not the first question.
 
+    Raises ConfigurationError if a setting is missing or malformed.
+
     Parameters
     ----------
     stage
@@ -71,11 +73,6 @@ def stage_handler(
         ``handler(event, context)`` that returns the result of ``run`` as JSON values. It raises
         :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a valid ``request``, and otherwise
         what ``run`` raises: the state machine matches on the class names.
-
-    Raises
-    ------
-    ConfigurationError
-        If a setting is missing or malformed.
     """
     settings = load_settings()
     exporting.start(stage)
@@ -116,13 +113,7 @@ def stage_handler(
 
 
 class RequestLog:
-    """Logs and metrics of the HTTP requests of one function, without the text of questions or answers.
-
-    Parameters
-    ----------
-    service
-        Name of the function in logs and metrics.
-    """
+    """Logs and metrics of the HTTP requests of one function, without the text of questions or answers."""
 
     def __init__(self, service: str) -> None:
         self._service = service

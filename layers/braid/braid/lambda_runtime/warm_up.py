@@ -33,13 +33,7 @@ def open_beforehand(*opens: Callable[[], object]) -> None:
 
 
 def load_beforehand(*loads: Callable[[], object]) -> None:
-    """Run loads, which may be slow and may use the network, where no request waits for the container's start.
-
-    Parameters
-    ----------
-    loads
-        Each loads and caches something, such as a model.
-    """
+    """Run loads, which may be slow and may use the network, where no request waits for the container's start."""
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") in _UNHURRIED:
         _run(loads)
 

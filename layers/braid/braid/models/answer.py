@@ -71,17 +71,13 @@ class Path(Frozen):
     @model_validator(mode="after")
     def _types_stand_between_ids(self) -> Path:
         if len(self.ids) != len(self.types) + 1:
-            message = f"a path of {len(self.ids)} ids has {len(self.types)} types"
-            raise ValueError(message)
+            raise ValueError(f"a path of {len(self.ids)} ids has {len(self.types)} types")
         if self.names and len(self.names) != len(self.ids):
-            message = f"a path of {len(self.ids)} ids has {len(self.names)} names"
-            raise ValueError(message)
+            raise ValueError(f"a path of {len(self.ids)} ids has {len(self.names)} names")
         if self.inward and len(self.inward) != len(self.types):
-            message = f"a path of {len(self.types)} edges has {len(self.inward)} directions"
-            raise ValueError(message)
+            raise ValueError(f"a path of {len(self.types)} edges has {len(self.inward)} directions")
         if self.evidence and len(self.evidence) != len(self.types):
-            message = f"a path of {len(self.types)} edges has evidence of {len(self.evidence)}"
-            raise ValueError(message)
+            raise ValueError(f"a path of {len(self.types)} edges has evidence of {len(self.evidence)}")
         return self
 
     def edges(self, called: Sequence[str] = ()) -> Iterator[tuple[str, Label, str, str]]:
@@ -101,14 +97,10 @@ class Path(Frozen):
     def onwards(self, further: Path) -> Path:
         """Return this path continued by one that begins at its end; only the other where it returns to this one.
 
-        Raises
-        ------
-        ValueError
-            If the other one begins elsewhere.
+        Raises ValueError if the other one begins elsewhere.
         """
         if self.ids[-1] != further.ids[0]:
-            message = f"a path to {self.ids[-1]!r} does not go on from {further.ids[0]!r}"
-            raise ValueError(message)
+            raise ValueError(f"a path to {self.ids[-1]!r} does not go on from {further.ids[0]!r}")
         if set(self.ids[:-1]) & set(further.ids) or not further.types:
             return further if further.types else self
         sides = (self, further)

@@ -78,15 +78,13 @@ MOMENT_KIND: Final = "d"
 
 def _short_enough(name: str) -> str:
     if len(name.encode()) > MAX_METADATA_KEY_BYTES:
-        message = f"must not be longer than {MAX_METADATA_KEY_BYTES} bytes, which no field's name is"
-        raise ValueError(message)
+        raise ValueError(f"must not be longer than {MAX_METADATA_KEY_BYTES} bytes, which no field's name is")
     return name
 
 
 def _value(value: object) -> object:
     if value is None:
-        message = "must not be null; ask for records without the field with exists: false"
-        raise ValueError(message)
+        raise ValueError("must not be null; ask for records without the field with exists: false")
     if not isinstance(value, str | bool | int | float):
         message = "is not text, a number, true or false"
         raise ValueError(message)  # noqa: TRY004 - pydantic reports a ValueError as the field's, and raises a TypeError
@@ -95,11 +93,9 @@ def _value(value: object) -> object:
 
 def _whole(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
-        message = "is no finite number"
-        raise ValueError(message)
+        raise ValueError("is no finite number")
     if isinstance(value, int) and abs(value) > MAX_WHOLE:
-        message = "must not hold a whole number of more than 64 bits"
-        raise ValueError(message)
+        raise ValueError("must not hold a whole number of more than 64 bits")
     return value
 
 
@@ -109,8 +105,7 @@ def _bound(value: object) -> object:
     try:
         return _MOMENT.validate_python(value)
     except ValidationError:
-        message = "is neither a number nor a date such as 2024-05-01; only these have ranges"
-        raise ValueError(message) from None
+        raise ValueError("is neither a number nor a date such as 2024-05-01; only these have ranges") from None
 
 
 FieldName = Annotated[Text, AfterValidator(_short_enough)]
@@ -150,17 +145,13 @@ class FieldCondition(Frozen):
     def _is_a_condition(self) -> Self:
         bounds = self.bounds
         if not (self.any_of or self.none_of or bounds) and self.exists is None:
-            message = "states nothing: give any_of, none_of, a bound (gte, gt, lte, lt) or exists"
-            raise ValueError(message)
+            raise ValueError("states nothing: give any_of, none_of, a bound (gte, gt, lte, lt) or exists")
         if {"gte", "gt"} <= set(bounds) or {"lte", "lt"} <= set(bounds):
-            message = "has two bounds on one side: gte or gt, and lte or lt"
-            raise ValueError(message)
+            raise ValueError("has two bounds on one side: gte or gt, and lte or lt")
         if len({isinstance(bound, datetime) for bound in bounds.values()}) > 1:
-            message = "has a number and a date as bounds"
-            raise ValueError(message)
+            raise ValueError("has a number and a date as bounds")
         if self.exists is False and (self.any_of or bounds):
-            message = "asks for a value of a field that is not to exist"
-            raise ValueError(message)
+            raise ValueError("asks for a value of a field that is not to exist")
         return self
 
 
@@ -168,14 +159,12 @@ def _as_list(given: object) -> object:
     """Read conditions in short: ``{"team": "payments", "floor": {"gte": 2}}`` or ``["team=payments", "floor>=2"]``."""
     if isinstance(given, list | tuple):
         if len(given) > MAX_CONDITIONS * MAX_VALUES:
-            message = f"must not hold more than {MAX_CONDITIONS} items"
-            raise ValueError(message)
+            raise ValueError(f"must not hold more than {MAX_CONDITIONS} items")
         return _together([_parsed(one) if isinstance(one, str) else one for one in given])
     if not isinstance(given, Mapping):
         return given
     if len(given) > MAX_CONDITIONS:
-        message = f"must not hold more than {MAX_CONDITIONS} items"
-        raise ValueError(message)
+        raise ValueError(f"must not hold more than {MAX_CONDITIONS} items")
     return [
         {**asked, "field": name}
         if isinstance(asked, Mapping)
@@ -193,8 +182,7 @@ def _parsed(text: str) -> dict[str, Any]:
     if found is not None:
         field, operator, value = text[: found.start()].strip(), found.group(), text[found.end() :].strip()
     if not (field and value):
-        message = "holds a text that is none of field=value, field!=value, field>=value, field and !field"
-        raise ValueError(message)
+        raise ValueError("holds a text that is none of field=value, field!=value, field>=value, field and !field")
     if operator in {"=", "!="}:
         return {"field": field, "any_of" if operator == "=" else "none_of": _readings(value)}
     number = next((one for one in _readings(value) if not isinstance(one, str | bool)), None)
@@ -225,8 +213,7 @@ def _together(conditions: list[Any]) -> list[Any]:
 def _in_all(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
     size = sum(len(condition.model_dump_json().encode()) for condition in conditions)
     if size > MAX_CONDITIONS_BYTES:
-        message = f"must not be longer than {MAX_CONDITIONS_BYTES:,} bytes in all"
-        raise ValueError(message)
+        raise ValueError(f"must not be longer than {MAX_CONDITIONS_BYTES:,} bytes in all")
     return conditions
 
 
@@ -395,18 +382,13 @@ def typed(
     """Return conditions whose values are of the kind that their fields have.
 
     Where a field has one kind of value, a value that is written as another is read as that: ``"3"`` as 3 where the
-    field has numbers.
+    field has numbers. Raises InvalidRequest if a range is asked of a field that has none, or of one whose values are of
+    several kinds, or a value is not of the field's kind.
 
     Parameters
     ----------
     kinds
         Kinds of values that the tenant's records have, by field; a field that no record has may be missing.
-
-    Raises
-    ------
-    InvalidRequest
-        If a range is asked of a field that has none, or of one whose values are of several kinds, or a value is not of
-        the field's kind.
     """
     return tuple(_typed(condition, kinds.get(condition.field, frozenset())) for condition in conditions)
 

@@ -66,15 +66,12 @@ class Profiles(Frozen):
     def _profiles_name_known_models(self) -> Profiles:
         known = [model.id for model in self.models]
         if len(set(known)) != len(known):
-            message = "models: two have the same id"
-            raise ValueError(message)
+            raise ValueError("models: two have the same id")
         for name, chosen in self.profiles.items():
             if missing := [str(kind) for kind in EmbeddingType if kind not in chosen]:
-                message = f"profiles.{name}: no model for {', '.join(missing)}"
-                raise ValueError(message)
+                raise ValueError(f"profiles.{name}: no model for {', '.join(missing)}")
             if unknown := sorted(set(chosen.values()) - set(known)):
-                message = f"profiles.{name}: unknown model {', '.join(unknown)}"
-                raise ValueError(message)
+                raise ValueError(f"profiles.{name}: unknown model {', '.join(unknown)}")
         return self
 
     def spaces(self) -> dict[str, ModelConfig]:
@@ -88,10 +85,7 @@ class Profiles(Frozen):
     def model(self, model_id: str) -> ModelConfig:
         """Return one configuration.
 
-        Raises
-        ------
-        ConfigurationError
-            If there is no such model; the message names those that there are.
+        Raises ConfigurationError if there is no such model; the message names those that there are.
         """
         for model in self.models:
             if model.id == model_id:

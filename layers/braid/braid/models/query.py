@@ -47,8 +47,7 @@ class TimeRange(Frozen):
     @model_validator(mode="after")
     def _is_ordered(self) -> TimeRange:
         if self.start and self.end and self.end <= self.start:
-            message = "end is not after start"
-            raise ValueError(message)
+            raise ValueError("end is not after start")
         return self
 
 
@@ -142,12 +141,10 @@ class Question(Frozen):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.vector_weight == 0 and self.graph_weight == 0:
-            message = "vector_weight and graph_weight are both 0"
-            raise ValueError(message)
+            raise ValueError("vector_weight and graph_weight are both 0")
         hinted = Strategy.MULTI_HOP if self.hints.steps and self.hints.strategy is None else self.hints.strategy
         if hinted is Strategy.GRAPH_FIRST and self.graph_constraint is None:
-            message = "hints.strategy graph_first needs a graph_constraint"
-            raise ValueError(message)
+            raise ValueError("hints.strategy graph_first needs a graph_constraint")
         if self.graph_constraint and hinted not in {None, Strategy.GRAPH_FIRST, Strategy.VECTOR_FIRST}:
             message = f"hints.strategy {hinted} does not keep to a graph_constraint; graph_first and vector_first do"
             raise ValueError(message)
@@ -198,8 +195,7 @@ class FusionParameters(Frozen):
     @model_validator(mode="after")
     def _something_counts(self) -> Self:
         if self.vector_weight + self.graph_weight <= 0:
-            message = "vector_weight and graph_weight are both 0"
-            raise ValueError(message)
+            raise ValueError("vector_weight and graph_weight are both 0")
         return self
 
     def intent_shift(self, intent: Intent) -> float:
@@ -223,8 +219,7 @@ class Weights(Frozen):
     def _sum_to_one(self) -> Weights:
         total = self.vector + self.lexical + self.graph
         if abs(total - 1.0) > 1e-6:  # noqa: PLR2004 - rounding of three floats
-            message = f"weights sum to {total}, not 1"
-            raise ValueError(message)
+            raise ValueError(f"weights sum to {total}, not 1")
         return self
 
 

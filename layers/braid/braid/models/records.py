@@ -106,11 +106,9 @@ class NewRecord(Frozen):
     @model_validator(mode="after")
     def _interval_is_ordered(self) -> Self:
         if self.valid_at and self.invalid_at and self.invalid_at < self.valid_at:
-            message = "invalid_at is before valid_at"
-            raise ValueError(message)
+            raise ValueError("invalid_at is before valid_at")
         if len({embedding.space for embedding in self.embeddings}) != len(self.embeddings):
-            message = "embeddings holds two vectors of one space"
-            raise ValueError(message)
+            raise ValueError("embeddings holds two vectors of one space")
         return self
 
     def heading(self) -> str:

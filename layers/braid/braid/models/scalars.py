@@ -181,6 +181,12 @@ class Frozen(BaseModel):
         _set(made, "__pydantic_private__", None)
         return made
 
+    @classmethod
+    def taken_from(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - of any field
+        """Return an instance of the fields that another value has under the same names, and of others."""
+        shared = {name: getattr(source, name) for name in cls.model_fields if hasattr(source, name)}
+        return cls(**(shared | others))
+
     def altered(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field
         """Return a copy with some fields changed to values that are known to be valid."""
         return self.unchecked(**{**self.__dict__, **changes})
@@ -216,8 +222,7 @@ def _to_utc(value: datetime) -> datetime:
     try:
         return value.astimezone(UTC)
     except OverflowError as error:
-        message = "is before the year 1 or after the year 9999 in UTC"
-        raise ValueError(message) from error
+        raise ValueError("is before the year 1 or after the year 9999 in UTC") from error
 
 
 def _from_base64(value: object) -> object:
@@ -225,15 +230,13 @@ def _from_base64(value: object) -> object:
         try:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
-            message = "vector is not base64"
-            raise ValueError(message) from error
+            raise ValueError("vector is not base64") from error
     return value
 
 
 def _whole_floats(value: bytes) -> bytes:
     if not value or len(value) % 4:
-        message = f"vector is {len(value)} bytes long, not a whole number of float32"
-        raise ValueError(message)
+        raise ValueError(f"vector is {len(value)} bytes long, not a whole number of float32")
     return value
 
 
@@ -244,20 +247,17 @@ _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 def no_controls(value: str) -> str:
     """Return the text, or raise ValueError if it holds a control character or what is no character at all."""
     if _CONTROLS.search(value):
-        message = "holds a control character"
-        raise ValueError(message)
+        raise ValueError("holds a control character")
     return _encodable(value)
 
 
 def _encodable(value: str) -> str:
     if "\x00" in value:
-        message = "holds a NUL character"
-        raise ValueError(message)
+        raise ValueError("holds a NUL character")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
-        message = "holds a lone surrogate, which is not a character"
-        raise ValueError(message) from error
+        raise ValueError("holds a lone surrogate, which is not a character") from error
     return value
 
 
@@ -274,8 +274,7 @@ def _id(value: str) -> str:
     if len(value) <= MAX_ID_BYTES and value.isascii() and value.isprintable():
         return value  # nearly every id, of which a question has hundreds
     if not can_be_id(no_controls(value)):
-        message = f"id is longer than {MAX_ID_BYTES} bytes"
-        raise ValueError(message)
+        raise ValueError(f"id is longer than {MAX_ID_BYTES} bytes")
     return value
 
 
@@ -309,8 +308,7 @@ QueryText = Annotated[
 
 def _plain_value(value: object) -> object:
     if value is not None and not isinstance(value, str | int | float):
-        message = "is not text, a number, true, false or null"
-        raise ValueError(message)
+        raise ValueError("is not text, a number, true, false or null")
     return _encodable(value) if isinstance(value, str) else value
 
 

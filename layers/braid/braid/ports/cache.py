@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from braid.errors import ConfigurationError, InvalidRequest, StoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
@@ -91,16 +92,14 @@ class Cache(Protocol):
 def check_value_key(key: str) -> str:
     """Return a key of a value in a cache. Raises InvalidRequest if it is empty, too long, not text, or a counter's."""
     if check_key(key).startswith(COUNTER):
-        message = f"key: begins with {COUNTER}, as those of counters do"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest(f"key: begins with {COUNTER}, as those of counters do", field="key")
     return key
 
 
 def check_ttl(ttl_s: int) -> int:
     """Return for how many seconds something is kept. Raises InvalidRequest if it is none."""
     if ttl_s < 1:
-        message = f"ttl_s: {ttl_s} is below 1"
-        raise InvalidRequest(message, field="ttl_s")
+        raise InvalidRequest(f"ttl_s: {ttl_s} is below 1", field="ttl_s")
     return ttl_s
 
 
@@ -110,9 +109,36 @@ def counter_key(key: str, window_s: int, now: float) -> str:
     Raises InvalidRequest if there is no such window.
     """
     if window_s < 1:
-        message = f"window_s: {window_s} is below 1"
-        raise InvalidRequest(message, field="window_s")
+        raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
     return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
+
+
+@contextmanager
+def place(
+    cache: ResilientCache, tenant_id: str, key: str, *, limit: int, window_s: int, clock: Callable[[], float]
+) -> Iterator[bool]:
+    """Hold one of a number of places that all processes share while the block runs; yields whether there was one.
+
+    Places are counted anew in each window, so that one whose holder died is free again after a window at most; a block
+    that goes on from one window into the next is not counted there. Without the cache there is always one.
+
+    Parameters
+    ----------
+    limit
+        Number of places; 0 sets no limit, and counts nothing.
+    clock
+        Returns seconds since 1970.
+    """
+    if not limit:
+        yield True
+        return
+    window = clock() // window_s
+    taken = cache.count(tenant_id, key, 1, window_s)
+    try:
+        yield taken is None or taken <= limit
+    finally:
+        if taken is not None and clock() // window_s == window:
+            cache.count(tenant_id, key, -1, window_s)
 
 
 class NoCache:
@@ -138,8 +164,7 @@ class NoCache:
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:  # noqa: ARG002 - the port's signature
         """Refuse: a sum that is not kept would let everything through."""
-        message = "BRAID_CACHE_TABLE: is not set, and nothing is counted without it"
-        raise StoreError(message)
+        raise StoreError("BRAID_CACHE_TABLE: is not set, and nothing is counted without it")
 
     def generation(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
         """Return 0: no value is ever found under it."""
@@ -151,8 +176,7 @@ class NoCache:
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
         """Refuse: others may keep what this process does not know of."""
-        message = "BRAID_CACHE_TABLE: is not set"
-        raise ConfigurationError(message)
+        raise ConfigurationError("BRAID_CACHE_TABLE: is not set")
 
 
 class ResilientCache:
@@ -217,10 +241,8 @@ class ResilientCache:
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant and return how many there were.
 
-        Raises
-        ------
-        StoreError, ConfigurationError
-            If that failed, or no cache is named: what is to be removed must not stay unnoticed.
+        Raises StoreError or ConfigurationError if that failed, or no cache is named: what is to be removed must not
+        stay unnoticed.
         """
         return self._cache.forget(tenant_id)
 

@@ -37,8 +37,5 @@ class Reranker(Protocol):
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
         """Return one score in [0, 1] a text, in the order of ``texts``.
 
-        Raises
-        ------
-        RerankFailed
-            If it fails or needs more than ``timeout_s`` seconds.
+        Raises RerankFailed if it fails or needs more than ``timeout_s`` seconds.
         """

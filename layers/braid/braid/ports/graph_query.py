@@ -38,8 +38,7 @@ class QueryStart(Frozen):
     @model_validator(mode="after")
     def _begins_somewhere(self) -> QueryStart:
         if not (self.ids or self.names or self.entity_types):
-            message = "needs ids, names or entity_types"
-            raise ValueError(message)
+            raise ValueError("needs ids, names or entity_types")
         return self
 
 

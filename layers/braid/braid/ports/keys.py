@@ -6,12 +6,15 @@ import base64
 import binascii
 import json
 import unicodedata
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import TenantId
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 MAX_KEY_BYTES = 900
 """Of a key in UTF-8. S3 allows 1,024 with the tenant, DynamoDB 2,048."""
@@ -20,13 +23,7 @@ _RELATIVE_PARTS: Final = frozenset({"", ".", ".."})
 
 
 def check_tenant(tenant_id: str) -> str:
-    """Return a tenant's name.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is none: it may hold what separates it from a key.
-    """
+    """Return a tenant's name. Raises InvalidRequest if it is none: it may hold what separates it from a key."""
     try:
         return _TENANT.validate_python(tenant_id)
     except ValidationError as error:
@@ -36,27 +33,18 @@ def check_tenant(tenant_id: str) -> str:
 def check_key(key: str) -> str:
     """Return a key of a cache. Raises InvalidRequest if it is empty, too long or not text."""
     if not key:
-        message = "key: is empty"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest("key: is empty", field="key")
     return check_prefix(key, field="key")
 
 
 def check_prefix(prefix: str, *, field: str = "prefix") -> str:
-    """Return the beginning of a key, which may be empty.
-
-    Raises
-    ------
-    InvalidRequest
-        If it is too long or not text.
-    """
+    """Return the beginning of a key, which may be empty. Raises InvalidRequest if it is too long or not text."""
     try:
         size = len(prefix.encode())
     except UnicodeEncodeError:
-        message = f"{field}: holds a lone surrogate, which is not a character"
-        raise InvalidRequest(message, field=field) from None
+        raise InvalidRequest(f"{field}: holds a lone surrogate, which is not a character", field=field) from None
     if size > MAX_KEY_BYTES:
-        message = f"{field}: is {size} bytes long, at most {MAX_KEY_BYTES} are allowed"
-        raise InvalidRequest(message, field=field)
+        raise InvalidRequest(f"{field}: is {size} bytes long, at most {MAX_KEY_BYTES} are allowed", field=field)
     return prefix
 
 
@@ -67,11 +55,9 @@ def check_object_key(key: str) -> str:
     """
     check_key(key)
     if any(unicodedata.category(character) == "Cc" for character in key):
-        message = "key: holds a control character"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest("key: holds a control character", field="key")
     if _RELATIVE_PARTS & set(key.split("/")):
-        message = f"key: {key!r} has a part that is empty, '.' or '..'"
-        raise InvalidRequest(message, field="key")
+        raise InvalidRequest(f"key: {key!r} has a part that is empty, '.' or '..'", field="key")
     return key
 
 
@@ -88,38 +74,56 @@ def encode(tenant_id: str, record_id: str) -> str:
 def decode(tenant_id: str, text: str | None) -> str:
     """Read what :func:`encode` wrote; None begins before the first record.
 
-    Raises
-    ------
-    InvalidRequest
-        If it was not written there, or for another tenant.
+    Raises InvalidRequest if it was not written there, or for another tenant.
     """
     if text is None:
         return _BEFORE_ALL
     try:
         owner, record_id = json.loads(base64.b64decode(text, altchars=b"-_", validate=True))
     except (binascii.Error, ValueError, TypeError, RecursionError) as error:
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after") from error
+        raise InvalidRequest("after: this is no cursor that a scan returned", field="after") from error
     if not isinstance(record_id, str):
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after")
+        raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
     if owner != tenant_id:
-        message = "after: this cursor is another tenant's"
-        raise InvalidRequest(message, field="after")
+        raise InvalidRequest("after: this cursor is another tenant's", field="after")
     return record_id
 
 
 def check_limit(limit: int) -> int:
     """Return how many records a page may hold. Raises InvalidRequest if it is not between 1 and :data:`MAX_PAGE`."""
     if not 1 <= limit <= MAX_PAGE:
-        message = f"limit: {limit} is not between 1 and {MAX_PAGE}"
-        raise InvalidRequest(message, field="limit")
+        raise InvalidRequest(f"limit: {limit} is not between 1 and {MAX_PAGE}", field="limit")
     return limit
+
+
+class _Page(Protocol):
+    @property
+    def cursor(self) -> str | None: ...
+
+
+_P = TypeVar("_P", bound=_Page)
+
+
+def pages(scan: Callable[..., _P], tenant_id: str, *, after: str | None = None, **how: object) -> Iterator[_P]:
+    """Yield the pages of a store's ``scan`` of a tenant, each read when it is asked for."""
+    while True:
+        page = scan(tenant_id, after=after, **how)
+        yield page
+        after = page.cursor
+        if after is None:
+            return
 
 
 def encode_phase(phase: int, cursor: str | None) -> str:
     """Return the cursor of several scans in turn: in which of them, and where in it."""
     return f"{phase:d}:{cursor or ''}"
+
+
+def next_phase(phase: int, cursor: str | None, *, last: int) -> str | None:
+    """Return the cursor behind a page of several scans in turn, of which ``last`` is the last; None at the end."""
+    if cursor is None:
+        return encode_phase(phase + 1, None) if phase < last else None
+    return encode_phase(phase, cursor)
 
 
 def decode_phase(text: str | None) -> tuple[int, str | None]:
@@ -131,6 +135,5 @@ def decode_phase(text: str | None) -> tuple[int, str | None]:
         return 0, None
     phase, _, cursor = text.partition(":")
     if not phase.isascii() or not phase.isdigit():
-        message = "after: this is no cursor that a scan returned"
-        raise InvalidRequest(message, field="after")
+        raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
     return int(phase), cursor or None

@@ -101,8 +101,7 @@ class PropagateRequest(Frozen):
     @model_validator(mode="after")
     def _is_bounded(self) -> PropagateRequest:
         if len(self.names) + len(self.hits) > MAX_SEEDS:
-            message = f"names and hits are more than {MAX_SEEDS}"
-            raise ValueError(message)
+            raise ValueError(f"names and hits are more than {MAX_SEEDS}")
         return self
 
     def seeds(self) -> dict[str, float]:
@@ -203,10 +202,7 @@ class KnowledgeGraph(Protocol):
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
-        Raises
-        ------
-        InvalidRequest
-            If an edge's end is neither stored nor among ``vertices``; nothing is written.
+        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
@@ -325,15 +321,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
 
         Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
 
+        Raises InvalidRequest if ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+
         Parameters
         ----------
         after
             Cursor of the page before, of any process and age; None begins.
         limit
             Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """

@@ -84,11 +84,11 @@ class Queue(Protocol):
 def check_receive(max_messages: int, visibility_s: int) -> None:
     """Check how much is asked of a queue. Raises InvalidRequest if it is nothing, or for too long."""
     if max_messages < 1:
-        message = f"max_messages: {max_messages} is below 1"
-        raise InvalidRequest(message, field="max_messages")
+        raise InvalidRequest(f"max_messages: {max_messages} is below 1", field="max_messages")
     if not 1 <= visibility_s <= MAX_VISIBILITY_S:
-        message = f"visibility_s: {visibility_s} is not between 1 and {MAX_VISIBILITY_S}"
-        raise InvalidRequest(message, field="visibility_s")
+        raise InvalidRequest(
+            f"visibility_s: {visibility_s} is not between 1 and {MAX_VISIBILITY_S}", field="visibility_s"
+        )
 
 
 def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
@@ -99,10 +99,10 @@ def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
     encoded = [json.dumps(message.model_dump()) for message in messages]
     for message, text in zip(messages, encoded, strict=True):
         if len(text) > MAX_MESSAGE_BYTES:
-            explanation = (
-                f"body: message {message.deduplication_id} takes {len(text)} bytes, at most {MAX_MESSAGE_BYTES}"
+            raise InvalidRequest(
+                f"body: message {message.deduplication_id} takes {len(text)} bytes, at most {MAX_MESSAGE_BYTES}",
+                field="body",
             )
-            raise InvalidRequest(explanation, field="body")
     return encoded
 
 

@@ -50,13 +50,7 @@ class ObjectStore(Protocol):
         """Write an object whole or not at all, instead of what was there. A stream is read to its end, in parts."""
 
     def open(self, tenant_id: str, key: str) -> ObjectLines:
-        """Begin to read an object.
-
-        Raises
-        ------
-        ObjectMissing
-            If there is none.
-        """
+        """Begin to read an object. Raises ObjectMissing if there is none."""
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
         """Return a part of one version of an object, from byte ``start`` up to, without it, byte ``end``.
@@ -92,17 +86,13 @@ class ObjectStore(Protocol):
 def check_range(info: ObjectInfo, start: int, end: int) -> None:
     """Check which part of an object is asked for. Raises InvalidRequest if there is no such part."""
     if not 0 <= start <= end <= info.size_bytes:
-        message = f"start, end: bytes {start} to {end} are no part of {info.size_bytes}"
-        raise InvalidRequest(message, field="start")
+        raise InvalidRequest(f"start, end: bytes {start} to {end} are no part of {info.size_bytes}", field="start")
 
 
 def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
     """Yield content in parts of ``size`` bytes, the last one shorter or, when there is nothing, empty.
 
-    Raises
-    ------
-    InvalidRequest
-        If a stream gives text.
+    Raises InvalidRequest if a stream gives text.
     """
     if isinstance(content, bytes):
         for start in range(0, max(1, len(content)), size):
@@ -123,8 +113,7 @@ def _read_full(stream: BinaryIO, size: int) -> bytes:
     while missing:
         piece = stream.read(missing)
         if not isinstance(piece, bytes):
-            message = "content: the stream gives text; open it in binary mode"
-            raise InvalidRequest(message, field="content")
+            raise InvalidRequest("content: the stream gives text; open it in binary mode", field="content")
         if not piece:
             break
         pieces.append(piece)
@@ -148,10 +137,7 @@ class StoredLines:
 def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
     """Yield the lines of bytes that come in chunks of any size, without their line feed.
 
-    Raises
-    ------
-    StoreError
-        If one is longer than :data:`MAX_LINE_BYTES`.
+    Raises StoreError if one is longer than :data:`MAX_LINE_BYTES`.
     """
     number = 1
     held: list[bytes] = []
@@ -171,5 +157,4 @@ def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
 
 def _check_length(size: int, name: str, number: int) -> None:
     if size > MAX_LINE_BYTES:
-        message = f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes"
-        raise StoreError(message)
+        raise StoreError(f"{name}: line {number} is longer than {MAX_LINE_BYTES:,} bytes")

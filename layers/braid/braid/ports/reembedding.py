@@ -10,9 +10,11 @@ from braid.errors import InvalidRequest
 from braid.models import Frozen, Record, RecordId, TenantId
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Unpack
 
-    from braid.ports.search_index import ScanPage, SearchHits, SearchRequest
+    from braid.models import Embedding
+    from braid.ports.search_index import Conditions, ScanPage, SearchHits, SearchRequest
 
 
 ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
@@ -39,25 +41,25 @@ class MigrationState(Frozen):
         Raises InvalidRequest if another index stands beside the active one already.
         """
         if self.next is not None:
-            message = f"profile: a move to profile {self.next} is open; finish it or roll it back first"
-            raise InvalidRequest(message, field="profile")
+            raise InvalidRequest(
+                f"profile: a move to profile {self.next} is open; finish it or roll it back first", field="profile"
+            )
         if self.previous is not None:
-            message = f"profile: profile {self.previous} is still kept for a roll-back; drop it first"
-            raise InvalidRequest(message, field="profile")
+            raise InvalidRequest(
+                f"profile: profile {self.previous} is still kept for a roll-back; drop it first", field="profile"
+            )
         return MigrationState(active=self.active or active, next=target)
 
     def switched(self) -> MigrationState:
         """Return what is served after the switch. Raises InvalidRequest if there is no next index."""
         if self.next is None:
-            message = "profile: no move is open; begin one first"
-            raise InvalidRequest(message, field="profile")
+            raise InvalidRequest("profile: no move is open; begin one first", field="profile")
         return MigrationState(active=self.next, previous=self.active)
 
     def rolled_back(self) -> MigrationState:
         """Return what is served after going back. Raises InvalidRequest if there is no previous index."""
         if self.previous is None:
-            message = "rollback: there is no previous index to go back to"
-            raise InvalidRequest(message, field="rollback")
+            raise InvalidRequest("rollback: there is no previous index to go back to", field="rollback")
         return MigrationState(active=self.previous, next=self.active)
 
 
@@ -68,6 +70,21 @@ class ReembeddedRecord(Frozen):
     """As it was when it was read; its vectors do not matter."""
     write: Record
     """As it is to be. Its vectors replace those of their spaces, and those of other spaces stay as they are."""
+
+    def is_as_read(self, now: Record) -> bool:
+        """Return whether what is stored now is what was read, vectors aside."""
+        return without_vectors(now) == without_vectors(self.read)
+
+
+def without_vectors(record: Record) -> Record:
+    """Return a record without its vectors and what is said of them."""
+    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
+
+
+def merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
+    """Return the stored vectors, with the new ones instead of those of their spaces."""
+    replaced = {embedding.space for embedding in new}
+    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)
 
 
 class WriteBackResult(Frozen):
@@ -101,27 +118,19 @@ class IndexMigration(Protocol):
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[TenantId]:
         """Return the next tenants that have records, in order."""
 
-    def count(
-        self,
-        tenant_id: str,
-        *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-    ) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, in the active index and in the one beside it.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
+        Raises DimensionMismatch if a vector's length is not that of its space; nothing is written.
         """
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a move; one that goes there already goes on.
+
+        Raises InvalidRequest if another move is open, or the index before the last one was not dropped.
 
         Parameters
         ----------
@@ -129,11 +138,6 @@ class IndexMigration(Protocol):
             Profile of what is there, noted if none was.
         spaces
             Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
-
-        Raises
-        ------
-        InvalidRequest
-            If another move is open, or the index before the last one was not dropped.
         """
 
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
@@ -167,19 +171,13 @@ class IndexMigration(Protocol):
     def switch(self) -> MigrationState:
         """Make the next index and its profile the active ones, in one act; keep the other as the previous one.
 
-        Raises
-        ------
-        InvalidRequest
-            If there is no next index.
+        Raises InvalidRequest if there is no next index.
         """
 
     def rollback(self) -> MigrationState:
         """Make the previous index and its profile the active ones again, in one act; keep the other as the next one.
 
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
+        Raises InvalidRequest if there is no previous index.
         """
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:

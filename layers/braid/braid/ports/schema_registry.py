@@ -168,33 +168,29 @@ def _in_use(names: set[str], stored: Mapping[str, int]) -> tuple[TypeInUse, ...]
 def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bool:
     """Return whether a version is new; False when it is registered already, just so, whenever that was.
 
-    Raises
-    ------
-    InvalidRequest
-        If it is registered with other content, is not the next one, or one too many.
+    Raises InvalidRequest if it is registered with other content, is not the next one, or one too many.
     """
     for known in versions:
         if known.version == proposed.version:
             if known.model_copy(update={"created_at": proposed.created_at}) != proposed:
-                message = (
+                raise InvalidRequest(
                     f"version: version {proposed.version} of tenant {proposed.tenant_id}'s schema is registered"
-                    " with other content; register the change as a new version"
+                    " with other content; register the change as a new version",
+                    field="version",
                 )
-                raise InvalidRequest(message, field="version")
             return False
     allowed = (versions[-1].version + 1,) if versions else FIRST_VERSIONS
     if proposed.version not in allowed:
         wanted = " or ".join(str(version) for version in allowed)
-        message = (
-            f"version: the next version of tenant {proposed.tenant_id}'s schema is {wanted}, not {proposed.version}"
+        raise InvalidRequest(
+            f"version: the next version of tenant {proposed.tenant_id}'s schema is {wanted}, not {proposed.version}",
+            field="version",
         )
-        raise InvalidRequest(message, field="version")
     if len(versions) >= MAX_VERSIONS or sum(map(_size, (*versions, proposed))) > MAX_VERSIONS_BYTES:
-        message = (
+        raise InvalidRequest(
             f"a tenant's schema may have {MAX_VERSIONS} versions, of {MAX_VERSIONS_BYTES:,} bytes in all;"
             " say less in changes, or keep to the types that are registered"
         )
-        raise InvalidRequest(message)
     return True
 
 

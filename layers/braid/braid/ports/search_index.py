@@ -7,7 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, runtime_checkable
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, R
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Unpack
 
     from braid.models import FacetValue, ValueKind
 
@@ -70,6 +71,19 @@ class IndexStats(Frozen):
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
 
 
+class Conditions(TypedDict, total=False):
+    """Conditions that records of a scan or count all meet; None is none."""
+
+    schema_below: int | None
+    """Written with an older schema than this version."""
+    space_missing: str | None
+    """Without a vector in this embedding space."""
+    model_missing: str | None
+    """Without a vector of this model."""
+    document: str | None
+    """Of this document: of which it is the id, the id up to a ``#``, or the source's title."""
+
+
 class ScanPage(Frozen):
     """Some of the records that a scan goes through, in the order of their ids."""
 
@@ -96,10 +110,8 @@ class SearchIndex(Protocol):
     def upsert(self, records: Sequence[Record]) -> None:
         """Write records whole; when it returns they are durable and searchable.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of the vectors already in its space; nothing is written.
+        Raises DimensionMismatch if a vector's length is not that of the vectors already in its space; nothing is
+        written.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
@@ -118,13 +130,10 @@ class SearchIndex(Protocol):
         self,
         tenant_id: TenantId,
         *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
+        **conditions: Unpack[Conditions],
     ) -> ScanPage:
         """Return the next records that meet every condition given; without one, of all records.
 
@@ -132,16 +141,10 @@ class SearchIndex(Protocol):
         removed meanwhile; each page shows what is there by then. Whoever writes a record back must know that it was not
         changed since.
 
+        Raises InvalidRequest if ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
+
         Parameters
         ----------
-        schema_below
-            Only records written with an older schema than this version.
-        space_missing
-            Only records without a vector in this embedding space.
-        model_missing
-            Only records without a vector of this model.
-        document
-            Only records of this document: of which it is the id, the id up to a ``#``, or the source's title.
         after
             Cursor of the page before, which may be of another process and any age; None begins. The conditions are
             given again, and the limit may differ.
@@ -149,11 +152,6 @@ class SearchIndex(Protocol):
             Most records of the page, 1 to 1,000.
         with_vectors
             Whether records come with their vectors; re-embedding needs their text only.
-
-        Raises
-        ------
-        InvalidRequest
-            If ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
         """
 
     def count(self, tenant_id: TenantId, *, at_most: int) -> int:
@@ -185,26 +183,21 @@ def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
 
     Only the configuration counts, not what is stored, so that no tenant decides what another one can write. Raises
     InvalidRequest if a space is not configured, and DimensionMismatch if a vector is longer or shorter.
-
-    Parameters
-    ----------
-    spaces
-        Length of the vectors of each configured embedding space.
     """
     for record in records:
         for embedding in record.embeddings:
             dimension = spaces.get(embedding.space)
             if dimension is None:
                 known = ", ".join(sorted(spaces))
-                message = (
+                raise InvalidRequest(
                     f"embeddings: record {record.id} has a vector of the unknown space {embedding.space!r};"
-                    f" the configured models have {known}"
+                    f" the configured models have {known}",
+                    field="embeddings",
                 )
-                raise InvalidRequest(message, field="embeddings")
             for vector in (embedding.vector, *(part.vector for part in embedding.further)):
                 if len(vector) != _FLOAT_BYTES * dimension:
-                    message = (
+                    raise DimensionMismatch(
                         f"embeddings: space {embedding.space} holds vectors of {dimension} values, record {record.id}"
-                        f" has one of {len(vector) // _FLOAT_BYTES}; embed with the model of that space"
+                        f" has one of {len(vector) // _FLOAT_BYTES}; embed with the model of that space",
+                        field="embeddings",
                     )
-                    raise DimensionMismatch(message, field="embeddings")

@@ -38,8 +38,7 @@ def clamp(value: float) -> float:
     if 0.0 <= value <= 1.0:
         return value
     if not math.isfinite(value):
-        message = f"score {value} is not a number in [0, 1]"
-        raise ValueError(message)
+        raise ValueError(f"score {value} is not a number in [0, 1]")
     return min(1.0, max(0.0, value))
 
 
@@ -82,8 +81,7 @@ def from_bm25(score: float) -> float:
 def _measured(value: float) -> float:
     """Refuse NaN and infinity before a comparison can hide them; what rounding pushed below 0 is 0."""
     if not math.isfinite(value):
-        message = f"{value} is neither a distance nor a score"
-        raise ValueError(message)
+        raise ValueError(f"{value} is neither a distance nor a score")
     return max(0.0, value)
 
 

@@ -79,10 +79,7 @@ class Reembed(_Body):
     def read(cls, message: QueueMessage) -> Reembed:
         """Parse a message; the tenant is the message's own.
 
-        Raises
-        ------
-        InvalidRequest
-            If its body does not have the format of :meth:`message`; the error names the field.
+        Raises InvalidRequest if its body does not have the format of :meth:`message`; the error names the field.
         """
         try:
             asked = _Body.model_validate_json(message.body)

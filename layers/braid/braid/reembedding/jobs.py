@@ -133,8 +133,7 @@ def require(jobs: JobStore, name: str, run: int | None = None) -> ReembeddingJob
     """
     job = read(jobs, name)
     if job is None:
-        message = f"job: there is no job {name!r}"
-        raise InvalidRequest(message, field="job")
+        raise InvalidRequest(f"job: there is no job {name!r}", field="job")
     if run is not None and job.run != run:
         raise TakenOver(f"job {name}: run {job.run} goes on with it")
     return job

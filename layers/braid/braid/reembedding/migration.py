@@ -36,17 +36,14 @@ def verify(
     If records are left, the move returns to filling. If recall is lower by more than the tolerance, it fails, and what
     is served does not change.
 
+    Raises TakenOver if another worker has taken the job over.
+
     Parameters
     ----------
     questions
         Judged questions; without any, they are derived from a sample of the records.
     tolerance
         Allowed loss of recall; by default that of the settings.
-
-    Raises
-    ------
-    TakenOver
-        If another worker has taken the job over.
     """
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
@@ -110,10 +107,7 @@ def rollback(services: Services) -> MigrationState:
     verification only, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
     again.
 
-    Raises
-    ------
-    InvalidRequest
-        If there was no move.
+    Raises InvalidRequest if there was no move.
     """
     job = jobs.read(services.jobs, MOVE)
     begun = job is not None and job.status is Status.ROLLING_BACK
@@ -140,8 +134,7 @@ def drop_previous(services: Services) -> MigrationState:
     services.migration.serving().rolled_back()  # raises where there is no previous one
     job = jobs.read(services.jobs, MOVE)
     if job is not None and job.status is Status.ROLLING_BACK:
-        message = "rollback: a roll-back is under way; finish it by rolling back again"
-        raise InvalidRequest(message, field="rollback")
+        raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")
     return _drop(services)
 
 
@@ -171,8 +164,6 @@ def compare(services: Services, before: str, after: str, questions: Sequence[Que
 
     Parameters
     ----------
-    before, after
-        The active profile and the next one.
     questions
         Judged questions; without any, a sample of the records is searched for, each by its first words.
     """

@@ -53,8 +53,7 @@ def plan(
         return save(services.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, message="", rounds=0, **again)
     if profile:
         if tenant:
-            message = "tenant: a move to another profile is of all tenants"
-            raise InvalidRequest(message, field="tenant")
+            raise InvalidRequest("tenant: a move to another profile is of all tenants", field="tenant")
         _begin_move(services, profile)
     started = ReembeddingJob(
         name=name,
@@ -76,14 +75,12 @@ def _served(services: Services) -> set[str | None]:
 
 def _begin_move(services: Services, profile: str) -> None:
     if services.forced_model != AUTO:
-        message = (
+        raise ConfigurationError(
             f"BRAID_EMBEDDING_MODEL forces {services.forced_model}; a move needs {AUTO}, so that the profile chooses"
         )
-        raise ConfigurationError(message)
     active = services.active_profile()
     if profile == active:
-        message = f"profile: {profile} is the active profile already"
-        raise InvalidRequest(message, field="profile")
+        raise InvalidRequest(f"profile: {profile} is the active profile already", field="profile")
     models = [*models_of(services.profiles, active), *models_of(services.profiles, profile)]
     for model in models_of(services.profiles, profile):
         services.encoder_for(model)  # a missing model is found before an index is made for it
@@ -129,8 +126,7 @@ def pause(services: Services, name: str) -> ReembeddingJob:
     """Pause a job until it is resumed by hand; its workers stop after their current page."""
     job = require(services.jobs, name)
     if job.status is not Status.RUNNING:
-        message = f"job: {name} is {job.status.value}, not running"
-        raise InvalidRequest(message, field="job")
+        raise InvalidRequest(f"job: {name} is {job.status.value}, not running", field="job")
     return save(services.jobs, job, now=services.now(), status=Status.PAUSED)
 
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError, model_validator
 
 from braid.errors import InvalidRequest, TakenOver
 from braid.models import Frozen, TenantId
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, next_phase
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.ports.search_index import ScanPage
@@ -39,10 +39,7 @@ _PAGE_CHARACTERS: Final = 1_000_000
 def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> ReembeddingJob:
     """Work on a job until the budget is spent or its phase is over, saving its progress after every page.
 
-    Raises
-    ------
-    TakenOver
-        If another worker has taken the job over.
+    Raises TakenOver if another worker has taken the job over.
     """
     budget = budget or Budget()
     began = services.seconds()
@@ -124,9 +121,7 @@ def _pending(services: Services, job: ReembeddingJob, tenant: str, limit: int) -
         page = services.index.scan(tenant, schema_below=below, after=after, limit=limit) if below else ScanPage()
     else:
         page = services.index.scan(tenant, model_missing=models[number - 1].id, after=after, limit=limit)
-    if page.cursor is not None:
-        return ScanPage(records=page.records, cursor=encode_phase(number, page.cursor))
-    return ScanPage(records=page.records, cursor=encode_phase(number + 1, None) if number < len(models) else None)
+    return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(models)))
 
 
 def _lacking(services: Services, job: ReembeddingJob) -> Sequence[ModelConfig] | None:
@@ -177,8 +172,7 @@ class Step(Frozen):
         if self.step is StepName.PLAN:
             return self
         if self.job is None or self.run is None:
-            message = f"{self.step.value} needs job and run"
-            raise ValueError(message)
+            raise ValueError(f"{self.step.value} needs job and run")
         return self
 
 
@@ -201,19 +195,12 @@ class Progress(Frozen):
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
         """Return the progress of a job."""
+        same = ("run", "kind", "status", "phase", "total", "written", "lost", "check", "message")
         return cls(
             job=job.name,
-            run=job.run,
-            kind=job.kind,
-            status=job.status,
-            phase=job.phase,
-            total=job.total,
-            written=job.written,
-            lost=job.lost,
             per_s=None if job.rate is None else round(job.rate, 2),
             eta_s=None if job.eta_s is None else round(job.eta_s, 1),
-            check=job.check,
-            message=job.message,
+            **{name: getattr(job, name) for name in same},
         )
 
 

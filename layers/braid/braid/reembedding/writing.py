@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError
 from braid.models.model_profiles import models_of
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
     from braid.reembedding.services import Services
+
+
+_VISIBILITY_S: Final = 900
+"""For which messages are invisible to other consumers."""
 
 
 def _embed(
@@ -101,9 +105,7 @@ def reembed(services: Services, asked: Reembed) -> WriteBackResult:
     return refresh(services, asked.tenant_id, records)
 
 
-def drain(
-    services: Services, queue: Queue, *, budget: Budget | None = None, visibility_s: int = 900
-) -> WriteBackResult:
+def drain(services: Services, queue: Queue, *, budget: Budget | None = None) -> WriteBackResult:
     """Consume the queue until it is empty or the budget is spent; a message that fails stays queued.
 
     Raises
@@ -115,7 +117,7 @@ def drain(
     began, written = services.seconds(), 0
     lost: list[str] = []
     failed: BraidError | None = None
-    while deliveries := queue.receive(10, visibility_s):
+    while deliveries := queue.receive(10, _VISIBILITY_S):
         for delivery in deliveries:
             try:
                 settled = reembed(services, Reembed.read(delivery.message))

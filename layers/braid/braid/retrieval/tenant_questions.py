@@ -148,6 +148,8 @@ class Interface:
     ) -> Expansion:
         """Return the entities related to one, the nearest first, with or without records.
 
+        Raises InvalidRequest if nothing has this name or id, as well.
+
         Parameters
         ----------
         entity
@@ -158,11 +160,6 @@ class Interface:
             Most hops, 1 to 3.
         trusted_only
             Whether entities and edges that are not trusted are neither walked nor returned.
-
-        Raises
-        ------
-        InvalidRequest
-            If nothing has this name or id, as well.
         """
         moment = self._moment(as_of)
         graph = self._library.graph
@@ -235,6 +232,9 @@ def related_request(
 ) -> ExpandRequest:
     """Return the walk to the entities related to one, the nearest first, with or without records.
 
+    Raises InvalidRequest if an argument is out of its bounds, or an entity that has no such name can be no id; it is
+    named.
+
     Parameters
     ----------
     entity
@@ -249,11 +249,6 @@ def related_request(
         Most entities returned, 1 to 200.
     trusted_only
         Whether entities and edges that are not trusted are neither walked nor returned.
-
-    Raises
-    ------
-    InvalidRequest
-        If an argument is out of its bounds, or an entity that has no such name can be no id; it is named.
     """
     if limit > MOST_RELATED:
         raise InvalidRequest(f"limit: {limit} is more than {MOST_RELATED}", field="limit")

@@ -28,7 +28,9 @@ KEPT_S: Final = 90 * 86_400
 MOST_RECORDS, MOST_BYTES = 1_000, 200_000
 """Of one tenant's counts, the most used; ids have up to 512 bytes."""
 MOST_GATHERED: Final = 5_000
-"""Records of all tenants together of which uses are gathered before they are added; further ones are not counted."""
+"""Records of all tenants together of which uses are gathered before they are added.
+
+Beyond it a record takes the place of one of the tenant that has most, and is not counted if that is its own."""
 ADDED_AFTER_S: Final = 30.0
 _ATTEMPTS = 3
 _LEAST = 0.01
@@ -56,30 +58,38 @@ class UseCounts:
     ) -> None:
         self._cache, self._now, self._clock = cache, now, clock
         self._lock, self._adding = threading.Lock(), threading.Lock()
-        self._gathered: Counter[tuple[str, str]] = Counter()
+        self._gathered: dict[str, Counter[str]] = {}
         self._added_at = clock()
 
     def note(self, tenant_id: str, ids: Iterable[str]) -> None:
         """Count a use of each record; returns at once."""
         with self._lock:
+            own = self._gathered.setdefault(tenant_id, Counter())
             for identity in ids:
-                if (tenant_id, identity) in self._gathered or len(self._gathered) < MOST_GATHERED:
-                    self._gathered[tenant_id, identity] += 1
+                if identity in own or self._has_room(own):
+                    own[identity] += 1
             due = self._clock() - self._added_at >= ADDED_AFTER_S
             if due:
                 self._added_at = self._clock()
         if due:
             threading.Thread(target=self.add_gathered, name="braid-uses", daemon=True).start()
 
+    def _has_room(self, own: Counter[str]) -> bool:
+        """Return whether a tenant's uses may grow by a record, for which one of the tenant with most may leave."""
+        if sum(map(len, self._gathered.values())) < MOST_GATHERED:
+            return True
+        most = max(self._gathered.values(), key=len)
+        if len(most) <= len(own):
+            return False
+        most.popitem()
+        return True
+
     def add_gathered(self) -> None:
         """Add what was gathered to the tenants' counts."""
         with self._lock:
-            gathered, self._gathered = self._gathered, Counter()
-        by_tenant: dict[str, dict[str, int]] = {}
-        for (tenant_id, identity), times in gathered.items():
-            by_tenant.setdefault(tenant_id, {})[identity] = times
+            gathered, self._gathered = self._gathered, {}
         with self._adding:
-            for tenant_id, uses in by_tenant.items():
+            for tenant_id, uses in gathered.items():
                 self._add(tenant_id, uses)
 
     close = add_gathered

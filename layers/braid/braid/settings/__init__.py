@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
@@ -166,8 +166,15 @@ class Settings(BaseSettings):
     opensearch_index: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,99}$")] = "braid-records"
     """Alias that is read and written; the index behind it has a number appended."""
     opensearch_engine: VectorEngine = VectorEngine.LUCENE
-    opensearch_on_disk: bool = False
-    """Keep full vectors on disk and compressed ones in memory, where the service offers it."""
+    opensearch_compression: Literal["", "2x", "4x", "8x", "16x", "32x"] = ""
+    """Keep full vectors on disk, to score again what was found, and in memory compressed ones; whole ones when empty.
+    As the next three, read when an index is made: the first one, and that of a move to another profile."""
+    opensearch_shards: Annotated[int, Field(ge=1, le=1024)] = 1
+    """Shards of the index; ``make scale`` says how many so many records need. A tenant's records are together."""
+    opensearch_tenant_shards: Annotated[int, Field(ge=1, le=1023)] = 1
+    """Shards among which each tenant is spread, fewer than all; more than one where tenants are larger than a shard."""
+    opensearch_index_settings: dict[Annotated[str, Field(pattern=r"^[a-z_.]{1,100}$")], str | int] = {}
+    """Further settings of the index, by their names without ``index.``, such as ``number_of_replicas``."""
     opensearch_refresh: Refresh = Refresh.WAIT
     opensearch_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
     """Bound on one attempt of one request; bulk writes have five times as long."""
@@ -197,6 +204,8 @@ class Settings(BaseSettings):
     """Lambda function that answers in one process, in place of the workflow; neither, and this process answers."""
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
     """Lambda function that writes for those that carry no model; this process's own models when not set."""
+    ingest_writers: Annotated[int, Field(ge=0)] = 0
+    """Most batches of imports that are written at once, of all tenants and imports together; 0 sets no limit."""
     ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
     ingest_state_machine_arn: StateMachineArn = ""
     """Workflow that writes the objects whose import is asked for; a thread of this process when not set."""
@@ -274,8 +283,11 @@ class Settings(BaseSettings):
     """What each HTTP request has to carry in the header ``Braid-Front``, as the firewall adds it; empty: none."""
     front_key_secret: SecretArn = ""
     """ARN of a secret whose string is that, instead of it."""
+    quota_requests_at_once: Annotated[int, Field(ge=0)] = 0
+    """Most requests of one tenant over HTTP that are answered at once, by all processes together; 0 sets no limit,
+    here and below."""
     quota_questions_per_minute: Annotated[int, Field(ge=0)] = 0
-    """Most questions of one tenant over HTTP in a minute; 0 sets no limit, here and below."""
+    """Most questions of one tenant over HTTP in a minute."""
     quota_writes_per_minute: Annotated[int, Field(ge=0)] = 0
     """Most records, vertices and relationships that one tenant writes or removes over HTTP in a minute."""
     quota_rerank_usd_per_day: Annotated[float, Field(ge=0)] = 0.0
@@ -289,8 +301,7 @@ class Settings(BaseSettings):
     @classmethod
     def _home_is_a_folder(cls, home: Path) -> Path:
         if home.exists() and not home.is_dir():
-            message = f"{home} is not a folder"
-            raise ValueError(message)
+            raise ValueError(f"{home} is not a folder")
         return home
 
     @model_validator(mode="after")
@@ -302,45 +313,38 @@ class Settings(BaseSettings):
                 needed.append("schema_table")
             missing = [name for name in needed if not getattr(self, name)]
             if missing:
-                message = f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}"
-                raise ValueError(message)
+                raise ValueError(f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}")
+        if self.opensearch_tenant_shards > 1 and self.opensearch_tenant_shards >= self.opensearch_shards:
+            raise ValueError("opensearch_tenant_shards must be below opensearch_shards")
         if self.neptune_reader_endpoint and not self.settle_s():
-            message = "neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late"
-            raise ValueError(message)
+            raise ValueError("neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late")
         if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
-            message = "neptune_evaluation_timeout_s must be below neptune_read_timeout_s"
-            raise ValueError(message)
+            raise ValueError("neptune_evaluation_timeout_s must be below neptune_read_timeout_s")
         if self.reranker is RerankerKind.ONNX and not self.reranker_model:
-            message = "reranker onnx needs BRAID_RERANKER_MODEL"
-            raise ValueError(message)
+            raise ValueError("reranker onnx needs BRAID_RERANKER_MODEL")
         return self
 
     @model_validator(mode="after")
     def _quotas_can_be_counted(self) -> Self:
-        counted = ("quota_questions_per_minute", "quota_writes_per_minute", "quota_rerank_usd_per_day")
+        counted = (name for name in type(self).model_fields if name.startswith("quota_"))
         named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
         if named and self.engine is EngineKind.AWS and not self.cache_table:
-            message = f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted"
-            raise ValueError(message)
+            raise ValueError(f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted")
         if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
-            message = f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS"
-            raise ValueError(message)
+            raise ValueError(f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS")
         return self
 
     @model_validator(mode="after")
     def _hosted_reranker_is_whole(self) -> Self:
         if self.reranker is RerankerKind.VOYAGE and not self.voyage_is_set_up():
-            message = "reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET"
-            raise ValueError(message)
+            raise ValueError("reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET")
         if self.voyage_api_key.get_secret_value().strip() and self.voyage_api_key_secret:
-            message = "BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough"
-            raise ValueError(message)
+            raise ValueError("BRAID_VOYAGE_API_KEY and BRAID_VOYAGE_API_KEY_SECRET are both set; one of them is enough")
         if self.engine is EngineKind.AWS and self.rerank_timeout_s > DEPLOYED_RERANK_LIMIT_S:
-            message = (
+            raise ValueError(
                 f"BRAID_RERANK_TIMEOUT_S must be at most {DEPLOYED_RERANK_LIMIT_S:g} with the engine aws: "
                 "the workflow gives up on the stage soon after"
             )
-            raise ValueError(message)
         return self
 
     def shared_stores(self) -> bool:
@@ -382,10 +386,7 @@ def load_settings() -> Settings:
 def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
     """Read the environment, some settings being given.
 
-    Raises
-    ------
-    ConfigurationError
-        If a variable is missing or malformed; the message names it.
+    Raises ConfigurationError if a variable is missing or malformed; the message names it.
     """
     try:
         return Settings(**given)

@@ -26,15 +26,12 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
     """Read a JSON file.
 
+    Raises ConfigurationError if it cannot be read or is malformed; the message names the file and the field.
+
     Parameters
     ----------
     where
         Ends the message of an error: the setting that names the file or its folder.
-
-    Raises
-    ------
-    ConfigurationError
-        If it cannot be read or is malformed; the message names the file and the field.
     """
     try:
         return model.model_validate(json.loads(path.read_text(encoding="utf-8")))
@@ -51,10 +48,7 @@ def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
 def load_profiles(shared_dir: Path) -> Profiles:
     """Read ``models/profiles.json``.
 
-    Raises
-    ------
-    ConfigurationError
-        If the file is missing or malformed; the message names the file and the field.
+    Raises ConfigurationError if the file is missing or malformed; the message names the file and the field.
     """
     return read_config(Profiles, shared_dir / "models" / "profiles.json", where="BRAID_SHARED_DIR names its folder")
 
@@ -92,10 +86,8 @@ def load_fitted(settings: Settings) -> Fitted:
     shared folder, which is where a deployment carries it. ``BRAID_LEXICAL_SHARE`` and ``BRAID_RANK_CONSTANT`` win over
     the file.
 
-    Raises
-    ------
-    ConfigurationError
-        If a file that was named is missing, or any is malformed; the message names the file and the field.
+    Raises ConfigurationError if a file that was named is missing, or any is malformed; the message names the file and
+    the field.
     """
     path = find_fitted(settings)
     parameters = FusionParameters() if path is None else read_fitted(path).parameters
@@ -118,9 +110,6 @@ def find_fitted(settings: Settings) -> Path | None:
 def read_fitted(path: Path) -> FittedFile:
     """Read a file of fitted parameters.
 
-    Raises
-    ------
-    ConfigurationError
-        If it cannot be read or is malformed; the message names the file and the field.
+    Raises ConfigurationError if it cannot be read or is malformed; the message names the file and the field.
     """
     return read_config(FittedFile, path, where="BRAID_FITTED_WEIGHTS names it, or it lies in BRAID_HOME")

@@ -38,15 +38,13 @@ _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asc
 def start(service: str) -> None:
     """Set up export in this process, once, if an endpoint is named and the program has set no providers itself.
 
+    Raises ConfigurationError if an endpoint is named, and the extra ``otel`` is not installed or another protocol is
+    asked for.
+
     Parameters
     ----------
     service
         Name of the service, unless ``OTEL_SERVICE_NAME`` says another.
-
-    Raises
-    ------
-    ConfigurationError
-        If an endpoint is named, and the extra ``otel`` is not installed or another protocol is asked for.
     """
     starts = {"TRACES": _export_traces, "METRICS": _export_metrics, "LOGS": _export_logs}
     wanted = [signal for signal in starts if _wanted(signal)]
@@ -65,8 +63,7 @@ def start(service: str) -> None:
             for signal in wanted:
                 starts[signal](resource)
         except ModuleNotFoundError as error:
-            message = f"{ENDPOINT}: export needs the extra otel: pip install 'braid[otel]'"
-            raise ConfigurationError(message) from error
+            raise ConfigurationError(f"{ENDPOINT}: export needs the extra otel: pip install 'braid[otel]'") from error
 
 
 def _wanted(signal: str) -> bool:

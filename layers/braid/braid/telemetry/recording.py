@@ -72,8 +72,6 @@ def operation(
 
     Parameters
     ----------
-    name
-        The span's name.
     duration
         One of :data:`braid.telemetry.names.DURATIONS`, which gets those attributes that are
         :data:`~braid.telemetry.names.DIMENSIONS`; None records a span alone.
@@ -140,13 +138,7 @@ def stage(name: str) -> Iterator[Operation]:
 
 
 def store_calls(system: str) -> Callable[[_Class], _Class]:
-    """Return a class decorator that records each call of a public method as a call of a store.
-
-    Parameters
-    ----------
-    system
-        Name of the store, as the conventions have it for a database.
-    """
+    """Return a class decorator that records each call of a public method as a call of a store."""
 
     def decorate(store: _Class) -> _Class:
         for name, method in list(vars(store).items()):

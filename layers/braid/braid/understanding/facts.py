@@ -9,7 +9,7 @@ from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.multi_hop import label_words, singular
 from braid.understanding.relations import AUXILIARY, EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
-from braid.understanding.tokens import STOP_WORDS
+from braid.understanding.tokens import STOP_WORDS, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -25,7 +25,7 @@ MOST_OF_A_KIND: Final = 199
 """Things of a kind among which those are found that do not stand in a relation."""
 
 _KINDS: Final = tuple(
-    frozenset(group.split())
+    word_set(group)
     for group in (
         "person people man woman employee engineer colleague user human",
         "organization organisation company team group firm vendor supplier customer department squad club agency",
@@ -38,10 +38,8 @@ _KINDS: Final = tuple(
 )
 """Nouns for things of one kind, one of which is an entity type's."""
 _WHO: Final = _KINDS[0] | _KINDS[1]
-_ASKING: Final = frozenset(("which", "what", "who", "whom", "whose", "where"))
-_SET_WORDS: Final = frozenset(
-    ("list", "show", "name", "give", "tell", "all", "every", "any", "each", "me", "us", "number", "count", "how")
-) | {"many", "everything"}
+_ASKING: Final = word_set("which what who whom whose where")
+_SET_WORDS: Final = word_set("list show name give tell all every any each me us number count how many everything")
 _COUNT: Final = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
 _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE)

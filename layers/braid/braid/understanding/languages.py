@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS
+from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_OTHER_TEXT: Final = """
+_OTHER: Final = word_set("""
     der die das und ist nicht ein eine einen dem den des zu mit auf für von sich auch werden wird wurde bei nach oder
     le la les et est une dans pour sur pas que qui avec sont par plus au aux du ce cette il elle nous vous
     el los las y es un una en por con para no se del lo como más pero sus fue
     il lo gli e è un una di che non per con sono della nel alla come anche più
     o os as e é um uma de que não em por com para na no da do dos mais foi
     het een van en niet met voor op zijn werd ook maar bij naar
-"""
-_OTHER: Final = frozenset(_OTHER_TEXT.split()) - STOP_WORDS
+""").difference(STOP_WORDS)
 """Function words of German, French, Spanish, Italian, Portuguese and Dutch that are none of English."""
 _WORD = re.compile(r"[^\W\d_]+")
 _READ_CHARACTERS = 2_000

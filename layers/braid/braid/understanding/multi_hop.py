@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from braid.models import MENTIONS, Direction, Label, PlanStep, StepOperation
-from braid.understanding.tokens import words
+from braid.understanding.tokens import word_set, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,15 +27,13 @@ STEP_LIMIT: Final = 50
 MAX_STEMMED: Final = 80
 """Characters: a label has 64, and no inflection of its words is longer than this."""
 
-_ARTICLES: Final = frozenset(("the", "a", "an", "all", "any"))
-_BEING: Final = frozenset(("is", "are", "was", "were", "be", "been", "being"))
-_OPENERS: Final = (
-    _ARTICLES | _BEING | {"which", "what", "who", "find", "list", "show", "tell", "give", "name", "me", "us"}
-)
-_GLUE: Final = _ARTICLES | _BEING | {"that", "which", "who", "have", "has", "had", "do", "does"}
-_DETERMINERS: Final = _ARTICLES | {"our", "these", "those", "its", "their"}
-_PREPOSITIONS: Final = frozenset(("on", "upon", "of", "to", "in", "at", "by", "for", "with", "from", "into"))
-_NO_NAME: Final = _GLUE | _PREPOSITIONS | {"and", "or", "not", "but", "when", "where", "why", "how", "than", "as"}
+_ARTICLES: Final = word_set("the a an all any")
+_BEING: Final = word_set("is are was were be been being")
+_OPENERS: Final = _ARTICLES | _BEING | word_set("which what who find list show tell give name me us")
+_GLUE: Final = _ARTICLES | _BEING | word_set("that which who have has had do does")
+_DETERMINERS: Final = _ARTICLES | word_set("our these those its their")
+_PREPOSITIONS: Final = word_set("on upon of to in at by for with from into")
+_NO_NAME: Final = _GLUE | _PREPOSITIONS | word_set("and or not but when where why how than as")
 _OBJECT_NOUN: Final = ("ency", "encies")
 _SUBJECT_NOUN: Final = ("er", "ers", "or", "ors", "ation", "ations", "ent", "ents", "ant", "ants")
 _SUFFIX: Final = re.compile(r"(?<=..)(?:ations?|enc(?:y|ies)|ents?|ants?|ers?|ors?|ings?|ies|ied|ed|es|s|e)$")

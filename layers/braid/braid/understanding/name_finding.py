@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ports.name_finder import FoundMention, FoundName
 from braid.understanding.names import MIN_WORD_CHARACTERS, without_brackets
-from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, cased_words, normalise
+from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, cased_words, normalise, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,23 +43,20 @@ TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
 """Confidence of a mention by what it says of the text."""
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
 
-_PARTICLES_TEXT: Final = """
+_PARTICLES: Final = word_set("""
     of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &
-"""
-_PARTICLES: Final = frozenset(_PARTICLES_TEXT.split())
+""")
 _CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
 """Words without a capital in a title."""
 _MOST_PARTICLES: Final = 2
-_NO_SURNAME_TEXT: Final = """
-    of the for
-"""
-_NO_SURNAME: Final = frozenset(_NO_SURNAME_TEXT.split())
-_DATES_TEXT: Final = """
+_NO_SURNAME: Final = word_set("of the for")
+_MONTHS: Final = word_set("""
     january february march april may june july august september october november december jan feb mar apr jun jul
-    aug sep sept oct nov dec monday tuesday wednesday thursday friday saturday sunday
-"""
-_DATES: Final = frozenset(_DATES_TEXT.split()) | {f"{day}s" for day in _DATES_TEXT.split() if day.endswith("day")}
-_OPENERS_TEXT: Final = """
+    aug sep sept oct nov dec
+""")
+_WEEKDAYS: Final = word_set("monday tuesday wednesday thursday friday saturday sunday")
+_DATES: Final = _MONTHS | _WEEKDAYS | {f"{day}s" for day in _WEEKDAYS}
+_OPENERS: Final = word_set("""
     although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
     hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
     thank please let maybe perhaps just so too very never always often sometimes she he we i you they my our his
@@ -68,31 +65,24 @@ _OPENERS_TEXT: Final = """
     originally currently recently eventually initially together nothing something everything nobody somebody
     everybody anyone someone everyone many few most more less much each what why when where how which who whom
     whose it this that these those there
-"""
-_OPENERS: Final = frozenset(_OPENERS_TEXT.split())
+""")
 """Words that begin a sentence and belong to no name."""
 _NEXT_SENTENCE: Final = _OPENERS | FUNCTION_WORDS
 """Words that begin the next one where no space stands before it."""
-_GIVEN_NAMES_TEXT: Final = """
-    april may june august jan
-"""
-_GIVEN_NAMES: Final = frozenset(_GIVEN_NAMES_TEXT.split())
+_GIVEN_NAMES: Final = word_set("april may june august jan")
 """Months that are names of people as well."""
-_HONORIFICS_TEXT: Final = """
+_HONORIFICS: Final = word_set("""
     mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
-"""
-_HONORIFICS: Final = frozenset(_HONORIFICS_TEXT.split())
-_HEADINGS_TEXT: Final = """
+""")
+_HEADINGS: Final = word_set("""
     abstract aim aims background conclusion conclusions design discussion findings funding interpretation introduction
     material materials method methods objective objectives outcome outcomes purpose result results setting summary
     note warning caution important todo
-"""
-_HEADINGS: Final = frozenset(_HEADINGS_TEXT.split())
+""")
 """Words in capitals that head a part of a text."""
-_ABBREVIATED_TEXT: Final = """
+_ABBREVIATED: Final = word_set("""
     dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol
-"""
-_ABBREVIATED: Final = frozenset(_ABBREVIATED_TEXT.split())
+""")
 """Words of names behind which a full stop ends no sentence."""
 
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")

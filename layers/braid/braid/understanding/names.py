@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +15,7 @@ from braid.understanding.tokens import (
     composed,
     count_han,
     normalise,
+    occurrences,
     split_ideographs,
 )
 
@@ -37,6 +38,7 @@ MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
 """Letters of a word, and characters of a name, in which a wrong letter is allowed for; phrases of a question."""
 MAX_MISSPELT_NAMES = 5
 """Names of one entity in which it is: an entity may have a hundred, and each of these is stored by up to 33 keys."""
+_HASH_BYTES = 6
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where "KeelsonApi" and "LX500" are also written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
@@ -63,8 +65,26 @@ def stored_forms(*names: str) -> list[str]:
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
     first; one of three to six, by its initials. The first names are also known by their :func:`misspellings`.
     """
-    forms = [form for name in names for form in _forms(name)]
-    return forms + [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
+    return other_forms(*names) + [_misspelling(number) for number in misspelling_numbers(*names)]
+
+
+def other_forms(*names: str) -> list[str]:
+    """Return the keys of :func:`stored_forms` apart from misspellings."""
+    return [form for name in names for form in _forms(name)]
+
+
+def misspelling_numbers(*names: str) -> list[int]:
+    """Return the :func:`misspellings` of an entity's first names as numbers, for stores that keep these apart."""
+    return [number for name in names[:MAX_MISSPELT_NAMES] for number in _misspelling_numbers(normalise(name))]
+
+
+def misspelling_number(key: str) -> int:
+    """Return the number of one of the :func:`misspellings`."""
+    return int.from_bytes(b64decode(key[len(MISSPELT) :]), "big")
+
+
+def _misspelling(number: int) -> str:
+    return MISSPELT + b64encode(number.to_bytes(_HASH_BYTES, "big")).decode()
 
 
 def _forms(name: str) -> list[str]:
@@ -93,12 +113,16 @@ def misspellings(name: str) -> list[str]:
     is missing, too many, wrong or in the wrong place is found by equal keys (as in SymSpell). Digits are never wrong:
     LX-400 is not LX-500. Each key is a hash of 48 bits: there are many, and nobody reads them.
     """
+    return [_misspelling(number) for number in _misspelling_numbers(name)]
+
+
+def _misspelling_numbers(name: str) -> list[int]:
     if len(name) > MAX_MISSPELT:
         return []
     long = [match.span() for match in _LONG_WORD.finditer(name)]
     left_out = [name[:at] + name[at + 1 :] for start, end in long for at in range(start, end)]
     keys = dict.fromkeys((name, *left_out)) if left_out else ()
-    return [MISSPELT + b64encode(blake2b(key.encode(), digest_size=6).digest()).decode() for key in keys]
+    return [int.from_bytes(blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), "big") for key in keys]
 
 
 def without_brackets(name: str) -> str:
@@ -155,7 +179,8 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
 
 def similar_keys(name: str) -> list[str]:
     """Return the keys of names that a normalised name may stand for: any of its forms, its other number, misspelt."""
-    return [*(mark + name for mark in FORM_SCORES), *inflections(name), name.replace(" ", ""), *misspellings(name)]
+    marked = [mark + name for mark in FORM_SCORES if mark != MISSPELT]
+    return [*marked, *inflections(name), name.replace(" ", ""), *misspellings(name)]
 
 
 def _could_be_misspelt(offered: Sequence[str]) -> list[str]:
@@ -175,10 +200,10 @@ def respellings(question: str, phrase: str) -> list[str]:
     """
     spelled, folded, *_ = _read(question)
     run = _run(question, phrase)
-    start = next((at for at in range(len(folded) - len(run) + 1) if folded[at : at + len(run)] == run), None)
-    if start is None:
+    begins = occurrences(run, folded)
+    if not begins:
         return []
-    here = slice(start, start + len(run))
+    here = slice(begins[0], begins[0] + len(run))
     found = [" ".join(_SEAM.sub(" ", word) for word in spelled[here]).casefold(), _WRITTEN_OUT.sub(r"\1", phrase)]
     written_out = composed(question).translate(_UMLAUTS)
     if written_out != question:
@@ -286,7 +311,7 @@ def name_certainty(question: str, phrase: str) -> float:
     """
     _, folded, standing, cased = _read(question)
     run = _run(question, phrase)
-    starts = [start for start in range(len(folded) - len(run) + 1) if folded[start : start + len(run)] == run]
+    starts = occurrences(run, folded)
     several = sum(word not in STOP_WORDS for word in run) > 1
     if not cased:
         # A script without case, in which what has one is the name of something foreign.
@@ -312,8 +337,7 @@ def is_whole_name(question: str, phrase: str) -> bool:
     return any(
         not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
         and not any(standing[start + len(run) : start + len(run) + 1])
-        for start in range(len(folded) - len(run) + 1)
-        if folded[start : start + len(run)] == run
+        for start in occurrences(run, folded)
     )
 
 
@@ -351,11 +375,7 @@ def longest_match(question: str, links: Sequence[EntityLink]) -> list[EntityLink
     runs = {link.phrase: _folded(link.phrase) for link in links}
     for phrase in sorted(runs, key=lambda text: (-len(runs[text]), text)):
         run = runs[phrase]
-        starts = [
-            start
-            for start in range(len(tokens) - len(run) + 1)
-            if tokens[start : start + len(run)] == run and not any(taken[start : start + len(run)])
-        ]
+        starts = [start for start in occurrences(run, tokens) if not any(taken[start : start + len(run)])]
         if starts:
             kept.append(phrase)
             for start in starts:

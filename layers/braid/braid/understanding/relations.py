@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.multi_hop import label_words, singular, stem
-from braid.understanding.tokens import STOP_WORDS, words
+from braid.understanding.tokens import STOP_WORDS, word_set, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,10 +24,6 @@ MOST_WORDS: Final = 60
 
 MOST_PREDICATE_WORDS: Final = 32
 """Words of a predicate that are compared with a question's, each with each."""
-
-
-def _set(text: str) -> frozenset[str]:
-    return frozenset(text.split())
 
 
 _SYNONYMS: Final = (
@@ -65,20 +61,20 @@ _IRREGULAR: Final = {
     "began": "begin", "begun": "begin", "gave": "give", "given": "give", "kept": "keep", "sent": "send", "got": "get",
     "lay": "lie", "lain": "lie", "stood": "stand", "wives": "wife", "children": "child", "people": "person",
 }  # fmt: skip
-BEING: Final = _set("is are was were be been being")
-AUXILIARY: Final = BEING | _set("do does did has have had can could will would may might must should")
-_PREPOSITIONS: Final = _set("on upon of to in into at by for with from as")
+BEING: Final = word_set("is are was were be been being")
+AUXILIARY: Final = BEING | word_set("do does did has have had can could will would may might must should")
+_PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
 """Words of labels and questions that say no relationship by themselves."""
-NOW: Final = _set("today now currently presently nowadays")
-_DENYING: Final = _set("not never don doesn didn isn aren wasn weren hasn haven t")
-_SOUGHT: Final = _set("who whom whose which where many")
-_TELLING: Final = _set("most first last before after since until during between both without only new")
+NOW: Final = word_set("today now currently presently nowadays")
+_DENYING: Final = word_set("not never don doesn didn isn aren wasn weren hasn haven t")
+_SOUGHT: Final = word_set("who whom whose which where many")
+_TELLING: Final = word_set("most first last before after since until during between both without only new")
 """Stop words elsewhere that make another question of one about a relationship."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
-_NOUNS: Final = _set("spouse wife husband child son sibling country capital city location place")
+_NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
 
 
 def spelled_alike(word: str) -> str:

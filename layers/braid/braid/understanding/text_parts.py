@@ -82,10 +82,7 @@ def _next_start(text: str, middle: int, stop: int) -> int:
 def embed(records: Sequence[NewRecord], encoder: Encoder) -> list[Embedding]:
     """Return the vectors of each record's text: one for each of its parts.
 
-    Raises
-    ------
-    ModelError
-        As the encoder.
+    Raises ModelError as the encoder.
     """
     cut = [list(_parts_of(record, encoder)) for record in records]
     vectors = iter(encoder.encode([part.text for of_one in cut for part in of_one]))

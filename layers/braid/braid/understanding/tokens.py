@@ -9,7 +9,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 LONGEST_RUN: Final = 30
 """Combining marks in a row, as of Unicode's Stream-Safe Text Format (UAX #15); no language writes ten."""
@@ -64,19 +67,24 @@ MIN_HAN: Final = 2
 """Han characters that make a word."""
 MAX_WORDS: Final = 256
 """Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
-_FUNCTION_TEXT: Final = """
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text between spaces."""
+    return frozenset(text.split())
+
+
+FUNCTION_WORDS: Final = word_set("""
     a an and are as at be been but by did do does for from had has have how if in into is it its of on
     or that the their then there these they this to was were what when where which who whom whose why
     will with
-"""
-_STOP_TEXT: Final = """
+""")
+"""Words without meaning of their own, which a search leaves out."""
+STOP_WORDS: Final = FUNCTION_WORDS | word_set("""
     about after all also any because before between both can could during each find her his last list
     many me most much new not one other our out over show since some such tell than them those two under
     until use used without would you your
-"""
-FUNCTION_WORDS: Final = frozenset(_FUNCTION_TEXT.split())
-"""Words without meaning of their own, which a search leaves out."""
-STOP_WORDS: Final = FUNCTION_WORDS | frozenset(_STOP_TEXT.split())
+""")
 """Words that are no name by themselves."""
 
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
@@ -109,6 +117,12 @@ def cased_words(text: str) -> list[str]:
 def normalise(name: str) -> str:
     """Return the form in which a name is stored and looked up; empty when nothing of it is a word."""
     return " ".join(words(name))
+
+
+def occurrences(run: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Return the places in a sequence of words at which a run of them begins."""
+    size = len(run)
+    return [start for start in range(len(words) - size + 1) if words[start : start + size] == run]
 
 
 def search_words(text: str) -> list[str]:

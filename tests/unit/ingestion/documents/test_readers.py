@@ -172,6 +172,30 @@ def test_python_that_does_not_parse_and_other_languages_are_cut_where_definition
     assert found.sections[1].text.startswith("// One.")
 
 
+def test_underlined_lines_of_text_are_headings_and_the_outermost_its_title() -> None:
+    text = (
+        ".. _top:\n\n*****\nGates\n*****\n\nIntro to :mod:`~gates.heron`.\n\nWinter\n******\n\n"
+        "See :ref:`prices <two>`.\n\nNight\n^^^^^\n\nShut.\n"
+    )
+    found = document("gates.rst.txt", text)
+    assert found.title == "Gates"
+    assert [(section.heading, section.text.strip()) for section in found.sections] == [
+        ((), ".. _top:"),
+        (("Gates",), "Intro to gates.heron."),
+        (("Gates", "Winter"), "See prices."),
+        (("Gates", "Winter", "Night"), "Shut."),
+    ]
+    assert [text.split("\n")[section.line :][0] for section in found.sections[1:] if section.line] == [
+        "Intro to :mod:`~gates.heron`.",
+        "See :ref:`prices <two>`.",
+        "Shut.",
+    ]
+
+
+def test_a_rule_below_a_paragraph_and_fenced_code_are_no_headings() -> None:
+    assert headings(document("a.txt", "One\ntwo\n---\nthree\n\n```\ncode\n```\n")) == [()]
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32", "cp1252"])
 def test_text_is_read_in_any_of_the_usual_encodings(encoding: str) -> None:
     text = "Café notes: the crème was frozen, déjà vu; 2°C."

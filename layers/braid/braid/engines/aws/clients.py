@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
     from botocore.config import Config
+    from botocore.credentials import Credentials
     from pydantic import SecretStr
 
 
@@ -80,17 +81,27 @@ def client_config(*, timeout_s: float, attempts: int) -> Config:
     )
 
 
+def signing_credentials(what: str) -> tuple[Credentials, str]:
+    """Return the credentials and the region that requests are signed with; ``what`` says which, for the error.
+
+    Raises ConfigurationError if either is missing.
+    """
+    from botocore.session import Session
+
+    session = Session()
+    credentials, region = session.get_credentials(), session.get_config_variable("region")
+    if credentials is None or not region:
+        missing = "are no AWS credentials" if credentials is None else "is no AWS region"
+        raise ConfigurationError(f"{what} are signed, and there {missing}")
+    return credentials, region
+
+
 @contextmanager
 def named_errors(what: str) -> Iterator[None]:
     """Convert the client's exceptions to Braid's. The client itself retries; nothing is retried here.
 
     Raises TransientStoreError if the service throttled the request, was unreachable, or failed internally, and
     StoreError if the service refused the request.
-
-    Parameters
-    ----------
-    what
-        Name of the table, queue or bucket, for the message.
     """
     try:
         yield
@@ -123,6 +134,8 @@ MAX_AGE_S = 300
 def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
     """Return a function that returns the API key.
 
+    Raises ConfigurationError if there is neither key nor secret, or the key is not a valid one.
+
     Parameters
     ----------
     key
@@ -133,11 +146,6 @@ def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_
         Names of the settings of ``key`` and ``secret_arn``, for error messages.
     timeout_s
         Limit in seconds on connecting to Secrets Manager, and on each wait for its answer.
-
-    Raises
-    ------
-    ConfigurationError
-        If there is neither key nor secret, or the key is not a valid one.
     """
     own = key.get_secret_value().strip()
     if own:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 
-CONDITION_FAILED = "ConditionalCheckFailedException"
+_CONDITION_FAILED = "ConditionalCheckFailedException"
 
 
 class DynamoClient(Protocol):
@@ -59,16 +59,20 @@ class DynamoTable:
                 return
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
-    def _put_if(self, item: dict[str, Any], **condition: object) -> bool:
-        """Write an item if a condition holds, and return whether it did."""
+    def _get(self, key: dict[str, Any], *, consistent: bool = True) -> dict[str, Any] | None:
+        """Return an item, None when there is none."""
+        with self._errors():
+            return self._client.get_item(TableName=self._table, Key=key, ConsistentRead=consistent).get("Item")
+
+    def _write_if(self, write: Callable[..., dict[str, Any]], **request: object) -> tuple[bool, dict[str, Any]]:
+        """Call a write of the client that has a condition, and return whether it held, and the response."""
         with self._errors():
             try:
-                self._client.put_item(TableName=self._table, Item=item, **condition)
+                return True, write(TableName=self._table, **request)
             except ClientError as error:
-                if code_of(error) != CONDITION_FAILED:
+                if code_of(error) != _CONDITION_FAILED:
                     raise
-                return False
-        return True
+                return False, dict(error.response)
 
     def _delete(self, key: dict[str, Any]) -> bool:
         """Remove an item and return whether there was one."""
@@ -94,7 +98,8 @@ class DynamoSchemaRegistry(DynamoTable):
         if not check_next(schema, self.versions(schema.tenant_id)):
             return
         item = {**_version_key(schema), "body": {"S": schema.model_dump_json()}}
-        if not self._put_if(item, ConditionExpression="attribute_not_exists(tenant_id)"):
+        new, _ = self._write_if(self._client.put_item, Item=item, ConditionExpression="attribute_not_exists(tenant_id)")
+        if not new:
             # A concurrent request registered this version: with the same content, or with another, which is an error.
             check_next(schema, self.versions(schema.tenant_id))
 
@@ -144,9 +149,7 @@ class DynamoJobStore(DynamoTable):
 
     def get(self, name: str) -> JobRecord | None:
         """Return a job as last written, None when there is none."""
-        with self._errors():
-            answer = self._client.get_item(TableName=self._table, Key={"name": {"S": name}}, ConsistentRead=True)
-        item = answer.get("Item")
+        item = self._get({"name": {"S": name}})
         return None if item is None else JobRecord(name=name, revision=item["revision"]["N"], body=item["body"]["S"])
 
     def put(self, record: JobRecord) -> bool:
@@ -161,15 +164,17 @@ class DynamoJobStore(DynamoTable):
             "body": {"S": record.body},
         }
         if record.revision <= 1:
-            return self._put_if(
-                item, ConditionExpression="attribute_not_exists(#name)", ExpressionAttributeNames={"#name": "name"}
-            )
-        return self._put_if(
-            item,
-            ConditionExpression="#revision = :before",
-            ExpressionAttributeNames={"#revision": "revision"},
-            ExpressionAttributeValues={":before": {"N": str(record.revision - 1)}},
-        )
+            condition: dict[str, Any] = {
+                "ConditionExpression": "attribute_not_exists(#name)",
+                "ExpressionAttributeNames": {"#name": "name"},
+            }
+        else:
+            condition = {
+                "ConditionExpression": "#revision = :before",
+                "ExpressionAttributeNames": {"#revision": "revision"},
+                "ExpressionAttributeValues": {":before": {"N": str(record.revision - 1)}},
+            }
+        return self._write_if(self._client.put_item, Item=item, **condition)[0]
 
     def names(self) -> list[str]:
         """Return the names of all jobs, in order. There are few: at most one per tenant."""
@@ -195,12 +200,8 @@ class DynamoMembers(DynamoTable):
 
     def role(self, subject: str, tenant_id: str) -> Role | None:
         """Return a subject's role in a tenant; None when it is no member."""
-        # Consistent: a removal takes effect at once.
-        with self._errors():
-            found = self._client.get_item(
-                TableName=self._table, Key=_member_key(subject, tenant_id), ConsistentRead=True
-            )
-        return Role(found["Item"]["role"]["S"]) if "Item" in found else None
+        found = self._get(_member_key(subject, tenant_id))  # consistent: a removal takes effect at once
+        return None if found is None else Role(found["role"]["S"])
 
     def of(self, subject: str) -> list[Membership]:
         """Return a subject's memberships, in the order of the tenants' names."""

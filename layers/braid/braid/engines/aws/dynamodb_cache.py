@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from botocore.exceptions import ClientError
-
-from braid.engines.aws.clients import code_of, open_client
-from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.aws.clients import open_client
+from braid.engines.aws.dynamodb import DynamoTable
 from braid.engines.retrying import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
@@ -53,9 +51,7 @@ class DynamoCache(DynamoTable):
 
     def get(self, tenant_id: str, key: str) -> bytes | None:
         """Return the value; None when there is none, or it has expired: DynamoDB removes expired items days later."""
-        with self._errors():
-            found = self._client.get_item(TableName=self._table, Key=_value_id(tenant_id, key)).get("Item")
-        return _kept(found, self._clock())
+        return _kept(self._get(_value_id(tenant_id, key), consistent=False), self._clock())
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Store a value for ``ttl_s`` seconds, replacing an older one; a value that is too large is not stored."""
@@ -78,7 +74,6 @@ class DynamoCache(DynamoTable):
         now = self._clock()
         expires_at = int(now + check_ttl(ttl_s))
         request: dict[str, Any] = {
-            "TableName": self._table,
             "ConditionExpression": "attribute_not_exists(id) OR expires_at <= :now",
             "ExpressionAttributeValues": {":now": {"N": str(int(now))}},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
@@ -87,19 +82,12 @@ class DynamoCache(DynamoTable):
             request["ConditionExpression"] = "expires_at > :now AND #value = :expected"
             request["ExpressionAttributeNames"] = {"#value": "value"}
             request["ExpressionAttributeValues"][":expected"] = {"B": expected}
-        with self._errors():
-            try:
-                if value is None or len(value) > MAX_CACHE_VALUE_BYTES:
-                    self._client.delete_item(Key=item_id, **request)
-                else:
-                    item = {**item_id, "expires_at": {"N": str(expires_at)}, "value": {"B": value}}
-                    self._client.put_item(Item=item, **request)
-            except ClientError as error:
-                if code_of(error) != CONDITION_FAILED:
-                    raise
-                answer: dict[str, Any] = dict(error.response)
-                return _kept(answer.get("Item"), now)
-        return expected
+        if value is None or len(value) > MAX_CACHE_VALUE_BYTES:
+            exchanged, answer = self._write_if(self._client.delete_item, Key=item_id, **request)
+        else:
+            item = {**item_id, "expires_at": {"N": str(expires_at)}, "value": {"B": value}}
+            exchanged, answer = self._write_if(self._client.put_item, Item=item, **request)
+        return expected if exchanged else _kept(answer.get("Item"), now)
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
         """Add to the counter of the current window and return its sum; old windows expire by time to live."""
@@ -121,10 +109,7 @@ class DynamoCache(DynamoTable):
 
     def generation(self, tenant_id: str) -> int:
         """Return the tenant's write generation, read consistently."""
-        with self._errors():
-            found = self._client.get_item(
-                TableName=self._table, Key=_generation_id(tenant_id), ConsistentRead=True
-            ).get("Item")
+        found = self._get(_generation_id(tenant_id))
         return 0 if found is None else int(found[_GENERATION]["N"])
 
     def advance(self, tenant_id: str) -> int:

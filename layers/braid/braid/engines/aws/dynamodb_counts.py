@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from botocore.exceptions import ClientError
-
-from braid.engines.aws.clients import code_of, open_client
-from braid.engines.aws.dynamodb import CONDITION_FAILED, DynamoTable
+from braid.engines.aws.clients import open_client
+from braid.engines.aws.dynamodb import DynamoTable
 from braid.engines.aws.dynamodb_cache import counts_id
 from braid.engines.retrying import retrying
 from braid.telemetry.recording import store_calls
@@ -38,10 +36,7 @@ class DynamoCounts(DynamoTable):
 
     def read(self, tenant_id: str) -> dict[str, int] | None:
         """Return the tenant's counts, read consistently; None when none are stored."""
-        with self._errors():
-            item = self._client.get_item(TableName=self._table, Key=counts_id(tenant_id), ConsistentRead=True).get(
-                "Item"
-            )
+        item = self._get(counts_id(tenant_id))
         return None if item is None else {name: int(value["N"]) for name, value in item.items() if name != "id"}
 
     def add(self, tenant_id: str, changes: Mapping[str, int]) -> bool:
@@ -73,23 +68,17 @@ class DynamoCounts(DynamoTable):
         """Change counts and return the changed ones; None, and nothing changed, unless a condition holds."""
         names = {f"#n{place}": name for place, name in enumerate(values)}
         parts = ", ".join(name if between is None else f"{name}{between}:v{place}" for place, name in enumerate(names))
-        for attempt in retrying(self._attempts):
-            with attempt, self._errors():
-                try:
-                    changed = self._client.update_item(
-                        TableName=self._table,
-                        Key=counts_id(tenant_id),
-                        UpdateExpression=f"{verb} {parts}",
-                        ConditionExpression=condition,
-                        ExpressionAttributeNames=names,
-                        ExpressionAttributeValues=_numbers({f":v{at}": n for at, n in enumerate(values.values())}),
-                        ReturnValues="UPDATED_NEW",
-                    )
-                except ClientError as error:
-                    if code_of(error) != CONDITION_FAILED:
-                        raise
-                    return None
-        return {name: int(value["N"]) for name, value in changed.get("Attributes", {}).items()}
+        held, changed = retrying(self._attempts)(
+            self._write_if,
+            self._client.update_item,
+            Key=counts_id(tenant_id),
+            UpdateExpression=f"{verb} {parts}",
+            ConditionExpression=condition,
+            ExpressionAttributeNames=names,
+            ExpressionAttributeValues=_numbers({f":v{at}": n for at, n in enumerate(values.values())}),
+            ReturnValues="UPDATED_NEW",
+        )
+        return {name: int(value["N"]) for name, value in changed.get("Attributes", {}).items()} if held else None
 
 
 def _numbers(values: Mapping[str, int]) -> dict[str, dict[str, str]]:

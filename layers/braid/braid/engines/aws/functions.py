@@ -27,15 +27,7 @@ _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplie
 
 
 class _Function:
-    """A Lambda function.
-
-    Parameters
-    ----------
-    client
-        A Lambda client.
-    name
-        The function's name or ARN, of a version or alias where one is meant.
-    """
+    """A Lambda function."""
 
     def __init__(self, client: LambdaClient, name: str) -> None:
         self._client = client

@@ -48,10 +48,6 @@ class S3ObjectStore:
 
     Parameters
     ----------
-    client
-        An S3 client.
-    part_bytes
-        Bytes read or written at once.
     read_attempts
         Attempts at reading one part: the client itself retries only until the first byte has come.
     """
@@ -69,8 +65,7 @@ class S3ObjectStore:
         Raises ConfigurationError if the settings name no bucket.
         """
         if not settings.objects_bucket:
-            message = "BRAID_OBJECTS_BUCKET: is not set"
-            raise ConfigurationError(message)
+            raise ConfigurationError("BRAID_OBJECTS_BUCKET: is not set")
         client = open_client("s3", timeout_s=settings.s3_timeout_s, attempts=settings.s3_attempts)
         return cls(client, settings.objects_bucket, read_attempts=settings.s3_attempts)
 
@@ -108,8 +103,7 @@ class S3ObjectStore:
             except ClientError as error:
                 if status_of(error) != _NOT_FOUND or code_of(error) == "NoSuchBucket":
                     raise
-                message = f"there is no object {key!r} of tenant {tenant_id}"
-                raise ObjectMissing(message) from None
+                raise ObjectMissing(f"there is no object {key!r} of tenant {tenant_id}") from None
         info = ObjectInfo(key=key, size_bytes=head["ContentLength"], version=head["ETag"])
         return StoredLines(info, lambda: self._parts(place, info, 0, info.size_bytes))
 
@@ -177,7 +171,8 @@ class S3ObjectStore:
         except ClientError as error:
             if status_of(error) not in {_NOT_FOUND, _PRECONDITION_FAILED}:
                 raise
-            message = f"object {info.key!r} changed while it was read; read it again from its beginning"
-            raise ObjectChanged(message) from error
+            raise ObjectChanged(
+                f"object {info.key!r} changed while it was read; read it again from its beginning"
+            ) from error
         with body:
             return bytes(body.read())

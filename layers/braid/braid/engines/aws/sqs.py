@@ -43,11 +43,6 @@ class SqsQueue:
 
     The queue's redrive policy moves messages that were received too often to the dead-letter queue. A message that
     cannot be decoded is left to it.
-
-    Parameters
-    ----------
-    url
-        Address of a FIFO queue with a redrive policy.
     """
 
     def __init__(self, client: _Client, url: str) -> None:
@@ -63,8 +58,7 @@ class SqsQueue:
         """
         url = settings.reembed_queue_url
         if not url.endswith(".fifo"):
-            message = "BRAID_REEMBED_QUEUE_URL: must be the URL of a FIFO queue, which ends in .fifo"
-            raise ConfigurationError(message)
+            raise ConfigurationError("BRAID_REEMBED_QUEUE_URL: must be the URL of a FIFO queue, which ends in .fifo")
         return cls(open_client("sqs", timeout_s=settings.sqs_timeout_s, attempts=settings.sqs_attempts), url)
 
     def send(self, messages: Sequence[QueueMessage]) -> None:

@@ -29,13 +29,7 @@ _RUNNING: Final = frozenset({"RUNNING", "PENDING_REDRIVE"})
 
 
 class _StateMachine:
-    """A state machine.
-
-    Parameters
-    ----------
-    arn
-        The state machine's ARN.
-    """
+    """A state machine."""
 
     def __init__(self, client: SFNClient, arn: str) -> None:
         self._client = client
@@ -62,8 +56,7 @@ class RetrieveWorkflow(_StateMachine):
         Raises ConfigurationError if the settings name no state machine.
         """
         if not settings.retrieve_state_machine_arn:
-            message = "BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine"
-            raise ConfigurationError(message)
+            raise ConfigurationError("BRAID_RETRIEVE_STATE_MACHINE_ARN: names no state machine")
         # One attempt: the workflow retries its own stages.
         return cls._open(settings.retrieve_state_machine_arn, timeout_s=settings.retrieve_timeout_s, attempts=1)
 

@@ -160,27 +160,22 @@ class StoreFiles:
         SQLite's shared memory file is extended to its length again when it was cut: reading a missing part of a
         mapped file kills the process, and SQLite rebuilds its content from zeros.
 
-        Raises
-        ------
-        StoreCorrupt
-            If one was removed, replaced or cut.
+        Raises StoreCorrupt if one was removed, replaced or cut.
         """
         for path, before in opened.items():
             status = None
             with suppress(OSError):
                 status = path.stat()
             if status is None or status.st_ino != before.inode:
-                message = (
+                raise StoreCorrupt(
                     f"{path} was removed or replaced while it was open; stop this process, put it back, start again"
                 )
-                raise StoreCorrupt(message)
             if status.st_size < before.size:
                 if path != self._memory:
-                    message = (
+                    raise StoreCorrupt(
                         f"{path} was cut from {before.size} to {status.st_size} bytes while it was open; "
                         "stop this process, restore a copy of the whole folder, start again"
                     )
-                    raise StoreCorrupt(message)
                 os.truncate(path, before.size)
             elif status.st_size > before.size:
                 opened[path] = FileState(before.inode, status.st_size)
@@ -214,10 +209,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
 
     The database is not mapped into memory: a mapped file that is cut kills the process.
 
-    Raises
-    ------
-    StoreReadOnly
-        If the write-ahead log has commits that cannot be read without write access.
+    Raises StoreReadOnly if the write-ahead log has commits that cannot be read without write access.
     """
     connection = _read_only(files.path) if read_only else _open(files.path, "mode=rw")
     try:
@@ -264,11 +256,10 @@ def _read_only(path: Path) -> Connection:
         # In a folder that cannot be written SQLite can make no lock file. Without a log there is nothing to lock.
         log = path.with_name(f"{path.name}-wal")
         if log.exists() and log.stat().st_size:
-            message = (
+            raise StoreReadOnly(
                 f"{path} has an unfinished log and its folder cannot be written; "
                 "make the folder writable once, or copy the folder to where it is"
-            )
-            raise StoreReadOnly(message) from None
+            ) from None
         return _open(path, "mode=ro&immutable=1")
     return connection
 

@@ -12,31 +12,25 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
-from braid.ports.keys import decode_phase, encode_phase
-from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
+from braid.ports.keys import decode_phase, next_phase
+from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult, merged
 from braid.ports.search_index import ScanPage
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.models import Embedding, Record
     from braid.ports.reembedding import ReembeddedRecord
-    from braid.ports.search_index import SearchHits, SearchRequest
+    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
 
 _SERVING = "serving"
 
 
 class EmbeddedIndexMigration:
-    """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`.
-
-    Parameters
-    ----------
-    index
-        The search index over the same store.
-    """
+    """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`."""
 
     grace_s: float = 0.0
 
@@ -59,22 +53,10 @@ class EmbeddedIndexMigration:
             )
             return [str(row[0]) for row in found]
 
-    def count(
-        self,
-        tenant_id: str,
-        *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-    ) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records meet every condition given."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
-            if tenant is None:
-                return 0
-            return rows.count(
-                connection, tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing
-            )
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            return 0 if tenant is None else rows.count(connection, tenant, conditions)
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that has not changed since it was read, all in one transaction."""
@@ -86,16 +68,11 @@ class EmbeddedIndexMigration:
                 return WriteBackResult(written=0, lost=tuple(ids))
             found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
             now = {record.id: record for record in found}
-            same = [change for change in changes if _is_as_read(change, now.get(change.read.id))]
+            same = [change for change in changes if change.read.id in now and change.is_as_read(now[change.read.id])]
+            vectors = (merged(now[change.read.id].embeddings, change.write.embeddings) for change in same)
+            written = zip(same, vectors, strict=True)
             rows.upsert(
-                connection,
-                tenant,
-                (
-                    change.write.model_copy(
-                        update={"embeddings": _merged(now[change.read.id].embeddings, change.write.embeddings)}
-                    )
-                    for change in same
-                ),
+                connection, tenant, (change.write.model_copy(update={"embeddings": found}) for change, found in written)
             )
             if same:
                 Generation.RECORDS.advance(connection, tenant)
@@ -112,14 +89,12 @@ class EmbeddedIndexMigration:
 
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
         """Return the next records without a vector in one of these spaces, space by space."""
-        number, cursor = decode_phase(after)
-        while number < len(spaces):
-            page = self._index.scan(tenant_id, space_missing=spaces[number], after=cursor, limit=limit)
-            following = (number, page.cursor) if page.cursor else (number + 1, None)
+        first, cursor = decode_phase(after)
+        for number, space in enumerate(spaces[first:], start=first):
+            page = self._index.scan(tenant_id, space_missing=space, after=cursor, limit=limit)
             if page.records or page.cursor:
-                done = following[0] >= len(spaces)
-                return ScanPage(records=page.records, cursor=None if done else encode_phase(*following))
-            number, cursor = following
+                return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(spaces) - 1))
+            cursor = None
         return ScanPage()
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
@@ -177,17 +152,3 @@ def _serve(connection: sqlite3.Connection, serving: MigrationState) -> Migration
     write_global(connection, _SERVING, 1, serving.model_dump_json())
     connection.execute("UPDATE tenants SET record_generation = record_generation + 1")
     return serving
-
-
-def _is_as_read(change: ReembeddedRecord, now: Record | None) -> bool:
-    """Return whether a record is what it was when it was read, vectors aside."""
-    if now is None:
-        return False
-    of_vectors = {"embeddings": change.read.embeddings, "supplied_spaces": change.read.supplied_spaces}
-    return now.model_copy(update=of_vectors) == change.read
-
-
-def _merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
-    """Return the stored vectors with the new ones instead of those of their spaces."""
-    replaced = {embedding.space for embedding in new}
-    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)

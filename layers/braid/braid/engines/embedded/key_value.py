@@ -40,13 +40,6 @@ class EmbeddedCache:
     """Values in SQLite; implements :class:`braid.ports.cache.Cache`.
 
     The generation counts every write to the tenant's records, graph and schema, inside the transaction of the write.
-
-    Parameters
-    ----------
-    clock
-        Returns the present moment, in UTC.
-    stopwatch
-        Seconds of a clock that never goes back.
     """
 
     def __init__(
@@ -84,7 +77,14 @@ class EmbeddedCache:
         expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
         wait_ms = 0 if self._stopwatch() < self._no_wait_until else PUT_WAIT_MS
         try:
-            self._put(tenant_id, key, value, expires_at, wait_ms)
+            # What a power cut loses is worked out again, and a question does not wait for the disk.
+            with self._store.transaction(wait_ms=wait_ms, durable=False) as connection:
+                tenant = self._store.ensure_tenant_number(connection, tenant_id)
+                connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
+                connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
+                if len(value) <= MAX_CACHE_VALUE_BYTES:
+                    row = (tenant, key, to_microseconds(expires_at), value)
+                    connection.execute("INSERT INTO cache VALUES (?, ?, ?, ?)", row)
         except TransientStoreError:
             self._no_wait_until = self._stopwatch() + NO_WAIT_S
 
@@ -126,23 +126,10 @@ class EmbeddedCache:
             ).fetchone()
             return int(row[0])
 
-    def _put(self, tenant_id: str, key: str, value: bytes, expires_at: datetime, wait_ms: int) -> None:
-        # What a power cut loses is worked out again, and a question does not wait for the disk.
-        with self._store.transaction(wait_ms=wait_ms, durable=False) as connection:
-            tenant = self._store.ensure_tenant_number(connection, tenant_id)
-            connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
-            if len(value) > MAX_CACHE_VALUE_BYTES:
-                connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
-                return
-            connection.execute(
-                "INSERT OR REPLACE INTO cache VALUES (?, ?, ?, ?)", (tenant, key, to_microseconds(expires_at), value)
-            )
-
     def generation(self, tenant_id: str) -> int:
         """Return the tenant's write generation, which grows with every write."""
         check_tenant(tenant_id)
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return 0 if tenant is None else _generation(connection, tenant)
 
     def advance(self, tenant_id: str) -> int:
@@ -196,8 +183,7 @@ class EmbeddedSchemaRegistry:
 
     def versions(self, tenant_id: str) -> list[SchemaVersion]:
         """Return all versions, oldest first."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else _versions(connection, tenant)
 
     def forget(self, tenant_id: str) -> int:

@@ -29,13 +29,7 @@ def _now() -> datetime:
 
 
 class EmbeddedQueue:
-    """Messages in SQLite; implements :class:`braid.ports.message_queue.Queue`. The oldest is handed out first.
-
-    Parameters
-    ----------
-    clock
-        Returns the present moment, in UTC.
-    """
+    """Messages in SQLite; implements :class:`braid.ports.message_queue.Queue`. The oldest is handed out first."""
 
     def __init__(self, store: EmbeddedStore, *, clock: Callable[[], datetime] = _now) -> None:
         self._store = store

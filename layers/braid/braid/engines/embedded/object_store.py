@@ -36,11 +36,6 @@ class EmbeddedObjectStore:
     keeps its file open while the object is replaced. A process killed while it writes leaves a file without a key,
     and so does a put inside a transaction that is rolled back: the first put of a process, and a delete of many objects
     such as a tenant's, remove such files once they are an hour old.
-
-    Parameters
-    ----------
-    store
-        Store of the keys; its folder gets a folder ``objects``.
     """
 
     def __init__(self, store: EmbeddedStore) -> None:
@@ -78,8 +73,7 @@ class EmbeddedObjectStore:
         check_object_key(key)
         found = self._find(tenant_id, key)
         if found is None:
-            message = f"there is no object {key!r} of tenant {tenant_id}"
-            raise ObjectMissing(message)
+            raise ObjectMissing(f"there is no object {key!r} of tenant {tenant_id}")
         return StoredLines(found[0], lambda: self._parts(tenant_id, found[0]))
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
@@ -191,8 +185,9 @@ class EmbeddedObjectStore:
             except ObjectMissing as error:
                 # Written again with the same content after it was found: the next look finds the new file.
                 if missed == path.name:
-                    message = f"{path}, the file of object {info.key!r}, is gone; put the object again"
-                    raise StoreCorrupt(message) from error
+                    raise StoreCorrupt(
+                        f"{path}, the file of object {info.key!r}, is gone; put the object again"
+                    ) from error
                 missed = path.name
 
     def _write(self, path: Path, content: bytes | BinaryIO) -> tuple[int, str]:

@@ -77,8 +77,7 @@ class EmbeddedStore:
         self._files.require_database(last)
         if not self.path.exists():
             if read_only:
-                message = f"{self.path} does not exist; ingest something first or set BRAID_HOME"
-                raise StoreError(message)
+                raise StoreError(f"{self.path} does not exist; ingest something first or set BRAID_HOME")
             self._files.create()
         self.read_only = read_only or not (os.access(folder, os.W_OK) and os.access(self.path, os.W_OK))
         with translated_errors(self.path):
@@ -131,10 +130,18 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
+    def read_tenant(self, tenant_id: str) -> Iterator[tuple[sqlite3.Connection, int | None]]:
+        """Lend a connection as :meth:`read`, with the tenant's number, None when nothing was ever stored for it."""
+        with self.read() as connection:
+            yield connection, self.tenant_number(connection, tenant_id)
+
+    @contextmanager
     def transaction(self, *, wait_ms: int | None = None, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """Begin a write transaction, which all engines of this store take part in.
 
         Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
+
+        Raises StoreReadOnly if the store is read-only, and TransientStoreError if others write for longer.
 
         Parameters
         ----------
@@ -143,24 +150,19 @@ class EmbeddedStore:
             those of others.
         durable
             False does not wait for the disk: a power cut may lose what was written, but nothing before it.
-
-        Raises
-        ------
-        StoreReadOnly
-            If the store is read-only.
-        TransientStoreError
-            If others write for longer.
         """
         if self.read_only:
-            message = f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
-            raise StoreReadOnly(message)
+            raise StoreReadOnly(
+                f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
+            )
         # A transaction that has begun is not ended by a deadline.
         with suspended(), self._writer_lock(wait_ms), translated_errors(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
                 if not outer.in_transaction:
-                    message = f"{self.path}: this transaction failed before and wrote nothing; begin another one"
-                    raise StoreError(message)
+                    raise StoreError(
+                        f"{self.path}: this transaction failed before and wrote nothing; begin another one"
+                    )
                 with _savepoint(outer):
                     yield outer
                 return
@@ -202,8 +204,9 @@ class EmbeddedStore:
         """Count the coming commit, and refuse it where commits are missing that this store had."""
         commits = _stored_commits(connection) + 1
         if commits <= self._counted:
-            message = f"{self.path} lacks commits that it had while it was open; restore a copy of the whole folder"
-            raise StoreCorrupt(message)
+            raise StoreCorrupt(
+                f"{self.path} lacks commits that it had while it was open; restore a copy of the whole folder"
+            )
         write_global(connection, _COMMITS, commits, "")
         return commits
 
@@ -211,8 +214,7 @@ class EmbeddedStore:
     def _writer_lock(self, wait_ms: int | None) -> Iterator[None]:
         """Hold the lock of this process's writers."""
         if not self._write_lock.acquire(timeout=-1 if wait_ms is None else wait_ms / 1000):
-            message = f"{self.path} is being written; try again"
-            raise TransientStoreError(message)
+            raise TransientStoreError(f"{self.path} is being written; try again")
         try:
             yield
         finally:
@@ -221,8 +223,7 @@ class EmbeddedStore:
     def _lend(self) -> Connection:
         with self._pool_lock:
             if self._closed:
-                message = f"{self.path} was closed"
-                raise StoreError(message)
+                raise StoreError(f"{self.path} was closed")
             if self._idle:
                 self._files.require_unchanged(self._idle[-1].files)
                 return self._idle.pop()
@@ -269,8 +270,9 @@ class EmbeddedStore:
         with self.read() as connection:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
         if found not in READABLE:
-            message = f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
-            raise StoreError(message)
+            raise StoreError(
+                f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
+            )
 
     def tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int | None:
         """Return a tenant's number, None when nothing was ever stored for it."""
@@ -290,8 +292,7 @@ class EmbeddedStore:
         if number is None:
             number = connection.execute("INSERT INTO tenants (tenant) VALUES (?)", (tenant,)).lastrowid
             if number is None:  # pragma: no cover - SQLite gives every row a number
-                message = f"{self.path}: no number for tenant {tenant}"
-                raise StoreError(message)
+                raise StoreError(f"{self.path}: no number for tenant {tenant}")
             create_words(connection, number)
         return number
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from braid.models.metadata_filters import terms_of
 from braid.models.scalars import microseconds, moment_of
+from braid.understanding.names import MISSPELT, misspelling_number
 from braid.understanding.tokens import has_ideographs, space_ideographs
 
 if TYPE_CHECKING:
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 10
+FORMAT = 11
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -217,6 +218,20 @@ CREATE INDEX metadata_by_term ON metadata (tenant, term);
 """
 """The terms of each record's metadata, by which filters find it; see :mod:`braid.models.metadata_filters`."""
 _METADATA_SINCE = 10
+ADDED_IN_11 = """
+CREATE TABLE misspellings (
+    tenant INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    vertex INTEGER NOT NULL,
+    PRIMARY KEY (tenant, key, vertex)
+) WITHOUT ROWID;
+"""
+"""The keys by which misspelt names are found, before among ``names``: they are most of the rows of a write."""
+_MISSPELLINGS_SINCE = 11
+_MISSPELLINGS_IN_NAMES = (
+    "SELECT tenant, misspelling_number(phrase) AS key, vertex FROM main.names"  # noqa: S608 - a mark from the code
+    f" WHERE substr(phrase, 1, 1) = '{MISSPELT}'"
+)
 _METADATA_OF_RECORDS = (
     "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"
     " FROM records AS r, json_each(metadata_terms(r.body)) AS t"
@@ -226,7 +241,10 @@ _VECTORS_BEFORE_8 = "CREATE TEMP VIEW vectors AS SELECT *, 0 AS start FROM main.
 _PARTS_SINCE = 8
 """Format since which a long text has several vectors."""
 
-_SINCE = (SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6, ADDED_IN_7, ADDED_IN_8, ADDED_IN_9, ADDED_IN_10)
+_SINCE = (
+    *(SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6),
+    *(ADDED_IN_7, ADDED_IN_8, ADDED_IN_9, ADDED_IN_10, ADDED_IN_11),
+)
 """The tables and indexes that each format added."""
 
 _IDEOGRAPHS_SINCE = 4
@@ -271,9 +289,12 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
     if found < _IDEOGRAPHS_SINCE:
         _reindex_ideographs(connection)
+    _know_functions(connection)
     if found < _METADATA_SINCE:
-        _know_terms(connection)
         connection.execute(f"INSERT INTO metadata {_METADATA_OF_RECORDS}")
+    if found < _MISSPELLINGS_SINCE:
+        connection.execute(f"INSERT INTO misspellings {_MISSPELLINGS_IN_NAMES}")
+        connection.execute("DELETE FROM names WHERE substr(phrase, 1, 1) = ?", (MISSPELT,))
     if found == 0:
         connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
@@ -294,18 +315,24 @@ def read_as_it_is(connection: sqlite3.Connection) -> None:
             )
     if found in range(1, _PARTS_SINCE):
         connection.execute(_VECTORS_BEFORE_8)
+    _know_functions(connection)
     if found in range(1, _METADATA_SINCE):
-        _know_terms(connection)
         connection.execute(f"CREATE TEMP VIEW metadata AS {_METADATA_OF_RECORDS}")
+    if found in range(1, _MISSPELLINGS_SINCE):
+        connection.execute(f"CREATE TEMP VIEW misspellings AS {_MISSPELLINGS_IN_NAMES}")
 
 
-def _know_terms(connection: sqlite3.Connection) -> None:
-    """Give a connection the function ``metadata_terms``, which returns the terms of a record's body as JSON."""
+def _know_functions(connection: sqlite3.Connection) -> None:
+    """Give a connection the functions with which older formats are read.
+
+    ``metadata_terms`` returns the terms of a record's body as JSON, ``misspelling_number`` the number of a key.
+    """
 
     def terms(body: str) -> str:
         return json.dumps(list(dict.fromkeys(terms_of(json.loads(body).get("metadata") or {}))))
 
     connection.create_function("metadata_terms", 1, terms, deterministic=True)
+    connection.create_function("misspelling_number", 1, misspelling_number, deterministic=True)
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:

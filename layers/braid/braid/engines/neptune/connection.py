@@ -23,7 +23,7 @@ from gremlin_python.structure.graph import Graph
 
 from braid import deadline
 from braid.engines.retrying import Deadline, retrying, too_slow_after
-from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -137,8 +137,7 @@ class GremlinConnection:
 
     def _attempt(self, bytecode: object, until: Deadline) -> list[Any]:
         if not self._lock.acquire(timeout=until.left()):
-            message = "the knowledge graph was busy until it was too late to ask it"
-            raise TransientStoreError(message)
+            raise TransientStoreError("the knowledge graph was busy until it was too late to ask it")
         try:
             remaining = max(0.001, until.left())
             try:
@@ -156,8 +155,7 @@ class GremlinConnection:
             async with asyncio.timeout(min(self._read_timeout_s, remaining_s)):
                 return await self._ask(socket, bytecode)
         except TimeoutError as error:
-            message = "the knowledge graph did not answer in time"
-            raise TransientStoreError(message) from error
+            raise TransientStoreError("the knowledge graph did not answer in time") from error
         except aiohttp.WSServerHandshakeError as error:
             # The exception's message contains the signed headers: only its status is used.
             message = f"the knowledge graph refused the connection with status {error.status}"
@@ -166,8 +164,7 @@ class GremlinConnection:
                 raise TransientStoreError(message) from None
             raise StoreError(message) from None
         except (aiohttp.ClientError, OSError) as error:
-            message = f"the knowledge graph is unreachable: {type(error).__name__}"
-            raise TransientStoreError(message) from error
+            raise TransientStoreError(f"the knowledge graph is unreachable: {type(error).__name__}") from error
 
     async def _connect(self) -> aiohttp.ClientWebSocketResponse:
         headers = dict(self._headers(self.url)) if self._headers else None
@@ -189,12 +186,10 @@ class GremlinConnection:
         while True:
             frame = await socket.receive()
             if frame.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
-                closed = f"the knowledge graph closed the connection ({frame.type.name.lower()})"
-                raise TransientStoreError(closed)
+                raise TransientStoreError(f"the knowledge graph closed the connection ({frame.type.name.lower()})")
             reply = self._serializer.deserialize_message(frame.data)
             if str(reply["requestId"]) != request_id:
-                stray = "the knowledge graph answered another request"
-                raise TransientStoreError(stray)
+                raise TransientStoreError("the knowledge graph answered another request")
             status = reply["status"]
             if status["code"] == _NO_CONTENT:
                 return results
@@ -212,8 +207,7 @@ class GremlinConnection:
             return future.result(timeout=remaining_s + 1.0)
         except TimeoutError as error:
             future.cancel()
-            message = "the knowledge graph did not answer in time"
-            raise TransientStoreError(message) from error
+            raise TransientStoreError("the knowledge graph did not answer in time") from error
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         """Return an event loop in its own thread, since callers may run in an event loop."""
@@ -238,21 +232,14 @@ class GremlinConnection:
 def iam_headers() -> Callable[[str], Mapping[str, str]]:
     """Return a function that signs a handshake for Neptune with the current credentials.
 
-    Raises
-    ------
-    ConfigurationError
-        If AWS credentials or the region are missing.
+    Raises ConfigurationError if AWS credentials or the region are missing.
     """
     from botocore.auth import SigV4Auth
     from botocore.awsrequest import AWSRequest
-    from botocore.session import Session
 
-    session = Session()
-    credentials, region = session.get_credentials(), session.get_config_variable("region")
-    if credentials is None or not region:
-        missing = "there are no AWS credentials" if credentials is None else "there is no AWS region"
-        message = f"connections to Neptune are signed, and {missing}"
-        raise ConfigurationError(message)
+    from braid.engines.aws.clients import signing_credentials
+
+    credentials, region = signing_credentials("connections to Neptune")
 
     def headers(url: str) -> Mapping[str, str]:
         request = AWSRequest(method="GET", url=url.replace("wss://", "https://", 1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Cardinality, Direction, P, T, TextP
@@ -22,7 +22,7 @@ from braid.understanding.names import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
@@ -61,11 +61,22 @@ UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
 _SEPARATOR = "\x01"  # ids hold no control characters
+_T = TypeVar("_T")
+
+
+def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
+    """Yield a sequence in parts of at most ``size``."""
+    return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:
     """Return the vertex's id, which begins with the tenant; tenant names contain no bar."""
     return f"{tenant_id}|{record_id}"
+
+
+def vertex_ids(tenant_id: str, record_ids: Iterable[str]) -> list[str]:
+    """Return the ids of several vertices, each once."""
+    return [vertex_id(tenant_id, record) for record in dict.fromkeys(record_ids)]
 
 
 def record_id(stored: str) -> str:
@@ -302,10 +313,10 @@ def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Seque
 
 
 def fetch_edges_of_evidence(
-    source: GraphTraversalSource, tenant_id: str, evidence: Sequence[str], types: Collection[str]
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
 ) -> GraphTraversal:
-    """Fetch the edges whose evidence is one of some records."""
-    found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(evidence)))
+    """Fetch the edges whose evidence is one of some records, by their ids."""
+    found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(keys)))
     return _whole_edges(found.has_label(*sorted(types)) if types else found)
 
 
@@ -372,11 +383,6 @@ def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
         trusted=step.trusted,
         position=step.position,
     )
-
-
-def end_of(until: int) -> datetime | None:
-    """Return the end of validity that a stored one stands for; None where there is none."""
-    return _moment(until, LAST_MOMENT)
 
 
 def _moment(value: int, missing: int) -> datetime | None:

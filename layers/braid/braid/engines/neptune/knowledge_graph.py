@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from gremlin_python.process.graph_traversal import __
@@ -18,6 +19,7 @@ from gremlin_python.process.traversal import P
 from braid import deadline
 from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
+from braid.engines.neptune.elements import batches, vertex_ids
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
@@ -45,7 +47,6 @@ BATCH = 50
 _IDS_AT_ONCE = 1_000
 MOST_LINKED = 10_000
 """Entities that one look-up of names reads, and as many again that bear a name itself where it finds that many."""
-_T = TypeVar("_T")
 
 
 @store_calls("gremlin")
@@ -54,8 +55,6 @@ class GremlinGraph:
 
     Parameters
     ----------
-    connection
-        Connection to the Gremlin endpoint.
     question_s
         Limit in seconds on all attempts of a question's traversal; the connection's limit when None.
     counts
@@ -78,16 +77,13 @@ class GremlinGraph:
     ) -> GremlinGraph:
         """Return the graph that the settings name, or its readers, which show a write late; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If the endpoint is no WebSocket address, or must be signed and credentials or the region are missing.
+        Raises ConfigurationError if the endpoint is no WebSocket address, or must be signed and credentials or the
+        region are missing.
         """
         name = "neptune_reader_endpoint" if to_reader else "neptune_endpoint"
         url: str = getattr(settings, name)
         if urlsplit(url).scheme not in ("ws", "wss"):
-            message = f"BRAID_{name.upper()} {url!r} is not a ws:// or wss:// address"
-            raise ConfigurationError(message)
+            raise ConfigurationError(f"BRAID_{name.upper()} {url!r} is not a ws:// or wss:// address")
         signed = settings.neptune_iam and url.startswith("wss://")
         return cls(
             GremlinConnection(
@@ -111,11 +107,6 @@ class GremlinGraph:
 
         Each batch is a transaction: after a failure earlier batches are written, and repeating the call writes the
         rest.
-
-        Raises
-        ------
-        InvalidRequest
-            If an edge's end is neither stored nor among ``vertices``; nothing is written.
         """
         last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         last_edges = {elements.edge_id(edge): edge for edge in relationships}
@@ -125,15 +116,15 @@ class GremlinGraph:
                 ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
                 own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
                 counting.enter_context(self._counts.changing(tenant, ids, own))
-            for batch in _batches(list(last_vertices.values()), BATCH):
+            for batch in batches(list(last_vertices.values()), BATCH):
                 self._connection.submit(partial(elements.write_vertices, vertices=batch))
-            for edges in _batches(list(last_edges.values()), BATCH):
+            for edges in batches(list(last_edges.values()), BATCH):
                 self._connection.submit(partial(elements.write_edges, edges=edges))
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices existed."""
         removed = 0
-        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
+        for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             present = self._stored(batch)
             if present:
                 names = [elements.record_id(key) for key in present]
@@ -145,14 +136,12 @@ class GremlinGraph:
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove those of some vertices that were found and have no edge, and return how many there were."""
         removed = 0
-        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
-            rows = self._connection.submit(
-                partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch),
-            )
+        for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
+            rows = self._connection.submit(partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
             vertices = (elements.vertex_of(tenant_id, row) for row in rows)
             found = [vertex.id for vertex in vertices if vertex.found]
             if found:
-                keys = [elements.vertex_id(tenant_id, name) for name in found]
+                keys = vertex_ids(tenant_id, found)
                 with self._counts.changing(tenant_id, found, []):
                     self._connection.submit(partial(_drop_unmentioned, ids=keys, tenant_id=tenant_id))
             removed += len(found)
@@ -162,7 +151,7 @@ class GremlinGraph:
         """Remove edges by their identity and return how many existed."""
         edges = {elements.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
         removed = 0
-        for batch in _batches(list(edges), _IDS_AT_ONCE):
+        for batch in batches(list(edges), _IDS_AT_ONCE):
             present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
             if present:
                 with self._counts.changing(tenant_id, [], [edges[key] for key in present]):
@@ -183,7 +172,7 @@ class GremlinGraph:
 
         return sum(
             self._change(tenant_id, partial(elements.fetch_edges_to_end, tenant_id=tenant_id, until=dict(batch)), end)
-            for batch in _batches(sorted(until.items()), BATCH)
+            for batch in batches(sorted(until.items()), BATCH)
         )
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
@@ -194,14 +183,12 @@ class GremlinGraph:
                 partial(elements.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
                 lambda edge: edge.model_copy(update={"trusted": False}),
             )
-            for batch in _batches(sorted(set(evidence)), _IDS_AT_ONCE)
+            for batch in batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in some texts."""
-        rows: list[Any] = []
-        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(texts))], _IDS_AT_ONCE):
-            rows += self._connection.submit(partial(elements.fetch_found_mentions, tenant_id=tenant_id, keys=batch))
+        rows = self._fetch(elements.fetch_found_mentions, vertex_ids(tenant_id, sorted(texts)), tenant_id=tenant_id)
         edges = (elements.edge_of(tenant_id, row) for row in rows)
         return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
 
@@ -232,7 +219,7 @@ class GremlinGraph:
         changed = 0
         while True:
             rows = self._connection.submit(fetch)
-            for batch in _batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
+            for batch in batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
                 self._connection.submit(partial(elements.write_edges, edges=batch))
             changed += len(rows)
             if len(rows) < elements.EDGES_AT_ONCE:
@@ -240,34 +227,24 @@ class GremlinGraph:
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
-        found: dict[str, Vertex] = {}
-        for batch in _batches([elements.vertex_id(tenant_id, name) for name in dict.fromkeys(ids)], _IDS_AT_ONCE):
-            rows = self._connection.submit(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=batch))
-            found.update((vertex.id, vertex) for vertex in (elements.vertex_of(tenant_id, row) for row in rows))
+        rows = self._fetch(elements.fetch_vertices, vertex_ids(tenant_id, ids), tenant_id=tenant_id)
+        found = {vertex.id: vertex for vertex in (elements.vertex_of(tenant_id, row) for row in rows)}
         return [found[name] for name in dict.fromkeys(ids) if name in found]
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
         """Return the stored edges with the identities of these edges."""
-        rows: list[Any] = []
-        keys = [elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id]
-        for batch in _batches(list(dict.fromkeys(keys)), _IDS_AT_ONCE):
-            rows += self._connection.submit(partial(elements.fetch_edges, tenant_id=tenant_id, keys=batch))
+        keys = dict.fromkeys(elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id)
+        rows = self._fetch(elements.fetch_edges, list(keys), tenant_id=tenant_id)
         return sorted((elements.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
     ) -> list[Relationship]:
         """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
-        rows: list[Any] = []
-        for batch in _batches([elements.vertex_id(tenant_id, name) for name in sorted(set(ids))], _IDS_AT_ONCE):
-            rows += self._connection.submit(
-                partial(elements.fetch_edges_at, tenant_id=tenant_id, keys=batch, types=types)
-            )
-        for records in _batches(sorted(set(evidence)), _IDS_AT_ONCE):
-            rows += self._connection.submit(
-                partial(elements.fetch_edges_of_evidence, tenant_id=tenant_id, evidence=records, types=types)
-            )
-        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
+        wanted = {"tenant_id": tenant_id, "types": types}
+        at = self._fetch(elements.fetch_edges_at, vertex_ids(tenant_id, sorted(ids)), **wanted)
+        of = self._fetch(elements.fetch_edges_of_evidence, sorted(set(evidence)), **wanted)
+        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in chain(at, of))}
         return [found[identity] for identity in sorted(found)]
 
     def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key
@@ -284,11 +261,11 @@ class GremlinGraph:
         found = [elements.vertex_of(tenant_id, row) for row in rows]
         if not found:
             return GraphPage()
-        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in found]
+        keys = vertex_ids(tenant_id, (vertex.id for vertex in found))
         counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
         edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
-        keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in vertices]
+        keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
         edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
         relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
@@ -316,7 +293,7 @@ class GremlinGraph:
         if len(rows) == MOST_LINKED:  # too many to be sure that those with a name itself are among them
             rows |= self._ask(partial(bearers, by=elements.LINK_NAME))[0]
         links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
-        unnamed = [elements.vertex_id(tenant_id, link.entity_id) for link in links if not link.name]
+        unnamed = vertex_ids(tenant_id, (link.entity_id for link in links if not link.name))
         if unnamed:
             read = self._ask(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=unnamed))
             aliases = {vertex.id: vertex.aliases[0] for vertex in (elements.vertex_of(tenant_id, row) for row in read)}
@@ -370,16 +347,21 @@ class GremlinGraph:
             elements.vertex_id(edge.tenant_id, end) for edge in edges for end in (edge.source, edge.target)
         } - written
         missing = set(ends)
-        for batch in _batches(sorted(ends), _IDS_AT_ONCE):
+        for batch in batches(sorted(ends), _IDS_AT_ONCE):
             missing.difference_update(self._stored(batch))
         for edge in edges:
             for end in (edge.source, edge.target):
                 if elements.vertex_id(edge.tenant_id, end) in missing:
-                    message = (
+                    raise InvalidRequest(
                         f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {end!r}, "
-                        "neither stored nor written with it"
+                        "neither stored nor written with it",
+                        field="relationships",
                     )
-                    raise InvalidRequest(message, field="relationships")
+
+    def _fetch(self, fetch: Callable[..., GraphTraversal], keys: Sequence[str], **how: Any) -> Iterator[Any]:  # noqa: ANN401
+        """Yield what a traversal fetches by some keys, a batch of them at a time."""
+        for batch in batches(keys, _IDS_AT_ONCE):
+            yield from self._connection.submit(partial(fetch, keys=batch, **how))
 
     def _stored(self, ids: Sequence[str]) -> list[str]:
         return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]
@@ -440,7 +422,3 @@ def _link(tenant_id: str, row: str, found: Sequence[str], wanted: Mapping[str, s
         ),
         key=_rank,
     )
-
-
-def _batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gremlin_python.process.graph_traversal import __
 
-from braid import deadline
 from braid.engines.neptune import elements
+from braid.engines.neptune.elements import batches, vertex_ids
 from braid.errors import StoreError
+from braid.ports.keys import pages
 from braid.ports.knowledge_graph import GraphStats, GraphTypes
 
 if TYPE_CHECKING:
@@ -53,17 +54,13 @@ class GraphCounts:
     def read(self, tenant_id: str) -> GraphStats:
         """Return the stored counts.
 
-        Raises
-        ------
-        StoreError
-            If none are stored of a tenant that has a graph: a question does not wait until it is counted.
+        Raises StoreError if none are stored of a tenant that has a graph: a question does not wait until it is counted.
         """
         if self._stored is None:
             return _stats(self._count(tenant_id))
         counts = self._stored.read(tenant_id)
         if counts is None and self._connection.submit(partial(_any_vertex, tenant_id=tenant_id)):
-            message = f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph"
-            raise StoreError(message)
+            raise StoreError(f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph")
         return _stats(counts or {})
 
     def types(self, tenant_id: str) -> GraphTypes:
@@ -117,14 +114,9 @@ class GraphCounts:
     def _count(self, tenant_id: str) -> Counter[str]:
         """Count everything that is stored of a tenant, page by page."""
         counts: Counter[str] = Counter()
-        cursor: str | None = None
-        while True:
-            deadline.check()
-            page = self._scan(tenant_id, after=cursor, limit=_IDS_AT_ONCE)
+        for page in pages(self._scan, tenant_id, limit=_IDS_AT_ONCE):
             counts += _count_page(self._connection, tenant_id, page)
-            cursor = page.cursor
-            if cursor is None:
-                return counts
+        return counts
 
 
 def _stats(counts: Mapping[str, int]) -> GraphStats:
@@ -150,16 +142,16 @@ def _count_among(
 ) -> Counter[str]:
     """Count what is stored of some vertices and edges, and which ends of these have an edge of their types."""
     counts: Counter[str] = Counter()
-    for keys in _batches(sorted({elements.vertex_id(tenant_id, name) for name in ids}), _IDS_AT_ONCE):
+    for keys in batches(vertex_ids(tenant_id, sorted(ids)), _IDS_AT_ONCE):
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
             counts[_VERTICES + row["type"]] += 1
             counts[_RECORDS] += bool(row["record"])
-    for keys in _batches(sorted({elements.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
+    for keys in batches(sorted({elements.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
         (by_type,) = connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys))
         counts.update({_EDGES + kind: int(number) for kind, number in by_type.items()})
     types = sorted({edge.type for edge in edges})
-    ends = sorted({elements.vertex_id(tenant_id, end) for edge in edges for end in (edge.source, edge.target)})
-    for keys in _batches(ends, max(1, _ENDS_AT_ONCE // max(1, len(types)))):
+    ends = vertex_ids(tenant_id, sorted({end for edge in edges for end in (edge.source, edge.target)}))
+    for keys in batches(ends, max(1, _ENDS_AT_ONCE // max(1, len(types)))):
         for row in connection.submit(partial(_ends, tenant_id=tenant_id, keys=keys, types=types)):
             counts.update(row)
     return counts
@@ -171,7 +163,7 @@ def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) 
     counts[_RECORDS] += sum(vertex.has_record for vertex in page.vertices)
     counts.update(_EDGES + edge.type for edge in page.relationships)
     counts.update(_SOURCES + kind for _, kind in {(edge.source, edge.type) for edge in page.relationships})
-    keys = [elements.vertex_id(tenant_id, vertex.id) for vertex in page.vertices]
+    keys = vertex_ids(tenant_id, (vertex.id for vertex in page.vertices))
     for kinds in connection.submit(partial(_types_in, tenant_id=tenant_id, keys=keys)) if keys else ():
         counts.update(_TARGETS + str(kind) for kind in kinds)
     return counts
@@ -204,7 +196,3 @@ def _ends(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], 
 
 def _types_in(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     return source.V(*keys).has(elements.TENANT, tenant_id).map(__.in_e().label().dedup().fold())
-
-
-def _batches(items: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    return (items[start : start + size] for start in range(0, len(items), size))

@@ -34,16 +34,14 @@ def external_tensor(path: Path) -> str | None:
     """
     with path.open("rb") as stream:
         if path.stat().st_size == 0:
-            message = "the file is empty"
-            raise ValueError(message)
+            raise ValueError("the file is empty")
         with mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _search(data, 0, len(data), "model", 0)
 
 
 def _search(data: mmap.mmap, start: int, end: int, kind: str, depth: int) -> str | None:
     if depth > _MAX_DEPTH:
-        message = "nested too deeply"
-        raise ValueError(message)
+        raise ValueError("nested too deeply")
     if kind == "tensor":
         return _external_name(data, start, end)
     children = _CHILDREN[kind]
@@ -82,11 +80,9 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, i
             size, begin = _varint(data, position, end)
             position = begin + size
         else:
-            message = f"unknown wire type {wire}"
-            raise ValueError(message)
+            raise ValueError(f"unknown wire type {wire}")
         if position > end:
-            message = "cut short"
-            raise ValueError(message)
+            raise ValueError("cut short")
         yield field, wire, begin, position
 
 
@@ -95,12 +91,10 @@ def _varint(data: mmap.mmap, position: int, end: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         if position >= end:
-            message = "cut short"
-            raise ValueError(message)
+            raise ValueError("cut short")
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
         if not byte & 0x80:
             return value, position
-    message = "integer too long"
-    raise ValueError(message)
+    raise ValueError("integer too long")

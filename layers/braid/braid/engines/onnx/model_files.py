@@ -81,15 +81,12 @@ class Manifest(Frozen):
     def _files_are_plain(self) -> Manifest:
         names = [file.name for file in self.files]
         if len(set(names)) != len(names):
-            message = "files: two have the same name"
-            raise ValueError(message)
+            raise ValueError("files: two have the same name")
         for name in names:
             if Path(name).suffix not in _ALLOWED_SUFFIXES or name == MANIFEST:
-                message = f"files: {name} is not one of {', '.join(sorted(_ALLOWED_SUFFIXES))}"
-                raise ValueError(message)
+                raise ValueError(f"files: {name} is not one of {', '.join(sorted(_ALLOWED_SUFFIXES))}")
         if missing := {GRAPH, TOKENIZER} - set(names):
-            message = f"files: {', '.join(sorted(missing))} is not listed"
-            raise ValueError(message)
+            raise ValueError(f"files: {', '.join(sorted(missing))} is not listed")
         return self
 
 

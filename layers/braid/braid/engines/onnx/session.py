@@ -73,10 +73,7 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "pooling_mask"}
 def load_session(folder: ModelFolder, threads: int) -> LoadedModel:
     """Open session and tokenizer of a verified folder.
 
-    Raises
-    ------
-    ModelTampered
-        If either cannot be read, or the graph takes other inputs than its manifest says.
+    Raises ModelTampered if either cannot be read, or the graph takes other inputs than its manifest says.
     """
     import onnxruntime as ort
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, named_errors, refusal
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, named_errors, refusal
+from braid.engines.opensearch.mapping import routing
 from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
+from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opensearchpy import OpenSearch
+
+    from braid.settings import Settings
 
 MAX_ITEMS = 500
 MAX_BYTES = 5 * 1024 * 1024
@@ -36,29 +40,16 @@ def write_items(
     client: OpenSearch,
     alias: str,
     operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
+    settings: Settings,
     *,
-    refresh: str,
-    attempts: int,
-    timeout_s: float,
+    refresh: Refresh | None = None,
 ) -> list[Outcome]:
     """Run operations, each an action line and a document or None, and return the outcome of each.
 
     A failed request is repeated whole, which is idempotent because documents have ids; of a request with throttled
     items only those are repeated.
 
-    Parameters
-    ----------
-    refresh
-        ``wait_for``, ``true`` or ``false``.
-    attempts
-        Most attempts at one item.
-    timeout_s
-        Limit in seconds on one request.
-
-    Returns
-    -------
-    list of Outcome
-        In the order of the operations.
+    ``refresh`` is what is waited for, if it is not what the settings say.
 
     Raises
     ------
@@ -67,19 +58,21 @@ def write_items(
     StoreError
         If an item is refused permanently; the message quotes the first refusal.
     """
-    lines = [_lines(action, body) for action, body in operations]
+    lines = [_lines(action, body, settings) for action, body in operations]
+    serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
+    wanted = Refresh.NONE if serverless else refresh or settings.opensearch_refresh
     results = [Outcome("")] * len(lines)
     for chunk in _chunks(lines):
         pending = list(chunk)
-        for attempt in retrying(attempts, until=Deadline.of_request()):
+        for attempt in retrying(settings.opensearch_attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),
                     index=alias,
-                    refresh=refresh,
+                    refresh=str(wanted),
                     # An alias that is gone must not come back as an index without mappings.
                     require_alias=True,
-                    request_timeout=timeout_s,
+                    request_timeout=change_timeout_s(settings),
                 )
                 try:
                     _read_results(answer["items"], pending, results)
@@ -87,20 +80,6 @@ def write_items(
                     pending = error.positions
                     raise
     return results
-
-
-def write(
-    client: OpenSearch,
-    alias: str,
-    operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
-    *,
-    refresh: str,
-    attempts: int,
-    timeout_s: float,
-) -> list[str]:
-    """Run operations as :func:`write_items` and return the result of each, in order."""
-    outcomes = write_items(client, alias, operations, refresh=refresh, attempts=attempts, timeout_s=timeout_s)
-    return [outcome.result for outcome in outcomes]
 
 
 def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[int], results: list[Outcome]) -> None:
@@ -135,8 +114,9 @@ class _Throttled(TransientStoreError):
         self.positions = positions
 
 
-def _lines(action: dict[str, Any], body: dict[str, Any] | None) -> str:
-    first = json.dumps(action)
+def _lines(action: dict[str, Any], body: dict[str, Any] | None, settings: Settings) -> str:
+    ((kind, what),) = action.items()
+    first = json.dumps({kind: {**what, **routing(what["_id"], settings)}})
     return f"{first}\n" if body is None else f"{first}\n{json.dumps(body, ensure_ascii=False)}\n"
 
 

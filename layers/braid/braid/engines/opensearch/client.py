@@ -45,10 +45,7 @@ _LEAST_S = 0.001
 def open_client(settings: Settings) -> OpenSearch:
     """Return a client without retries of its own; :func:`call` retries.
 
-    Raises
-    ------
-    ConfigurationError
-        If requests must be signed and credentials or the region are missing.
+    Raises ConfigurationError if requests must be signed and credentials or the region are missing.
     """
     endpoint = settings.opensearch_endpoint
     signer = None
@@ -67,22 +64,14 @@ def open_client(settings: Settings) -> OpenSearch:
             pool_maxsize=8,
         )
     except (ImproperlyConfigured, ValueError) as error:
-        message = f"BRAID_OPENSEARCH_ENDPOINT {endpoint!r} cannot be used: {error}"
-        raise ConfigurationError(message) from error
+        raise ConfigurationError(f"BRAID_OPENSEARCH_ENDPOINT {endpoint!r} cannot be used: {error}") from error
 
 
 def _signer(service: str) -> Urllib3AWSV4SignerAuth:
-    from botocore.session import Session
+    from braid.engines.aws.clients import signing_credentials
 
-    session = Session()
-    credentials = session.get_credentials()
-    region = session.get_config_variable("region")
-    if credentials is None or not region:
-        missing = "AWS credentials" if credentials is None else "an AWS region"
-        message = f"requests to OpenSearch are signed, and there are no {missing}".replace("no an", "is no")
-        raise ConfigurationError(message)
     # The credentials refresh themselves, and every request is signed when it is sent.
-    return Urllib3AWSV4SignerAuth(credentials, region, service)
+    return Urllib3AWSV4SignerAuth(*signing_credentials("requests to OpenSearch"), service)
 
 
 def change_timeout_s(settings: Settings) -> float:
@@ -92,10 +81,7 @@ def change_timeout_s(settings: Settings) -> float:
 
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call the client, retry transient errors, and convert the client's errors to Braid's."""
-    for attempt in retrying(attempts, until=Deadline.of_request()):
-        with attempt, named_errors():
-            return function(*args, **kwargs)
-    raise AssertionError  # pragma: no cover - Retrying returns or raises
+    return retrying(attempts, until=Deadline.of_request())(named_errors()(function), *args, **kwargs)
 
 
 def question_deadline(settings: Settings) -> Deadline:
@@ -104,21 +90,16 @@ def question_deadline(settings: Settings) -> Deadline:
 
 
 def call_until(until: Deadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
-    """Call the client as :func:`call`, within a question's deadline.
-
-    Raises
-    ------
-    StoreTooSlow
-        If the deadline is over.
-    """
+    """Call the client as :func:`call`, within a question's deadline. Raises StoreTooSlow if the deadline is over."""
     deadline.check()  # else a request that comes too late could still be answered in the least time that one is given
-    message = f"the search index did not answer within {settings.opensearch_question_s:.1f} s"
-    with too_slow_after(until, message):
-        for attempt in retrying(settings.opensearch_attempts, until=until):
-            with attempt, named_errors():
-                timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
-                return function(**kwargs, request_timeout=timeout_s)
-    raise AssertionError  # pragma: no cover - Retrying returns or raises
+
+    @named_errors()
+    def ask() -> R:
+        timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
+        return function(**kwargs, request_timeout=timeout_s)
+
+    with too_slow_after(until, f"the search index did not answer within {settings.opensearch_question_s:.1f} s"):
+        return retrying(settings.opensearch_attempts, until=until)(ask)
 
 
 @contextlib.contextmanager
@@ -127,21 +108,17 @@ def named_errors() -> Iterator[None]:
     try:
         yield
     except SSLError as error:
-        message = "the search index's certificate was refused"
-        raise StoreError(message) from error
+        raise StoreError("the search index's certificate was refused") from error
     except UnreachableError as error:
         # Includes timeouts.
-        message = f"the search index is unreachable or too slow: {type(error).__name__}"
-        raise TransientStoreError(message) from error
+        raise TransientStoreError(f"the search index is unreachable or too slow: {type(error).__name__}") from error
     except TransportError as error:
         status = error.status_code if isinstance(error.status_code, int) else 0
         raise refusal(status, {"type": str(error.error), "reason": reason_of(error.info)}) from error
     except SerializationError as error:
-        message = "the search index answered with something that is not JSON"
-        raise TransientStoreError(message) from error
+        raise TransientStoreError("the search index answered with something that is not JSON") from error
     except OpenSearchException as error:
-        message = f"the search index failed: {type(error).__name__}"
-        raise StoreError(message) from error
+        raise StoreError(f"the search index failed: {type(error).__name__}") from error
 
 
 def reason_of(info: object) -> str:
@@ -180,6 +157,5 @@ def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
         error = response["error"]
         raise refusal(int(response.get("status", 0)), {"type": error.get("type", ""), "reason": reason_of(response)})
     if response.get("timed_out") or response.get("_shards", {}).get("failed", 0):
-        message = "the search index answered in part"
-        raise TransientStoreError(message)
+        raise TransientStoreError("the search index answered in part")
     return response

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
-from braid.engines.opensearch.client import IndexMissing, R, call, change_timeout_s, refusal
-from braid.ports.reembedding import WriteBackResult
-from braid.settings import OpenSearchService, Refresh
+from braid.engines.opensearch.client import IndexMissing, R, call, refusal
+from braid.ports.reembedding import WriteBackResult, merged, without_vectors
+from braid.settings import Refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from opensearchpy import OpenSearch
 
-    from braid.models import Embedding, Record
+    from braid.models import Record
     from braid.ports.reembedding import ReembeddedRecord
     from braid.settings import Settings
 
@@ -47,17 +47,14 @@ def dual_write(alias: str, read_aliases: Callable[[], dict[str, str]], write: Ca
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
     went only to the index that is no longer active would be lost.
 
+    Raises IndexMissing if an index was missing on the last attempt.
+
     Parameters
     ----------
     read_aliases
         Returns the index behind each alias.
     write
         Writes through one alias; must be idempotent.
-
-    Raises
-    ------
-    IndexMissing
-        If an index was missing on the last attempt.
     """
     results: list[R] = []
     for attempt in range(_MAX_ALIAS_CHANGES):
@@ -88,22 +85,12 @@ class _Stored(NamedTuple):
 
 
 class ConditionalWriter:
-    """Writes documents on the condition that they are unchanged since they were read.
-
-    Parameters
-    ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
-    settings
-        Those that begin with ``opensearch_``.
-    """
+    """Writes documents on the condition that they are unchanged since they were read."""
 
     def __init__(self, client: OpenSearch, settings: Settings) -> None:
         self._client = client
+        self._settings = settings
         self._attempts = settings.opensearch_attempts
-        self._timeout_s = change_timeout_s(settings)
-        serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._refresh = str(Refresh.NONE if serverless else settings.opensearch_refresh)
 
     def update(self, alias: str, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is unchanged since it was read; its vectors of other spaces are kept."""
@@ -111,11 +98,10 @@ class ConditionalWriter:
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         for change in changes:
             now = stored.get(change.read.id)
-            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+            if now is None or now.record is None or not change.is_as_read(now.record):
                 continue
-            written = change.write.model_copy(
-                update={"embeddings": _merged(now.record.embeddings, change.write.embeddings)}
-            )
+            embeddings = merged(now.record.embeddings, change.write.embeddings)
+            written = change.write.model_copy(update={"embeddings": embeddings})
             action = {"index": {"_id": mapping.document_id(tenant_id, change.read.id), **now.if_unchanged()}}
             operations[change.read.id] = (action, mapping.document(written))
         outcomes = self._write(alias, operations)
@@ -139,20 +125,21 @@ class ConditionalWriter:
         for change in changes:
             name = change.read.id
             now, before = stored.get(name), there.get(name)
-            if now is None or now.record is None or _without_vectors(now.record) != _without_vectors(change.read):
+            if now is None or now.record is None or not change.is_as_read(now.record):
                 continue
             held = [*now.record.embeddings, *(before.record.embeddings if before and before.record else ())]
             known = {each.space: each for each in held if each.space in spaces}
             written = change.read.model_copy(
                 update={
-                    "embeddings": _merged(tuple(known.values()), change.write.embeddings),
+                    "embeddings": merged(known.values(), change.write.embeddings),
                     "supplied_spaces": change.write.supplied_spaces,
                 }
             )
             key = {"_id": mapping.document_id(tenant_id, name)}
             action = {"index": {**key, **before.if_unchanged()}} if before else {"create": key}
             operations[name] = (action, mapping.document(written))
-        outcomes = self._write(target, operations)
+        # Nobody searches the target yet, and whoever counts or scans it makes all of it searchable first.
+        outcomes = self._write(target, operations, refresh=Refresh.NONE)
         done = {name: outcome for name, outcome in outcomes.items() if outcome.result != "conflict"}
         after = self.existing(source, tenant_id, list(done))
         self._remove(target, tenant_id, {name: outcome for name, outcome in done.items() if name not in after})
@@ -197,7 +184,9 @@ class ConditionalWriter:
         for start in range(0, len(ids), _READ_AT_ONCE):
             keys = {mapping.document_id(tenant_id, name): name for name in ids[start : start + _READ_AT_ONCE]}
             what = {"_source_excludes": [mapping.DIGEST]} if whole else {"_source": False}
-            answer = call(self._attempts, self._client.mget, index=alias, body={"ids": list(keys)}, **what)
+            answer = call(
+                self._attempts, self._client.mget, index=alias, body=mapping.all_of(keys, self._settings), **what
+            )
             for entry in answer["docs"]:
                 if "error" in entry:
                     raise refusal(int(entry["error"].get("status", 0)), entry["error"])
@@ -210,30 +199,14 @@ class ConditionalWriter:
         self,
         alias: str,
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] | dict[str, tuple[dict[str, Any], None]],
+        *,
+        refresh: Refresh | None = None,
     ) -> dict[str, Outcome]:
         if not operations:
             return {}
-        outcomes = write_items(
-            self._client,
-            alias,
-            list(operations.values()),
-            refresh=self._refresh,
-            attempts=self._attempts,
-            timeout_s=self._timeout_s,
-        )
+        outcomes = write_items(self._client, alias, list(operations.values()), self._settings, refresh=refresh)
         return dict(zip(operations, outcomes, strict=True))
 
 
-def _without_vectors(record: Record) -> Record:
-    """Return a record without its vectors and their descriptions."""
-    return record.model_copy(update={"embeddings": (), "supplied_spaces": ()})
-
-
 def _content(stored: _Stored | None) -> Record | None:
-    return None if stored is None or stored.record is None else _without_vectors(stored.record)
-
-
-def _merged(stored: Sequence[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
-    """Return the stored vectors, with those of the new vectors' spaces replaced."""
-    replaced = {embedding.space for embedding in new}
-    return (*(embedding for embedding in stored if embedding.space not in replaced), *new)
+    return None if stored is None or stored.record is None else without_vectors(stored.record)

@@ -10,7 +10,6 @@ from braid.engines.opensearch import mapping
 from braid.engines.opensearch.client import IndexMissing, P, R, call, call_until, change_timeout_s
 from braid.errors import DimensionMismatch, StoreError
 from braid.ports.search_index import check_vectors
-from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,15 +26,9 @@ class EmbeddingSpaces:
 
     Parameters
     ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
-    settings
-        Those that begin with ``opensearch_``.
     dimensions
         Vector dimension of each configured embedding space. No other space gets a field: an index has at most a
         thousand, shared by every tenant and never removed.
-    alias
-        Alias of the index.
     create
         Creates the index and its alias; called when it is missing and needed.
     """
@@ -94,11 +87,6 @@ class EmbeddingSpaces:
 
     def prepare(self, records: Sequence[Record], *, create: bool) -> None:
         """Create the missing vector fields of the records' embedding spaces.
-
-        Parameters
-        ----------
-        create
-            Whether to create the index if it is missing.
 
         Raises
         ------
@@ -164,15 +152,7 @@ class EmbeddingSpaces:
 
 def vector_properties(fields: Mapping[str, int], settings: Settings) -> dict[str, Any]:
     """Return the properties that declare vector fields of these dimensions."""
-    declared = {
-        field: mapping.vector_mapping(
-            dimension,
-            engine=settings.opensearch_engine,
-            on_disk=settings.opensearch_on_disk,
-            serverless=settings.opensearch_service is OpenSearchService.SERVERLESS,
-        )
-        for field, dimension in fields.items()
-    }
+    declared = {field: mapping.vector_mapping(dimension, settings) for field, dimension in fields.items()}
     return mapping.vector_properties(declared)
 
 
@@ -194,25 +174,21 @@ def _without_parts(fields: Mapping[str, int]) -> dict[str, int]:
 def _missing(wanted: Mapping[str, int], known: Mapping[str, int]) -> dict[str, int]:
     """Return the fields that do not exist yet.
 
-    Raises
-    ------
-    StoreError
-        If one exists with another dimension, which cannot be changed.
+    Raises StoreError if one exists with another dimension, which cannot be changed.
     """
     for field in sorted(wanted.keys() & known.keys()):
         if known[field] != wanted[field]:
-            message = (
+            raise StoreError(
                 f"the index's field {field} is for vectors of {known[field]} values and the configured model makes"
                 f" {wanted[field]}: give the model a new id, or make the index anew (docs/runbook.md)"
             )
-            raise StoreError(message)
     return {field: dimension for field, dimension in wanted.items() if field not in known}
 
 
 def _require(embedding: Embedding, dimension: int) -> None:
     if embedding.dimension != dimension:
-        message = (
+        raise DimensionMismatch(
             f"embedding: space {embedding.space} holds vectors of {dimension} values,"
-            f" the question has one of {embedding.dimension}"
+            f" the question has one of {embedding.dimension}",
+            field="embedding",
         )
-        raise DimensionMismatch(message, field="embedding")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from braid import deadline
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
-from braid.engines.opensearch.bulk import write
+from braid.engines.opensearch.bulk import write_items
 from braid.engines.opensearch.client import (
     IndexMissing,
     P,
@@ -31,16 +31,17 @@ from braid.engines.opensearch.multi_search import conditions_clause, filter_clau
 from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
-from braid.settings import OpenSearchService, Refresh
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from opensearchpy import OpenSearch
 
     from braid.engines.retrying import Deadline
     from braid.models import FacetValue, Record, ValueKind
+    from braid.ports.search_index import Conditions
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
@@ -52,12 +53,8 @@ class OpenSearchIndex:
 
     Parameters
     ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
     settings
         Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
-    spaces
-        Vector dimension of each configured embedding space.
     alias
         An existing alias to use instead of the settings'; its writes are not dual writes.
     """
@@ -72,7 +69,6 @@ class OpenSearchIndex:
         self._single = alias is not None
         self._others: dict[str, OpenSearchIndex] = {}
         self._attempts = settings.opensearch_attempts
-        self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._spaces = EmbeddingSpaces(client, settings, spaces, alias=self._alias, create=self.create)
         self._creating = threading.Lock()
 
@@ -80,10 +76,7 @@ class OpenSearchIndex:
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchIndex:
         """Return the index that the settings name; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If requests must be signed and credentials or the region are missing.
+        Raises ConfigurationError if requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -96,7 +89,7 @@ class OpenSearchIndex:
         with self._creating:
             if self._call(self._client.indices.exists_alias, name=self._alias):
                 return
-            body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
+            body = mapping.index_body(self._settings)
             body["aliases"] = {self._alias: {"is_write_index": True}}
             try:
                 self._call(
@@ -170,10 +163,7 @@ class OpenSearchIndex:
     def prepare_spaces(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space.
+        Raises DimensionMismatch if a vector's length is not that of its space.
         """
         self._spaces.prepare(records, create=not self._single)
 
@@ -206,7 +196,7 @@ class OpenSearchIndex:
         bodies = asked.bodies()
         if not bodies:
             return SearchHits(space_empty=self._space_empty(request, until))
-        answers = self._ask(bodies, until)
+        answers = self._ask(request.tenant_id, bodies, until)
         hits = asked.hits(answers)
         if asked.any_near(answers):
             return hits
@@ -218,7 +208,9 @@ class OpenSearchIndex:
         if embedding is None:
             return False
         asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
-        here, anywhere = (bool(answer["hits"]["total"]["value"]) for answer in self._ask(asked, until))
+        here, anywhere = (
+            bool(answer["hits"]["total"]["value"]) for answer in self._ask(request.tenant_id, asked, until)
+        )
         return anywhere and not here
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
@@ -231,7 +223,9 @@ class OpenSearchIndex:
             for start in range(0, len(keys), _READ_AT_ONCE)
         ]
         records = (
-            mapping.record_of(hit["_source"]) for answer in self._msearch(bodies) for hit in answer["hits"]["hits"]
+            mapping.record_of(hit["_source"])
+            for answer in self._msearch(tenant_id, bodies)
+            for hit in answer["hits"]["hits"]
         )
         found = {record.id: record for record in records}
         return [found[record_id] for record_id in ids if record_id in found]
@@ -257,38 +251,30 @@ class OpenSearchIndex:
         self,
         tenant_id: str,
         *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
+        **conditions: Unpack[Conditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, without a snapshot."""
-        clause = query.outdated_clause(
-            tenant_id,
-            schema_below=schema_below,
-            space_missing=space_missing,
-            model_missing=model_missing,
-            document=document,
-        )
+        clause = query.outdated_clause(tenant_id, **conditions)
         body = query.scan_page(
             clause, limit=check_limit(limit), after=decode(tenant_id, after), with_vectors=with_vectors
         )
-        answer = call(self._attempts, lambda: complete(self._client.search(index=self._alias, body=body)))
+        routing = mapping.routing(tenant_id, self._settings)
+        answer = call(self._attempts, lambda: complete(self._client.search(index=self._alias, body=body, **routing)))
         records = tuple(mapping.record_of(hit["_source"]) for hit in answer["hits"]["hits"])
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
     def count(self, tenant_id: str, *, at_most: int) -> int:
         """Return the number of a tenant's records, at most ``at_most``."""
-        (answer,) = self._msearch([query.count(tenant_id, at_most)])
+        (answer,) = self._msearch(tenant_id, [query.count(tenant_id, at_most)])
         return min(at_most, int(answer["hits"]["total"]["value"]))
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
-        (answer,) = self._msearch([query.stats(tenant_id)])
+        (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
         return query.stats_of(answer)
 
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
@@ -296,7 +282,7 @@ class OpenSearchIndex:
         if not words:
             return frozenset()
         asked = [query.any_with(tenant_id, word) for word in words]
-        answers = self._ask(asked, question_deadline(self._settings))
+        answers = self._ask(tenant_id, asked, question_deadline(self._settings))
         found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
         return frozenset(word for word, known in zip(words, found, strict=True) if not known)
 
@@ -305,14 +291,14 @@ class OpenSearchIndex:
         if not request.ids:
             return frozenset()
         body = query.ids_of(conditions_clause(request), most=len(request.ids))
-        (answer,) = self._ask([body], question_deadline(self._settings))
+        (answer,) = self._ask(request.tenant_id, [body], question_deadline(self._settings))
         return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
 
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records have in each field that any has."""
         if not fields:
             return {}
-        (answer,) = self._ask([query.field_kinds(tenant_id, fields)], question_deadline(self._settings))
+        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields)], question_deadline(self._settings))
         return query.field_kinds_of(answer, fields)
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
@@ -320,29 +306,38 @@ class OpenSearchIndex:
         if not fields or request.ids == ():
             return {}
         body = query.count_values(filter_clause(request, valid=True), fields, tenant_id=request.tenant_id)
-        (answer,) = self._ask([body], question_deadline(self._settings))
+        (answer,) = self._ask(request.tenant_id, [body], question_deadline(self._settings))
         return query.values_of(answer, fields)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         with self._spaces.forgotten_on_failure():
             return call(self._attempts, function, *args, **kwargs)
 
-    def _msearch(self, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
+    def _msearch(self, tenant_id: str, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
         timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
-        return self._call(self._answers, bodies, request_timeout=timeout_s)
+        return self._call(self._answers, tenant_id, bodies, request_timeout=timeout_s)
 
-    def _ask(self, bodies: Sequence[dict[str, Any]], until: Deadline) -> list[Mapping[str, Any]]:
+    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]], until: Deadline) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
-            return call_until(until, self._settings, self._answers, bodies=bodies)
+            return call_until(until, self._settings, self._answers, tenant_id=tenant_id, bodies=bodies)
 
-    def _answers(self, bodies: Sequence[dict[str, Any]], *, request_timeout: float) -> list[Mapping[str, Any]]:
-        lines = [line for body in bodies for line in ("{}", json.dumps(body))]
+    def _answers(
+        self, tenant_id: str, bodies: Sequence[dict[str, Any]], *, request_timeout: float
+    ) -> list[Mapping[str, Any]]:
+        how = dict(mapping.routing(tenant_id, self._settings))
+        if self._settings.opensearch_tenant_shards > 1:
+            # Words are weighed by how often they are in all of the tenant's shards, not in each one's own.
+            how["search_type"] = "dfs_query_then_fetch"
+        header = json.dumps(how)
+        lines = [line for body in bodies for line in (header, json.dumps(body))]
         body = "\n".join(lines) + "\n"
         answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
         return [complete(response) for response in answer["responses"]]
 
     def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
-        answer = self._client.mget(index=self._alias, body={"ids": list(keys)}, _source_includes=list(fields))
+        answer = self._client.mget(
+            index=self._alias, body=mapping.all_of(keys, self._settings), _source_includes=list(fields)
+        )
         entries: list[dict[str, Any]] = answer["docs"]
         for entry in entries:
             if "error" in entry:
@@ -359,12 +354,4 @@ class OpenSearchIndex:
         return sources
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
-        refresh = Refresh.NONE if self._serverless else self._settings.opensearch_refresh
-        return write(
-            self._client,
-            self._alias,
-            operations,
-            refresh=str(refresh),
-            attempts=self._attempts,
-            timeout_s=change_timeout_s(self._settings),
-        )
+        return [outcome.result for outcome in write_items(self._client, self._alias, operations, self._settings)]

@@ -17,12 +17,12 @@ from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record
 from braid.models.metadata_filters import terms_of
 from braid.models.scalars import microseconds
+from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from braid.settings import VectorEngine
+    from braid.settings import Settings
 
 FIRST_MOMENT = -(2**62)
 """``valid_from_us`` of a record without a beginning."""
@@ -62,7 +62,7 @@ _PLAIN_SPACE = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def document_id(tenant_id: str, record_id: str) -> str:
-    """Return the document's id, which begins with the tenant.
+    """Return the document's id, which begins with the tenant, by which it is routed to a shard.
 
     OpenSearch limits ids to 512 bytes: a longer record id is replaced by its hash, and stays whole in a field.
     """
@@ -70,6 +70,24 @@ def document_id(tenant_id: str, record_id: str) -> str:
     if len(plain.encode()) <= 512:  # noqa: PLR2004 - OpenSearch's own limit
         return plain
     return f"{tenant_id}|sha256|{hashlib.sha256(record_id.encode()).hexdigest()}"
+
+
+def routing(key: str, settings: Settings) -> dict[str, str]:
+    """Return the parameter that sends a document to the shards of its tenant; a serverless collection takes none.
+
+    Parameters
+    ----------
+    key
+        The document's id, or the tenant.
+    """
+    if settings.opensearch_service is OpenSearchService.SERVERLESS:
+        return {}
+    return {"routing": key.partition("|")[0]}
+
+
+def all_of(keys: Iterable[str], settings: Settings) -> dict[str, Any]:
+    """Return the body of a request for several documents."""
+    return {"docs": [{"_id": key, **routing(key, settings)} for key in keys]}
 
 
 def vector_field(space: str) -> str:
@@ -156,37 +174,39 @@ def record_of(source: Mapping[str, Any]) -> Record:
     return Record.model_validate(own)
 
 
-def index_body(shared_dir: Path, *, serverless: bool) -> dict[str, Any]:
-    """Return the body of an index's creation, from ``index/records.json`` in the shared folder.
+def index_body(settings: Settings) -> dict[str, Any]:
+    """Return the body of an index's creation, from ``index/records.json`` in the shared folder and the settings.
 
-    Raises
-    ------
-    ConfigurationError
-        If the file is missing or not JSON.
+    Raises ConfigurationError if the file is missing or not JSON.
     """
-    file = shared_dir / "index" / "records.json"
+    file = settings.shared_dir / "index" / "records.json"
     try:
         body: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        message = f"the index template {file} cannot be read: {error}"
-        raise ConfigurationError(message) from error
-    if serverless:
+        raise ConfigurationError(f"the index template {file} cannot be read: {error}") from error
+    if settings.opensearch_service is OpenSearchService.SERVERLESS:
         # A serverless collection manages shards, replicas and refreshes itself, and refuses settings for them.
         body["settings"]["index"] = {"knn": True}
+        del body["mappings"]["_routing"]
+        return body
+    body["settings"]["index"] |= settings.opensearch_index_settings | {"number_of_shards": settings.opensearch_shards}
+    if settings.opensearch_tenant_shards > 1:
+        body["settings"]["index"]["routing_partition_size"] = settings.opensearch_tenant_shards
     return body
 
 
-def vector_mapping(dimension: int, *, engine: VectorEngine, on_disk: bool, serverless: bool) -> dict[str, Any]:
+def vector_mapping(dimension: int, settings: Settings) -> dict[str, Any]:
     """Return the mapping of one embedding space's field."""
     mapping: dict[str, Any] = {"type": "knn_vector", "dimension": dimension}
-    if serverless:
+    if settings.opensearch_service is OpenSearchService.SERVERLESS:
         # It chooses engine and method itself (never Lucene's), and compresses vectors by default.
-        exact = {} if on_disk else {"compression_level": "1x"}
-        return {**mapping, "space_type": _COSINE, **exact}
-    if on_disk:
+        return {**mapping, "space_type": _COSINE, "compression_level": settings.opensearch_compression or "1x"}
+    if settings.opensearch_compression:
         # Compressed vectors in memory, exact ones on disk for rescoring. OpenSearch chooses the engine.
-        return {**mapping, "space_type": _COSINE, "mode": "on_disk"}
-    method = {"name": "hnsw", "engine": str(engine), "parameters": {"m": 16, "ef_construction": 128}}
+        how = {"mode": "on_disk", "compression_level": settings.opensearch_compression}
+        return {**mapping, "space_type": _COSINE, **how}
+    parameters = {"m": 16, "ef_construction": 128}
+    method = {"name": "hnsw", "engine": str(settings.opensearch_engine), "parameters": parameters}
     # Inside the method: versions before 2.17 refuse it as a sibling.
     return {**mapping, "method": {**method, "space_type": _COSINE}}
 

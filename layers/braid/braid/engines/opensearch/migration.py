@@ -16,18 +16,19 @@ from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, p
 from braid.engines.opensearch.embedding_spaces import properties_of
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_phase, next_phase
 from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
 from braid.ports.search_index import ScanPage
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
     from opensearchpy import OpenSearch
 
     from braid.ports.reembedding import ReembeddedRecord
-    from braid.ports.search_index import SearchHits, SearchRequest
+    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
     from braid.settings import Settings
 
 _META = "braid"
@@ -50,17 +51,7 @@ class _AliasedIndex(NamedTuple):
 
 
 class OpenSearchMigration:
-    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`.
-
-    Parameters
-    ----------
-    client
-        Made by :func:`braid.engines.opensearch.client.open_client`.
-    settings
-        Those that begin with ``opensearch_`` and ``profile_``, and ``shared_dir`` for the index template.
-    spaces
-        Vector dimension of each configured embedding space.
-    """
+    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`."""
 
     def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
         self._client = client
@@ -80,10 +71,7 @@ class OpenSearchMigration:
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMigration:
         """Return the migration of the index that the settings name; no request is sent yet.
 
-        Raises
-        ------
-        ConfigurationError
-            If requests must be signed and credentials or the region are missing.
+        Raises ConfigurationError if requests must be signed and credentials or the region are missing.
         """
         return cls(open_client(settings), settings, spaces)
 
@@ -107,35 +95,16 @@ class OpenSearchMigration:
             return []
         return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
 
-    def count(
-        self,
-        tenant_id: str,
-        *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-    ) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records of the active index meet every condition given."""
-        clause = query.outdated_clause(
-            tenant_id,
-            schema_below=schema_below,
-            space_missing=space_missing,
-            model_missing=model_missing,
-            document=None,
-        )
+        clause = query.outdated_clause(tenant_id, **conditions)
         try:
-            return self._count(self._alias, clause)
+            return int(self._call(self._client.count, index=self._alias, body={"query": clause})["count"])
         except IndexMissing:
             return 0
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that is unchanged since it was read, to the active index and then to the other one.
-
-        Raises
-        ------
-        DimensionMismatch
-            If a vector's length is not that of its space; nothing is written.
-        """
+        """Write each record that is unchanged since it was read, to the active index and then to the other one."""
         if not changes:
             return WriteBackResult(written=0)
         self._index.prepare_spaces([change.write for change in changes])
@@ -147,13 +116,7 @@ class OpenSearchMigration:
         return settled
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
-        """Begin a migration, or resume the one to the same profile.
-
-        Raises
-        ------
-        InvalidRequest
-            If another migration is open, or the previous index was not dropped.
-        """
+        """Begin a migration, or resume the one to the same profile."""
         self._index.create()
         indexes = self._indexes()
         now = _serving(indexes)
@@ -162,7 +125,7 @@ class OpenSearchMigration:
         following = now.begun(active, target)
         if indexes[self._alias].profile is None:
             self._set_meta(indexes[self._alias], {_PROFILE: active})
-        body = mapping.index_body(self._settings.shared_dir, serverless=self._serverless)
+        body = mapping.index_body(self._settings)
         body["mappings"]["properties"] |= properties_of(spaces, self._settings)
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
         body["aliases"] = {self._next: {"is_write_index": True}}
@@ -178,7 +141,7 @@ class OpenSearchMigration:
     def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
         """Return the next records that the next index lacks, and then those that lack a vector there."""
         number, cursor = decode_phase(after)
-        if after is None:
+        if cursor is None:
             self._refresh()
         if number == 0:
             page = self._index.scan(tenant_id, after=cursor, limit=limit)
@@ -187,9 +150,7 @@ class OpenSearchMigration:
         else:
             page = self._others[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
             records = page.records
-        if page.cursor:
-            return ScanPage(records=records, cursor=encode_phase(number, page.cursor))
-        return ScanPage(records=records, cursor=encode_phase(number + 1, None) if number < len(spaces) else None)
+        return ScanPage(records=records, cursor=next_phase(number, page.cursor, last=len(spaces)))
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with the new vectors and the active index's vectors of its spaces."""
@@ -210,11 +171,8 @@ class OpenSearchMigration:
         repaired = self._writer.remove_different(
             self._alias, self._next, tenant_id, [record.id for record in page.records]
         )
-        if page.cursor:
-            following: str | None = encode_phase(number, page.cursor)
-        else:
-            following = encode_phase(1, None) if number == 0 else None
-        return ReconcileResult(cursor=following, compared=len(page.records), repaired=repaired)
+        cursor = next_phase(number, page.cursor, last=1)
+        return ReconcileResult(cursor=cursor, compared=len(page.records), repaired=repaired)
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return how many records the two indexes differ by plus how many lack a vector, from two requests."""
@@ -238,26 +196,15 @@ class OpenSearchMigration:
         self._refresh()
 
     def switch(self) -> MigrationState:
-        """Make the next index the active one, in one request.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no next index.
-        """
+        """Make the next index the active one, in one request."""
         indexes = self._indexes()
         following = _serving(indexes).switched()
+        self._refresh()
         self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
         return following
 
     def rollback(self) -> MigrationState:
-        """Make the previous index the active one again, in one request.
-
-        Raises
-        ------
-        InvalidRequest
-            If there is no previous index.
-        """
+        """Make the previous index the active one again, in one request."""
         indexes = self._indexes()
         back = _serving(indexes).rolled_back()
         self._swap(indexes[self._previous].name, indexes[self._alias].name, self._previous, self._next)
@@ -296,8 +243,7 @@ class OpenSearchMigration:
     def _index_of(self, alias: str) -> _AliasedIndex:
         indexes = self._indexes()
         if alias not in indexes:
-            message = f"the search index has no alias {alias}"
-            raise IndexMissing(message)
+            raise IndexMissing(f"the search index has no alias {alias}")
         return indexes[alias]
 
     def _set_meta(self, index: _AliasedIndex, changes: Mapping[str, Any]) -> None:
@@ -320,9 +266,6 @@ class OpenSearchMigration:
         existing = self._call(self._client.indices.get, index=f"{self._alias}-*", allow_no_indices=True)
         numbered = (re.fullmatch(rf"{re.escape(self._alias)}-(\d{{6}})", name) for name in existing)
         return f"{self._alias}-{max((int(match[1]) for match in numbered if match), default=0) + 1:06d}"
-
-    def _count(self, alias: str, clause: dict[str, Any]) -> int:
-        return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
 
     def _by_tenant(self, alias: str, tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, query.TenantCounts]:
         answer = self._call(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))

@@ -19,6 +19,9 @@ from braid.ports.search_index import IndexStats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
+
+    from braid.ports.search_index import Conditions
 
 
 _TYPES = 1_000
@@ -26,24 +29,17 @@ _TYPES = 1_000
 _KINDS = "".join(ValueKind)
 
 
-def outdated_clause(
-    tenant_id: str,
-    *,
-    schema_below: int | None,
-    space_missing: str | None,
-    model_missing: str | None,
-    document: str | None,
-) -> dict[str, Any]:
+def outdated_clause(tenant_id: str, **conditions: Unpack[Conditions]) -> dict[str, Any]:
     """Return the filter of a tenant's records that meet every condition given."""
     clauses: list[dict[str, Any]] = [{"term": {"tenant_id": tenant_id}}]
-    if schema_below is not None:
+    if (schema_below := conditions.get("schema_below")) is not None:
         clauses.append({"range": {"schema_version": {"lt": schema_below}}})
-    if document is not None:
+    if (document := conditions.get("document")) is not None:
         names = [{"term": {"id": document}}, {"prefix": {"id": f"{document}#"}}, {"term": {DOCUMENT: document}}]
         clauses.append({"bool": {"should": names}})
     missing = [
         {"term": {field: wanted}}
-        for field, wanted in ((SPACES, space_missing), (MODEL_IDS, model_missing))
+        for field, wanted in ((SPACES, conditions.get("space_missing")), (MODEL_IDS, conditions.get("model_missing")))
         if wanted is not None
     ]
     # Each must be missing, not all at once: ``must_not`` excludes what meets any of them.
@@ -87,33 +83,22 @@ def tenant_counts(answer: Mapping[str, Any]) -> dict[str, TenantCounts]:
 
 def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
     """Return the search for whether a tenant has any vector, or any in one space."""
-    held = {"exists": {"field": SPACES}} if space is None else {"term": {SPACES: space}}
-    return {
-        "size": 0,
-        "track_total_hits": 1,
-        "terminate_after": 1,
-        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, held]}},
-    }
+    return _up_to(1, tenant_id, {"exists": {"field": SPACES}} if space is None else {"term": {SPACES: space}})
 
 
 def any_with(tenant_id: str, word: str) -> dict[str, Any]:
     """Return the search for whether any of a tenant's records has a word in its texts."""
-    return {
-        "size": 0,
-        "track_total_hits": 1,
-        "terminate_after": 1,
-        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, {"match": {WORDS: {"query": word}}}]}},
-    }
+    return _up_to(1, tenant_id, {"match": {WORDS: {"query": word}}})
 
 
 def count(tenant_id: str, at_most: int) -> dict[str, Any]:
     """Return the search that counts a tenant's records, and ends in each shard at ``at_most``."""
-    return {
-        "size": 0,
-        "track_total_hits": at_most,
-        "terminate_after": at_most,
-        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
-    }
+    return _up_to(at_most, tenant_id)
+
+
+def _up_to(most: int, tenant_id: str, *conditions: dict[str, Any]) -> dict[str, Any]:
+    query = {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, *conditions]}}
+    return {"size": 0, "track_total_hits": most, "terminate_after": most, "query": query}
 
 
 def stats(tenant_id: str) -> dict[str, Any]:

@@ -54,14 +54,10 @@ class BedrockReranker:
     ----------
     client
         A ``bedrock-agent-runtime`` client without retries of its own.
-    model_arn
-        ARN of a rerank model.
     window
         Most tokens of a question and one text together; longer texts are cut.
     usd_per_1000_queries
         Price in US dollars; the assumed price of the model when None.
-    attempts
-        Most attempts at one call.
     """
 
     def __init__(
@@ -85,13 +81,7 @@ class BedrockReranker:
 
     @classmethod
     def connect(cls, settings: Settings) -> BedrockReranker:
-        """Open a client. No request is sent yet.
-
-        Raises
-        ------
-        ConfigurationError
-            If no region is configured.
-        """
+        """Open a client. No request is sent yet. Raises ConfigurationError if no region is configured."""
         import boto3
         from botocore.exceptions import BotoCoreError
 

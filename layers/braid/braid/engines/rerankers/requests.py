@@ -33,8 +33,6 @@ class TryAgain(Exception):
 
     Parameters
     ----------
-    message
-        The failure, without any part of the request.
     after_s
         Seconds of pause that the service asked for; 0 if none.
     """
@@ -49,10 +47,6 @@ class Budget:
 
     Parameters
     ----------
-    name
-        Name of the reranker, for error messages.
-    attempts
-        Most attempts at one call before its deadline.
     concurrency
         Most concurrent calls; a further one waits for one of them to end, until its own deadline.
     """
@@ -65,6 +59,8 @@ class Budget:
     def run(self, call: Callable[[Deadline], _T], *, timeout_s: float, cost_usd: float = 0.0) -> _T:
         """Return what ``call`` returns.
 
+        Raises RerankFailed if ``call`` raised it, if no attempt succeeded, or at the deadline.
+
         Parameters
         ----------
         call
@@ -73,11 +69,6 @@ class Budget:
             Seconds from now, attempts and the pauses between them included.
         cost_usd
             Estimated price of the call, charged also when it times out, since the service may bill it.
-
-        Raises
-        ------
-        RerankFailed
-            If ``call`` raised it, if no attempt succeeded, or at the deadline.
         """
         deadline = Deadline.after(timeout_s)
         too_slow = RerankFailed(f"reranker {self._name}: needs more than its {timeout_s:.3g} s", cost_usd=cost_usd)
@@ -154,10 +145,7 @@ class Prepared:
     def scores(self, found: Iterable[tuple[object, object]], reranker: str) -> list[float]:
         """Return one score per given text, from (index among ``texts``, score) pairs; 0 for a blank text.
 
-        Raises
-        ------
-        RerankFailed
-            If an index is unknown or repeated, a text has no score, or a score is no number in [0, 1].
+        Raises RerankFailed if an index is unknown or repeated, a text has no score, or a score is no number in [0, 1].
         """
         scores = [0.0] * self.count
         missing = set(range(len(self.texts)))

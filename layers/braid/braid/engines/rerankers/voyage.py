@@ -39,10 +39,6 @@ class VoyageReranker:
         Returns the API key; called once per call, within its deadline.
     window
         Most tokens of a question and one text together; longer texts are cut.
-    usd_per_1000_documents
-        Price in US dollars.
-    attempts
-        Most attempts at one call.
     """
 
     def __init__(
@@ -68,10 +64,7 @@ class VoyageReranker:
     def connect(cls, settings: Settings) -> VoyageReranker:
         """Return the reranker that the settings describe. No request is sent yet, and the key's secret is not read.
 
-        Raises
-        ------
-        ConfigurationError
-            If the settings name no key.
+        Raises ConfigurationError if the settings name no key.
         """
         from braid.engines.aws.clients import api_key
 

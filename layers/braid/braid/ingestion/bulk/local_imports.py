@@ -54,8 +54,6 @@ class LocalImports:
 
     Parameters
     ----------
-    store
-        Holds the objects, and is written to.
     on_failure
         Called with the id and the error of an import that failed for another reason than its content.
     """
@@ -90,11 +88,15 @@ class LocalImports:
         """
         with self._lock:
             if sum(tenant == tenant_id for tenant, _ in self._mine) >= WAITING_PER_TENANT:
-                message = f"{WAITING_PER_TENANT} imports of this tenant wait already; begin another when one has ended"
-                raise QuotaExceeded(message, retry_after_s=RETRY_AFTER_S)
+                raise QuotaExceeded(
+                    f"{WAITING_PER_TENANT} imports of this tenant wait already; begin another when one has ended",
+                    retry_after_s=RETRY_AFTER_S,
+                )
             if len(self._mine) >= WAITING:
-                message = f"{WAITING} imports wait already, of all tenants together; begin another when one has ended"
-                raise QueueFull(message, retry_after_s=RETRY_AFTER_S)
+                raise QueueFull(
+                    f"{WAITING} imports wait already, of all tenants together; begin another when one has ended",
+                    retry_after_s=RETRY_AFTER_S,
+                )
             self._mine.add((tenant_id, import_id))
         try:
             self._put_state(tenant_id, import_id, ImportStatus.RUNNING)

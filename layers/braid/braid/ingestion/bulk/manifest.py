@@ -130,13 +130,7 @@ def put_fingerprints(job: ImportJob, fingerprints: bytes, objects: ObjectStore) 
 
 
 def fingerprints(job: ImportJob, objects: ObjectStore) -> bytes:
-    """Return the sorted fingerprints of the object's edges.
-
-    Raises
-    ------
-    ObjectChanged
-        If they were deleted.
-    """
+    """Return the sorted fingerprints of the object's edges. Raises ObjectChanged if they were deleted."""
     if job.marks is None:
         return b""
     return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
@@ -161,10 +155,7 @@ def result(job: ImportJob, phase: Phase, place: BatchPlace, objects: ObjectStore
 def results(job: ImportJob, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchResult]]:
     """Yield the result of every batch in every phase, in order, holding one page of them in memory.
 
-    Raises
-    ------
-    ObjectMissing
-        If a page of batch offsets is gone.
+    Raises ObjectMissing if a page of batch offsets is gone.
     """
 
     def read(task: tuple[Phase, BatchPlace]) -> BatchResult:

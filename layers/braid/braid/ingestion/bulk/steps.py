@@ -9,12 +9,13 @@ The lines are written in the phases of :mod:`braid.ingestion.bulk.phases`, so th
 
 from __future__ import annotations
 
+import time
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from pydantic import ValidationError
 
-from braid.errors import InvalidRequest, ObjectChanged
+from braid.errors import InvalidRequest, ObjectChanged, QueueFull
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
@@ -38,6 +39,7 @@ from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, write
+from braid.ports.cache import place as writing_place
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
@@ -47,14 +49,24 @@ if TYPE_CHECKING:
     from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines, ObjectStore
+    from braid.settings import Settings
 
-BATCH_LINES = 500
+BATCH_LINES = 250
 BATCH_BYTES = 4 * 1024 * 1024
 _IN_MEMORY = 8 * 1024 * 1024
+_ALL, _WRITERS = "all-tenants", "batches being written"
+"""Counter of all tenants together. A tenant of this name shares no counter with it: its own have other keys."""
+_WRITERS_S = 300
+"""A batch takes a minute or so; what one has taken that died is free again after this."""
+_WRITERS_RETRY_S = 5
 
 
 class FileStore(DocumentStore, Protocol):
     """The stores that are written to, and the object store."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings."""
 
     @property
     def cache(self) -> ResilientCache:
@@ -148,7 +160,18 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
         If the object is no longer the version that was split.
     StoreError, ModelError
         As :func:`braid.ingestion.writing.write`; no result is stored then, and the step is to be repeated.
+    QueueFull
+        If as many batches are being written as may be, those of other imports included; the same holds.
     """
+    limit = store.settings.ingest_writers
+    with writing_place(store.cache, _ALL, _WRITERS, limit=limit, window_s=_WRITERS_S, clock=time.time) as held:
+        if not held:
+            message = f"{limit} batches of imports are being written; try again later"
+            raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
+        return _write_batch(task, store)
+
+
+def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     place = task.batch
     content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
     lines = content.removesuffix(b"\n").split(b"\n")

@@ -115,10 +115,7 @@ def too_long(size: int, limits: Limits) -> str:
 def bounded(sections: Iterable[Section], limits: Limits) -> tuple[Section, ...]:
     """Return the sections that have text.
 
-    Raises
-    ------
-    Unreadable
-        If there are none, or more of them or of their text, headings and metadata than the limits allow.
+    Raises Unreadable if there are none, or more of them or of their text, headings and metadata than the limits allow.
     """
     kept: list[Section] = []
     characters = 0

@@ -57,10 +57,7 @@ def find(root: Path) -> Found:
 
     A link to a file inside of the folder is not read twice, and one that leads out of it is refused.
 
-    Raises
-    ------
-    OSError
-        If there is nothing at the path, or the folder cannot be listed.
+    Raises OSError if there is nothing at the path, or the folder cannot be listed.
     """
     found = Found()
     if root.is_file():

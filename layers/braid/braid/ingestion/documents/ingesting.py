@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import queue
-import threading
 import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,7 +28,6 @@ from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.writing import require_written, write
-from braid.models import Record, Vertex
 from braid.ports.ingestion import WriteRequest, WriteStore
 from braid.ports.keys import check_tenant
 
@@ -36,10 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from braid.ingestion.documents.document import Plain
+    from braid.models import Record
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-FORM = 1
+FORM = 2
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""
@@ -88,7 +88,6 @@ def ingest_documents(
     tenant_id: str,
     options: Options | None = None,
     seconds: Callable[[], float] = time.monotonic,
-    clock_ns: Callable[[], int] = time.time_ns,
     on_embedded: Callable[[int, int], None] | None = None,
 ) -> Iterator[Event]:
     """Ingest folders and files, yielding what happens; the last event of each path is its :class:`FolderDone`.
@@ -97,18 +96,8 @@ def ingest_documents(
 
     Parameters
     ----------
-    paths
-        A folder or file, or several.
-    store
-        Where to write.
-    tenant_id
-        Whose documents they are.
-    options
-        How they are ingested.
     seconds
         A clock for how long it takes.
-    clock_ns
-        A clock for the order of what is stored.
     on_embedded
         Called with the chunks of the present page that are embedded, and all of them.
 
@@ -130,7 +119,6 @@ def ingest_documents(
             tenant_id=tenant_id,
             options=chosen,
             seconds=seconds,
-            clock_ns=clock_ns,
             on_embedded=on_embedded,
         )
         yield from folder.events()
@@ -156,14 +144,13 @@ class _Folder:
         tenant_id: str,
         options: Options,
         seconds: Callable[[], float],
-        clock_ns: Callable[[], int],
         on_embedded: Callable[[int, int], None] | None,
     ) -> None:
         self._root, self._store, self._tenant, self._options = root, store, tenant_id, options
         self._seconds, self._on_embedded = seconds, on_embedded
         self._place = os.path.realpath(root)
         name = options.name or Path(self._place).name
-        self._state = FolderState(store.objects, tenant_id, name, clock_ns).load()
+        self._state = FolderState(store.objects, tenant_id, name).load()
         if not options.name and self._state.place and self._state.place != self._place:
             raise InvalidRequest(
                 f"--name: {name!r} was ingested from {self._state.place}; give {self._place} a name of its own, "
@@ -309,14 +296,9 @@ class _Folder:
         before = {one.state.path: self._state.files.get(one.state.path) for one in page}
         key = self._state.begin(one.state for one in page)
         records = tuple(record for one in page for record in one.records)
-        vertices = tuple(
-            Vertex(id=one.state.document, tenant_id=self._tenant, entity_type="Document", name=one.state.title or None)
-            for one in page
-            if one.records
-        )
         report = require_written(
             write(
-                WriteRequest(tenant_id=self._tenant, records=records, vertices=vertices),
+                WriteRequest(tenant_id=self._tenant, records=records),
                 self._store,
                 threads=self._options.threads,
                 batch=_PAGE_CHUNKS[-1],
@@ -328,7 +310,6 @@ class _Folder:
             old = before[one.state.path]
             if old is not None:
                 stale += chunk_ids(old.document, one.state.chunks, old.chunks)
-                stale += [old.document] if old.chunks and not one.state.chunks else []
         if stale:
             delete_records(self._tenant, stale, self._store)
         self._state.finish(key, (one.state for one in page))
@@ -346,7 +327,7 @@ class _Folder:
         gone = [self._state.files[path] for path in paths]
         for start in range(0, len(gone), _LOOKED_UP):
             part = gone[start : start + _LOOKED_UP]
-            ids = [name for file in part for name in (file.document, *chunk_ids(file.document, 0, file.chunks))]
+            ids = [name for file in part for name in chunk_ids(file.document, 0, file.chunks)]
             delete_records(self._tenant, ids, self._store)
             key = self._state.begin(part)
             self._state.finish(key, [replace(file, gone=True) for file in part])
@@ -369,38 +350,21 @@ def _read_ahead(
     files: Sequence[FoundFile], known: Mapping[str, str], options: Options
 ) -> Generator[tuple[FoundFile, Reading], None, None]:
     """Yield what came of reading each file; the next ones are read meanwhile."""
-    done: queue.Queue[Reading | Exception] = queue.Queue(_AHEAD)
-    stopped = threading.Event()
+    ahead: deque[tuple[FoundFile, Future[Reading]]] = deque()
     with ReaderProcess(options.limits, options.mapping) as reader:
-
-        def read() -> None:
-            for file in files:
-                if stopped.is_set():
-                    return
-                reading: Reading | Exception
-                try:
-                    reading = _reading(file, reader, known.get(file.path, ""))
-                except Exception as error:  # noqa: BLE001 - raised where the reading is waited for
-                    reading = error
-                while not stopped.is_set():
-                    try:
-                        done.put(reading, timeout=0.2)
-                        break
-                    except queue.Full:
-                        continue
-
-        thread = threading.Thread(target=read, name="braid-documents", daemon=True)
-        thread.start()
+        pool = ThreadPoolExecutor(1, "braid-documents")
         try:
             for file in files:
-                reading = done.get()
-                if isinstance(reading, Exception):
-                    raise reading
-                yield file, reading
+                ahead.append((file, pool.submit(_reading, file, reader, known.get(file.path, ""))))
+                if len(ahead) > _AHEAD:
+                    first, reading = ahead.popleft()
+                    yield first, reading.result()
+            for file, reading in ahead:
+                yield file, reading.result()
         finally:
-            stopped.set()
-            reader.close()
-            thread.join()
+            pool.shutdown(wait=False, cancel_futures=True)
+            reader.close()  # which ends what is being read
+            pool.shutdown()
 
 
 def _reading(file: FoundFile, reader: ReaderProcess, known_sha256: str) -> Reading:

@@ -73,10 +73,8 @@ _REFUSED = (
 def read(source: Source) -> Document:
     """Read a file as what its content says it is, whatever its suffix.
 
-    Raises
-    ------
-    Unreadable
-        If it is no document, or one that is broken, encrypted, scanned, empty or beyond the limits; says which.
+    Raises Unreadable if it is no document, or one that is broken, encrypted, scanned, empty or beyond the limits; says
+    which.
     """
     if not source.content.strip(b" \t\r\n\x00"):
         raise Unreadable("is empty")
@@ -126,13 +124,7 @@ def _plain_metadata(found: Mapping[str, Plain]) -> dict[str, Plain]:
 
 
 def reader_of(source: Source) -> Callable[[Source], Document]:
-    """Return the reader of a file.
-
-    Raises
-    ------
-    Unreadable
-        If none reads it.
-    """
+    """Return the reader of a file. Raises Unreadable if none reads it."""
     start = source.content[:1_024]
     if b"%PDF-" in start:
         return read_pdf

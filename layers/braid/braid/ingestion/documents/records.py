@@ -23,7 +23,7 @@ from braid.models.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from braid.ingestion.documents.chunking import Chunk
     from braid.ingestion.documents.document import Document, Plain
@@ -64,6 +64,8 @@ def records_of(
 ) -> list[Record]:
     """Return the records of a document's chunks.
 
+    Raises Unreadable if they hold more than a record may.
+
     Parameters
     ----------
     identity
@@ -74,26 +76,10 @@ def records_of(
         When the file was last changed.
     where
         Metadata that the caller adds; it wins over what the file says.
-
-    Raises
-    ------
-    Unreadable
-        If they hold more than a record may.
     """
-    return list(_records(document, chunks, tenant_id, identity, file, modified, where or {}))
-
-
-def _records(  # noqa: PLR0917 - the same as above, which names them
-    document: Document,
-    chunks: list[Chunk],
-    tenant_id: str,
-    identity: str,
-    file: str,
-    modified: datetime | None,
-    where: Mapping[str, Plain],
-) -> Iterator[Record]:
     title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
     stated = _moment(document.timestamp)
+    records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
         own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
         if chunk.heading:
@@ -101,7 +87,7 @@ def _records(  # noqa: PLR0917 - the same as above, which names them
         own["position"] = chunk.position
         if chunk.line is not None:
             own["line"] = chunk.line
-        metadata = _bounded({**document.metadata, **chunk.metadata}, own | dict(where))
+        metadata = _bounded({**document.metadata, **chunk.metadata}, own | dict(where or {}))
         try:
             record = Record(
                 id=name,
@@ -116,7 +102,8 @@ def _records(  # noqa: PLR0917 - the same as above, which names them
             raise Unreadable(f"cannot be stored: {InvalidRequest.from_validation(error)}") from None
         if found := too_much(record):
             raise Unreadable(f"cannot be stored: {found.field} {found.message}")
-        yield record
+        records.append(record)
+    return records
 
 
 def _moment(text: str | None) -> datetime | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from braid.errors import ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from braid.ports.object_store import ObjectStore
 
@@ -56,7 +57,6 @@ class FolderState:
     objects: ObjectStore
     tenant_id: str
     name: str
-    clock_ns: Callable[[], int]
     place: str = ""
     """Where the folder was, when it was last ingested."""
     files: dict[str, FileState] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class FolderState:
     def begin(self, files: Iterable[FileState]) -> str:
         """Store that documents are about to be written; return the key of the page."""
         page = [replace(file, sha256="", chunks=max(file.chunks, self._chunks(file.path))) for file in files]
-        key = f"{self._folder}/page-{self.clock_ns():020d}.jsonl"
+        key = f"{self._folder}/page-{time.time_ns():020d}.jsonl"
         self._put(key, page)
         for file in page:
             self.files[file.path] = file

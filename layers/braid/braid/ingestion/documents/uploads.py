@@ -65,9 +65,7 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
         store,
         to=to,
     )
-    entity = {"entity": {"id": identity, "type": "Document", "name": title}}
-    lines = [json.dumps(line) for line in (entity, *_lines(records))]
-    store.objects.put(tenant_id, to, "\n".join(lines).encode())
+    store.objects.put(tenant_id, to, "\n".join(map(json.dumps, _lines(records))).encode())
     return store.objects.open(tenant_id, to)
 
 
@@ -91,8 +89,8 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str) -> None:
         return
     before = read_upload(store.objects, tenant_id, state.path)
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    if stale or not state.chunks:
-        delete_records(tenant_id, [*stale, *(() if state.chunks else (state.document,))], store)
+    if stale:
+        delete_records(tenant_id, stale, store)
     put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)

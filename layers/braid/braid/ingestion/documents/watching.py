@@ -20,6 +20,8 @@ def watch(
 ) -> Iterator[Event]:
     """Ingest, and again after every interval, yielding the events of each time.
 
+    Raises InvalidRequest if the interval is out of bounds.
+
     Parameters
     ----------
     ingest
@@ -28,11 +30,6 @@ def watch(
         Seconds from the end of one ingest to the next, 1 to 86,400.
     wait
         Waits so many seconds; returns whether to go on.
-
-    Raises
-    ------
-    InvalidRequest
-        If the interval is out of bounds.
     """
     if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
         raise InvalidRequest(

@@ -104,6 +104,8 @@ def build_context(
 ) -> Context:
     """Choose messages to show a model before it answers: of the conversation, of stored records, and of episodes.
 
+    Raises InvalidRequest if an argument is not as it must be; names it. A source that is lost raises nothing.
+
     Parameters
     ----------
     query
@@ -129,11 +131,6 @@ def build_context(
     nonce
         Makes the keys of the fences around retrieved text: equal ones for equal answers. Secret from everyone
         who writes records; random when not given.
-
-    Raises
-    ------
-    InvalidRequest
-        If an argument is not as it must be; names it. A source that is lost raises nothing.
     """
     try:
         request = ContextRequest(
@@ -322,8 +319,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
         )
     )
     if "text" in answer.degraded:
-        message = "the records could not be read"
-        raise StoreError(message)
+        raise StoreError("the records could not be read")
     return answer
 
 

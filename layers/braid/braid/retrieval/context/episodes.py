@@ -59,6 +59,8 @@ def search_episodes(
 ) -> list[Record]:
     """Return the newest decisions and tool calls with any of the query's words of more than 3 characters.
 
+    Raises StoreError if the index does not answer.
+
     Parameters
     ----------
     limit
@@ -69,11 +71,6 @@ def search_episodes(
         Whether those that are marked as not trusted are left out.
     metadata
         Conditions on their metadata, of the kinds that its fields have.
-
-    Raises
-    ------
-    StoreError
-        If the index does not answer.
     """
     words = episode_words(query)
     if not words:
@@ -169,6 +166,8 @@ def record_tool_call(
 ) -> Record:
     """Write a tool call to the search index, and return its record; it is durable then.
 
+    Raises InvalidRequest or StoreError as :func:`record_decision`.
+
     Parameters
     ----------
     tool_name
@@ -177,11 +176,6 @@ def record_tool_call(
         Its input and output, as it is found and shown again.
     tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
         As of :func:`record_decision`.
-
-    Raises
-    ------
-    InvalidRequest, StoreError
-        As :func:`record_decision`.
     """
     return _record(
         store,
@@ -201,8 +195,7 @@ def record_tool_call(
 
 def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | None, **fields: Any) -> Record:  # noqa: ANN401 - pydantic checks them
     if isinstance(fields["content"], str) and not fields["content"].strip():
-        message = "text: is empty, so that it would never be found"
-        raise InvalidRequest(message, field="text")
+        raise InvalidRequest("text: is empty, so that it would never be found", field="text")
     at = timestamp or store.now()
     digest = hashlib.sha256(json.dumps([fields, at.isoformat()], sort_keys=True, default=str).encode()).hexdigest()
     try:
@@ -216,8 +209,7 @@ def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime |
         raise InvalidRequest.from_validation(error, {"content": "text", "id": "record_id"}) from None
     if found := too_much(record):
         field = "text" if found.field == "content" else found.field
-        message = f"{field}: {found.message}"
-        raise InvalidRequest(message, field=field)
+        raise InvalidRequest(f"{field}: {found.message}", field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
     store.index.upsert([record])
     store.cache.advance(record.tenant_id)

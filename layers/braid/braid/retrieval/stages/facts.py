@@ -30,7 +30,7 @@ from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
 from braid.understanding.relations import EMPTY, Anchor, Reading, explain, said_by, sentence
-from braid.understanding.tokens import STOP_WORDS, words
+from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -210,10 +210,8 @@ class _Lookup:
 
 def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
     """Return the places of a name's first occurrence in a question."""
-    size = len(phrase)
-    starts = (start for start in range(len(tokens) - size + 1) if list(tokens[start : start + size]) == list(phrase))
-    start = next(starts, None)
-    return frozenset() if start is None or not size else frozenset(range(start, start + size))
+    begins = occurrences(phrase, tokens) if phrase else []
+    return frozenset(range(begins[0], begins[0] + len(phrase))) if begins else frozenset()
 
 
 def evidence_of(groups: Iterable[FactGroup]) -> list[str]:

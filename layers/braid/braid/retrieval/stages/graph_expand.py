@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import GraphConstraint, Plan, Query
+    from braid.models import Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.linking_and_seeds import UnknownWords
     from braid.retrieval.stages.states import FactGroup, Searched
@@ -60,10 +60,8 @@ def run(
             found = walk.link()
         case GraphOperation.EXPAND:
             found = walk.expand(request.searched, request.linked)
-        case GraphOperation.CONSTRAIN:
-            found = walk.constrain()
-        case GraphOperation.CHECK:
-            found = walk.check(request)
+        case GraphOperation.CONSTRAIN | GraphOperation.CHECK:
+            found = walk.constrain(request)
         case GraphOperation.STEP:
             found = walk.step(request)
     taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
@@ -235,18 +233,12 @@ class _Walk:
         found = _found(expansion.hits, truncated=expansion.truncated)
         return found.model_copy(update={"propagated": bool(found.hits), "trust": expansion.trust})
 
-    def constrain(self) -> GraphFound:
-        """Find what the caller's constraint allows."""
+    def constrain(self, request: GraphRequest) -> GraphFound:
+        """Find what the caller's constraint allows, or which of the text search's hits it does."""
         constraint = self.query.graph_constraint
-        return graph_constraint.reach(self._constraint(constraint)) if constraint else GraphFound(took_ms=0)
-
-    def check(self, request: GraphRequest) -> GraphFound:
-        """Find which of the text search's hits the caller's constraint allows."""
-        constraint = self.query.graph_constraint
-        return graph_constraint.check(self._constraint(constraint), request) if constraint else GraphFound(took_ms=0)
-
-    def _constraint(self, constraint: GraphConstraint) -> graph_constraint.ConstrainedGraph:
-        return graph_constraint.ConstrainedGraph(
+        if constraint is None:
+            return GraphFound(took_ms=0)
+        inside = graph_constraint.ConstrainedGraph(
             self.graph,
             self.query.tenant_id,
             constraint,
@@ -254,6 +246,8 @@ class _Walk:
             self.budget.constraint_fan_out,
             trusted_only=self.query.filters.trusted_only,
         )
+        checked = request.operation is GraphOperation.CHECK
+        return graph_constraint.check(inside, request) if checked else graph_constraint.reach(inside)
 
     def step(self, request: GraphRequest) -> GraphFound:
         """Take one step of a multi-hop plan from the step before, or from the question's names when it is the first."""

@@ -129,9 +129,7 @@ def walk_seeds(searched: Searched, budget: Budget, share: float) -> dict[str, fl
 
     Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
     """
-    scores: dict[str, float] = {}
-    for hit in (*searched.vector, *searched.lexical):
-        scores[hit.id] = max(hit.score, scores.get(hit.id, 0.0))
+    scores = best_scores((*searched.vector, *searched.lexical))
     first = searched.frontier[: budget.seeds]
     best = max((scores[identity] for identity in first), default=0.0) or 1.0
     return {identity: share * scores[identity] * (scores[identity] / best) ** 2 for identity in first}

@@ -49,6 +49,8 @@ def run_plan(
 ) -> Planned:
     """Return the question with its plan. A store that does not answer costs its counts, not the plan.
 
+    Raises InvalidRequest if a condition on the metadata is not of its field's kind.
+
     Parameters
     ----------
     count_records
@@ -56,11 +58,6 @@ def run_plan(
         called only for a question with a graph constraint, whose plan alone depends on it.
     field_kinds
         Returns the kinds of values in fields of a tenant's metadata; called only for a question that names fields.
-
-    Raises
-    ------
-    InvalidRequest
-        If a condition on the metadata is not of its field's kind.
     """
     watch = Stopwatch()
     stats: GraphStats | None

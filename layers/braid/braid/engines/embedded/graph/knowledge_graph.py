@@ -38,8 +38,6 @@ class EmbeddedKnowledgeGraph:
 
     Parameters
     ----------
-    store
-        Store of the rows.
     question_s
         Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
     """
@@ -54,13 +52,7 @@ class EmbeddedKnowledgeGraph:
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts.
-
-        Raises
-        ------
-        InvalidRequest
-            If an edge's end is neither stored nor among ``vertices``; nothing is written.
-        """
+        """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts."""
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         tenants = sorted({tenant_id for tenant_id, _ in last} | {edge.tenant_id for edge in relationships})
         if not tenants:
@@ -100,8 +92,7 @@ class EmbeddedKnowledgeGraph:
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in some texts."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else rows.read_found_mentions(connection, tenant, tenant_id, texts)
 
     def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
@@ -110,23 +101,20 @@ class EmbeddedKnowledgeGraph:
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else rows.read_vertices(connection, tenant, tenant_id, ids)
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
         """Return the stored edges that have the identities of these."""
         identities = [edge.identity() for edge in relationships if edge.tenant_id == tenant_id]
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
 
     def relationships(
         self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
     ) -> list[Relationship]:
         """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             return rows.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
@@ -137,8 +125,7 @@ class EmbeddedKnowledgeGraph:
             known = self._types.get(tenant_id)
         if known is not None and wanted.are_among(known):
             return known
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             known = GraphTypes() if tenant is None else rows.read_types(connection, tenant)
         if not self._store.in_transaction:  # what it wrote may yet be rolled back
             with self._lock:
@@ -151,8 +138,7 @@ class EmbeddedKnowledgeGraph:
         """Return the next page of vertices in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return GraphPage()
             found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
@@ -177,8 +163,7 @@ class EmbeddedKnowledgeGraph:
         """Return the entities with one of these names, as name, alias or variant form, each once by its best match."""
         if not names:
             return []
-        with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             return rows.link(
@@ -195,8 +180,7 @@ class EmbeddedKnowledgeGraph:
         if not request.seeds:
             return Expansion()
         with within(self._question_s):
-            with self._store.read() as connection:
-                tenant = self._store.tenant_number(connection, request.tenant_id)
+            with self._store.read_tenant(request.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return Expansion()
                 graph = self._adjacency(connection, tenant)
@@ -209,8 +193,7 @@ class EmbeddedKnowledgeGraph:
         if not request.seeds():
             return Expansion()
         with within(self._question_s):
-            with self._store.read() as connection:
-                tenant = self._store.tenant_number(connection, request.tenant_id)
+            with self._store.read_tenant(request.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return Expansion()
                 graph = self._adjacency(connection, tenant)
@@ -224,8 +207,7 @@ class EmbeddedKnowledgeGraph:
         from braid.engines.embedded.graph.subgraphs import phrases, query_subgraph
 
         with within(self._question_s):
-            with self._store.read() as connection:
-                tenant = self._store.tenant_number(connection, query.tenant_id)
+            with self._store.read_tenant(query.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return GraphResult()
                 graph = self._adjacency(connection, tenant)
@@ -234,8 +216,7 @@ class EmbeddedKnowledgeGraph:
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return counts of a tenant's graph, counted again only after a write."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's

@@ -9,7 +9,14 @@ from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EntityLink, Relationship, Vertex
 from braid.ports.knowledge_graph import GraphTypes
-from braid.understanding.names import is_form, match_score, stored_forms
+from braid.understanding.names import (
+    MISSPELT,
+    is_form,
+    match_score,
+    misspelling_number,
+    misspelling_numbers,
+    other_forms,
+)
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -37,6 +44,7 @@ _EDGE_COLUMNS = (
 
 def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> None:
     """Insert or replace vertices of one tenant, with the normalised names by which they are linked."""
+    _delete_misspellings(connection, tenant, [vertex.id for vertex in vertices])
     connection.executemany(
         _WRITE_VERTEX,
         [
@@ -66,6 +74,15 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Seque
             for phrase, is_alias in _phrases(vertex).items()
         ],
     )
+    connection.executemany(
+        f"INSERT OR IGNORE INTO misspellings (tenant, key, vertex) VALUES ({tenant:d}, ?, ?)",  # noqa: S608 - a number
+        # In the order of the table: its pages are written one after another.
+        sorted((key, numbers[vertex.id]) for vertex in vertices for key in misspelling_numbers(*_names(vertex))),
+    )
+
+
+def _names(vertex: Vertex) -> list[str]:
+    return [name for name in (vertex.name, *vertex.aliases) if name]
 
 
 def _phrases(vertex: Vertex) -> dict[str, bool]:
@@ -75,7 +92,23 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
     if vertex.name is not None:
         phrases[normalise(vertex.name)] = False
     phrases.pop("", None)
-    return phrases | dict.fromkeys(stored_forms(*filter(None, (vertex.name, *vertex.aliases))), True)
+    return phrases | dict.fromkeys(other_forms(*_names(vertex)), True)
+
+
+def _delete_misspellings(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> None:
+    """Remove the keys of the names that some vertices have."""
+    stored = connection.execute(
+        "SELECT number, name, aliases FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    ).fetchall()
+    connection.executemany(
+        f"DELETE FROM misspellings WHERE tenant = {tenant:d} AND key = ? AND vertex = ?",  # noqa: S608 - a number
+        sorted(
+            (key, number)
+            for number, name, aliases in stored
+            for key in misspelling_numbers(*filter(None, (name, *json.loads(aliases))))
+        ),
+    )
 
 
 def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
@@ -91,21 +124,18 @@ def _numbers(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) 
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
     """Insert or replace edges of one tenant; no predicate and an empty one are the same identity.
 
-    Raises
-    ------
-    InvalidRequest
-        If an end is not stored; the caller's transaction then undoes the rest.
+    Raises InvalidRequest if an end is not stored; the caller's transaction then undoes the rest.
     """
     ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
     numbers = _numbers(connection, tenant, ends)
     for relationship in relationships:
         for end in (relationship.source, relationship.target):
             if end not in numbers:
-                message = (
+                raise InvalidRequest(
                     f"relationships: {relationship.source} {relationship.type} {relationship.target}"
-                    f" leads to {end}, which is no vertex; write that vertex first or in the same call"
+                    f" leads to {end}, which is no vertex; write that vertex first or in the same call",
+                    field="relationships",
                 )
-                raise InvalidRequest(message, field="relationships")
     connection.executemany(
         "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
         " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -168,15 +198,19 @@ def link(
     )
     classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
     asked = [
-        (name, is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
+        (_stored_key(name), is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
         for number, (negative_score, negative_length, name, is_alias) in enumerate(matches)
     ]
     rows = connection.execute(
         "WITH asked AS MATERIALIZED (SELECT json_extract(value, '$[0]') AS phrase, json_extract(value, '$[1]') AS"
         " is_alias, json_extract(value, '$[2]') AS match, json_extract(value, '$[3]') AS class FROM json_each(:asked)),"
-        " matched AS MATERIALIZED (SELECT n.vertex AS number, min(asked.match) AS match, min(asked.class) AS class"
-        " FROM asked CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.phrase"
-        " AND n.is_alias = asked.is_alias GROUP BY n.vertex),"
+        " found AS (SELECT n.vertex, asked.match, asked.class FROM asked CROSS JOIN names AS n"
+        " ON n.tenant = :tenant AND n.phrase = asked.phrase AND n.is_alias = asked.is_alias"
+        " WHERE typeof(asked.phrase) = 'text'"
+        " UNION ALL SELECT m.vertex, asked.match, asked.class FROM asked CROSS JOIN misspellings AS m"
+        " ON m.tenant = :tenant AND m.key = asked.phrase WHERE typeof(asked.phrase) = 'integer'),"
+        " matched AS MATERIALIZED (SELECT vertex AS number, min(match) AS match, min(class) AS class"
+        " FROM found GROUP BY vertex),"
         " chosen AS MATERIALIZED (SELECT v.number, v.id, matched.match, matched.class"
         " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number"
         " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
@@ -200,14 +234,16 @@ def link(
     ]
 
 
+def _stored_key(name: str) -> str | int:
+    return misspelling_number(name) if name.startswith(MISSPELT) else name
+
+
 def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
-    numbers = connection.execute(
-        "SELECT number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-        (tenant, json.dumps(list(ids))),
-    ).fetchall()
+    _delete_misspellings(connection, tenant, ids)
+    numbers = [(number,) for number in _numbers(connection, tenant, ids).values()]
     connection.executemany("DELETE FROM names WHERE vertex = ?", numbers)
-    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, row[0]) for row in numbers])
+    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, *row) for row in numbers])
     connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
     connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
     return len(numbers)

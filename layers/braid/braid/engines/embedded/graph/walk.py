@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
-    from braid.models import Direction
     from braid.ports.knowledge_graph import ExpandRequest
 
 
@@ -53,61 +52,29 @@ def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
     seeds = sorted({graph.numbers[seed] for seed in request.seeds if seed in graph.numbers})
     if not seeds or not len(graph.sources):
         return Expansion()
-    types = None
-    if request.types:
-        types = graph.is_type(*request.types)
-    reached = _walk(
-        graph,
-        np.array(seeds, dtype=np.int64),
-        types=types,
-        direction=request.direction,
-        max_hops=request.max_hops,
-        by_confidence=request.by_confidence,
-        as_of=to_microseconds(request.as_of) or 0,
-        fan_out=request.fan_out,
-        trusted_only=request.trusted_only,
-    )
+    reached = _walk(graph, np.array(seeds, dtype=np.int64), request)
     return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
 
 
-def _walk(
-    graph: Adjacency,
-    seeds: Numbers,
-    *,
-    types: NDArray[np.bool_] | None,
-    direction: Direction,
-    max_hops: int,
-    by_confidence: bool,
-    as_of: int,
-    fan_out: int,
-    trusted_only: bool,
-) -> WalkResult:
+def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResult:
     """Walk from all seeds at once, keeping the best path to each vertex at each hop.
 
     A later hop walks on from a vertex only if it reached that vertex with a better score than any hop before:
     otherwise the shorter path reaches everything behind it at least as well. So the work is bounded by hops times
     edges, where enumerating walks grows with the product of degrees.
-
-    Parameters
-    ----------
-    seeds
-        Different vertices; those not valid at ``as_of``, or not trusted if ``trusted_only``, are left out.
-    types
-        Shape (relationship types,): which ones are walked; None for all.
-    as_of
-        Microseconds since 1970.
     """
+    as_of, trusted_only = to_microseconds(request.as_of) or 0, request.trusted_only
+    types = graph.is_type(*request.types) if request.types else None
     best = np.full(len(graph.ids), -1.0)
     hop_of = np.zeros(len(graph.ids), dtype=np.int64)
     place_of = np.full(len(graph.ids), -1, dtype=np.int64)
-    seeds = np.sort(seeds)  # the order of their ids, which is that of their paths
     best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
     seeds = seeds[graph.vertices_in_force(seeds, as_of, trusted_only=trusted_only)]
     nothing = np.zeros(len(seeds), dtype=np.int64)
     steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
-    neighbours = graph.neighbours(direction)
+    neighbours = graph.neighbours(request.direction)
     truncated = False
-    for hop in range(1, max_hops + 1):
+    for hop in range(1, request.max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
         keep = graph.edges_in_force(edges, as_of, trusted_only=trusted_only)
@@ -115,13 +82,13 @@ def _walk(
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
-        within = place_in_group(parents) < fan_out
+        within = place_in_group(parents) < request.fan_out
         if not within.all():
             truncated = True
             parents, edges, targets = parents[within], edges[within], targets[within]
         scores = (
             steps[-1].scores[parents] * graph.confidence[edges]
-            if by_confidence
+            if request.by_confidence
             else np.full(len(edges), 1.0 / (1.0 + hop))
         )
         better = scores > best[targets]

@@ -67,17 +67,7 @@ class NearestKeys(NamedTuple):
 
 
 class HnswGraph:
-    """The HNSW graph of one tenant and space; safe to use from several threads.
-
-    Parameters
-    ----------
-    store
-        Store of the rows and of the graph's files.
-    tenant
-        The tenant's number.
-    space
-        The embedding space.
-    """
+    """The HNSW graph of one tenant and space; safe to use from several threads."""
 
     def __init__(self, store: EmbeddedStore, tenant: int, space: str) -> None:
         self._store = store

@@ -76,8 +76,7 @@ class GraphManifest(Frozen):
     @classmethod
     def _each_once(cls, segments: tuple[SegmentFile, ...]) -> tuple[SegmentFile, ...]:
         if len({segment.file for segment in segments}) != len(segments):
-            message = "two have the same file"
-            raise ValueError(message)
+            raise ValueError("two have the same file")
         return segments
 
     @classmethod
@@ -92,24 +91,16 @@ class GraphManifest(Frozen):
             If there is no such file, or it cannot be read.
         """
         if path.exists() and not path.is_file():
-            message = "it is no file"
-            raise Damaged(message)
+            raise Damaged("it is no file")
         with path.open("rb") as file:
             content = file.read(_MANIFEST_BYTES + 1)
         if len(content) > _MANIFEST_BYTES:
-            message = "it is too long"
-            raise Damaged(message)
+            raise Damaged("it is too long")
         return cls.model_validate_json(content)
 
 
 class Segment:
-    """An HNSW index of unit vectors with their keys.
-
-    Parameters
-    ----------
-    dimension
-        Length of its vectors.
-    """
+    """An HNSW index of unit vectors with their keys."""
 
     def __init__(self, dimension: int) -> None:
         self._index = _index(dimension)
@@ -120,17 +111,11 @@ class Segment:
     def read(cls, folder: Path, stem: str, entry: SegmentFile, dimension: int, *, grows: bool) -> Segment:
         """Read a segment from its file, into memory if it is to grow and memory-mapped otherwise.
 
-        Raises
-        ------
-        Damaged
-            If the file is not the one of the manifest.
-        OSError
-            If there is no such file.
+        Raises Damaged if the file is not the one of the manifest, and OSError if there is no such file.
         """
         name = entry.file
         if not name.startswith(f"{stem}-") or "/" in name or os.sep in name:
-            message = f"{name!r} is no file of this graph"
-            raise Damaged(message)
+            raise Damaged(f"{name!r} is no file of this graph")
         path = folder / name
         # usearch does not validate what it reads, so a damaged file must not reach it.
         if _checksum(path) != entry.crc32:
@@ -139,8 +124,7 @@ class Segment:
         segment._file, segment._crc32, segment._bytes = name, entry.crc32, path.stat().st_size
         _open(segment._index.load if grows and entry.size < SIZE else segment._index.view, path)
         if (segment.dimension, len(segment)) != (dimension, entry.size):
-            message = f"{name} holds other vectors than were described"
-            raise Damaged(message)
+            raise Damaged(f"{name} holds other vectors than were described")
         return segment
 
     def __len__(self) -> int:
@@ -203,10 +187,7 @@ class Segment:
     def write(self, folder: Path, stem: str) -> None:
         """Write the segment to a new file if none holds it; a full one is then memory-mapped from there.
 
-        Raises
-        ------
-        OSError
-            If it cannot be written; the segment then stays in memory.
+        Raises OSError if it cannot be written; the segment then stays in memory.
         """
         if self._file and (folder / self._file).exists():
             return
@@ -271,6 +252,9 @@ def nearest(segments: Sequence[Segment], query: NDArray[np.float32], count: int)
 
 
 def _index(dimension: int) -> Any:  # noqa: ANN401 - usearch is imported only where vectors are
+    # Loaded after usearch, whose wheel brings a C++ library of its own, ONNX Runtime ends the process.
+    with suppress(ImportError):
+        import onnxruntime  # noqa: F401
     from usearch.index import Index
 
     return Index(
@@ -298,15 +282,13 @@ def _write(index: Any, path: Path) -> None:  # noqa: ANN401 - as above
         raise OSError(str(error)) from error
     # usearch does not report the last bytes that a full disk refuses.
     if path.stat().st_size != index.serialized_length:
-        message = f"{path} could not be written whole"
-        raise OSError(message)
+        raise OSError(f"{path} could not be written whole")
 
 
 def _checksum(path: Path) -> int:
     """Return the CRC-32 of a file, read in pieces."""
     if path.exists() and not path.is_file():
-        message = f"{path.name} is no file"
-        raise Damaged(message)
+        raise Damaged(f"{path.name} is no file")
     checksum = 0
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):

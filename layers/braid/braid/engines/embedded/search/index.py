@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from braid.deadline import within
+from braid.deadline import holding, within
 from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import rows
@@ -23,7 +23,8 @@ from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from braid.engines.embedded.search.bm25 import WordScores
     from braid.engines.embedded.search.filters import RowFilter
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import SearchRequest, WrittenRecord
+    from braid.ports.search_index import Conditions, SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -42,10 +43,6 @@ class EmbeddedSearchIndex:
 
     Parameters
     ----------
-    store
-        Store of the rows.
-    spaces
-        Length of the vectors of each configured embedding space; see :func:`braid.ports.search_index.check_vectors`.
     exact_rows
         Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
     question_s
@@ -66,6 +63,7 @@ class EmbeddedSearchIndex:
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
+        self._counting: dict[str, threading.Lock] = {}
         self._words: WordScores | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
@@ -103,8 +101,7 @@ class EmbeddedSearchIndex:
 
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
                 return
         with self._lock:
@@ -124,8 +121,7 @@ class EmbeddedSearchIndex:
         StoreTooSlow
             If ``question_s`` is over.
         """
-        with within(self._question_s), self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, request.tenant_id)
+        with within(self._question_s), self._store.read_tenant(request.tenant_id) as (connection, tenant):
             if tenant is None or request.ids == ():
                 return SearchHits()
             vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
@@ -151,6 +147,12 @@ class EmbeddedSearchIndex:
             space_empty=space_empty,
         )
 
+    @contextmanager
+    def _question(self, tenant_id: str) -> Iterator[tuple[sqlite3.Connection, int | None]]:
+        """Lend a connection whose statements end when the time of a question is over, with the tenant's number."""
+        with within(self._question_s), self._store.read_tenant(tenant_id) as lent, interrupted_in_time(lent[0]):
+            yield lent
+
     def _strands(
         self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
@@ -174,48 +176,33 @@ class EmbeddedSearchIndex:
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked for."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash, the models and the trust of the records that exist."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return {} if tenant is None else rows.written(connection, tenant, ids)
 
     def scan(
         self,
         tenant_id: str,
         *,
-        schema_below: int | None = None,
-        space_missing: str | None = None,
-        model_missing: str | None = None,
-        document: str | None = None,
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
+        **conditions: Unpack[Conditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return ScanPage()
             found = rows.page(
-                connection,
-                tenant,
-                tenant_id,
-                schema_below=schema_below,
-                space_missing=space_missing,
-                model_missing=model_missing,
-                document=document,
-                after=begin,
-                limit=limit + 1,
-                with_vectors=with_vectors,
+                connection, tenant, tenant_id, conditions, after=begin, limit=limit + 1, with_vectors=with_vectors
             )
         records = tuple(found[:limit])
         more = len(found) > limit
@@ -223,8 +210,7 @@ class EmbeddedSearchIndex:
 
     def count(self, tenant_id: str, *, at_most: int) -> int:
         """Return the number of a tenant's records, at most ``at_most``."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             counted = connection.execute(
                 "SELECT count(*) FROM (SELECT 1 FROM records WHERE tenant = ? LIMIT ?)", (tenant, at_most)
             ).fetchone()
@@ -232,48 +218,46 @@ class EmbeddedSearchIndex:
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, counted again only after a write."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
         """Return which of some words no record of the tenant has."""
         from braid.engines.embedded.search import bm25
 
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._question(tenant_id) as (connection, tenant):
             known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
             return frozenset(words) - frozenset(known)
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, request.tenant_id)
+        with self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not request.ids:
                 return frozenset()
             return rows.passing(connection, to_sql(request, tenant))
 
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records have in each field that any has."""
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._question(tenant_id) as (connection, tenant):
             if tenant is None:
                 return {}
             kinds = {field: rows.field_kinds(connection, tenant, field) for field in fields}
         return {field: found for field, found in kinds.items() if found}
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
-        """Return the most frequent values of each field among the records that a search is among."""
-        with within(self._question_s), self._store.read() as connection, interrupted_in_time(connection):
-            tenant = self._store.tenant_number(connection, request.tenant_id)
+        """Return the most frequent values of each field among the records that a search is among.
+
+        Of one tenant one call counts at a time: it may read all of the tenant's records, which takes a core.
+        """
+        counting = self._counting.setdefault(request.tenant_id, threading.Lock())
+        with within(self._question_s), holding(counting), self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not fields or request.ids == ():
                 return {}
             return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not; optional."""
-        with self._store.read() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or self._store.in_transaction:
                 return
             for space, dimension in self._dimensions.items():
@@ -288,11 +272,11 @@ class EmbeddedSearchIndex:
         if expected is None:
             return [], set()
         if embedding.dimension != expected:
-            message = (
+            raise DimensionMismatch(
                 f"embedding: space {embedding.space} holds vectors of {expected} values,"
-                f" the question has one of {embedding.dimension}; embed with the model of that space"
+                f" the question has one of {embedding.dimension}; embed with the model of that space",
+                field="embedding",
             )
-            raise DimensionMismatch(message, field="embedding")
         rows.check_stored_length(connection, tenant, embedding.space, expected)
         import numpy as np
 

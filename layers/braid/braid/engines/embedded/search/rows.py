@@ -21,9 +21,10 @@ from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from braid.engines.embedded.search.filters import RowFilter
+    from braid.ports.search_index import Conditions
 
 _WRITE = """
 INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
@@ -37,10 +38,14 @@ ON CONFLICT (tenant, id) DO UPDATE SET
 RETURNING number
 """
 _FLOAT_BYTES = 4
-_OF_DOCUMENT = (
-    "(r.id = :document OR substr(r.id, 1, length(:document) + 1) = :document || '#'"
-    " OR json_extract(r.body, '$.source.title') = :document)"
-)
+_CONDITIONS: Final[Mapping[str, str]] = {
+    "schema_below": "r.schema_version < :schema_below",
+    "space_missing": "NOT EXISTS (SELECT 1 FROM vectors WHERE record = r.number AND space = :space_missing)",
+    "model_missing": "NOT EXISTS (SELECT 1 FROM vectors WHERE record = r.number AND model_id = :model_missing)",
+    "document": "(r.id = :document OR substr(r.id, 1, length(:document) + 1) = :document || '#'"
+    " OR json_extract(r.body, '$.source.title') = :document)",
+}
+"""Conditions of :class:`braid.ports.search_index.Conditions` in SQL."""
 
 
 def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
@@ -145,29 +150,22 @@ def _key(vector: bytes) -> int:
 def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str, dimension: int) -> None:
     """Require that a tenant's stored vectors of a space are as long as the space's model makes them now.
 
-    Raises
-    ------
-    StoreError
-        If they are not: the model of this id was another one when they were written.
+    Raises StoreError if they are not: the model of this id was another one when they were written.
     """
     row = connection.execute(
         "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
     ).fetchone()
     if row is not None and row[0] != _FLOAT_BYTES * dimension:
-        message = (
+        raise StoreError(
             f"this tenant's vectors of space {space} have {row[0] // _FLOAT_BYTES} values and its model makes"
             f" {dimension}; give the model a new id and embed again, or remove the records that have them"
         )
-        raise StoreError(message)
 
 
 def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     """Return a vector scaled to length 1, so that a dot product is a cosine.
 
-    Raises
-    ------
-    InvalidRequest
-        If a value is NaN or infinite, or all are zero.
+    Raises InvalidRequest if a value is NaN or infinite, or all are zero.
     """
     values = array("f", vector)
     if sys.byteorder == "big":  # pragma: no cover - vectors are little-endian everywhere
@@ -175,8 +173,10 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     length = hypot(*values)
     if not isfinite(length) or length == 0.0:
         whose = "the question" if record_id is None else f"record {record_id}"
-        message = f"embedding: {whose} has a vector in space {space} that is zero or not finite"
-        raise InvalidRequest(message, field="embedding" if record_id is None else "embeddings")
+        raise InvalidRequest(
+            f"embedding: {whose} has a vector in space {space} that is zero or not finite",
+            field="embedding" if record_id is None else "embeddings",
+        )
     if abs(length - 1.0) <= 1e-4:  # noqa: PLR2004 - as normalised as float32 rounding leaves it
         return vector
     scaled = array("f", (value / length for value in values))
@@ -240,19 +240,14 @@ def page(
     connection: sqlite3.Connection,
     tenant: int,
     tenant_id: str,
+    conditions: Conditions,
     *,
-    schema_below: int | None,
-    space_missing: str | None,
-    model_missing: str | None,
-    document: str | None,
     after: str,
     limit: int,
     with_vectors: bool,
 ) -> list[Record]:
     """Return up to ``limit`` records whose ids are greater than ``after`` and that meet every condition given."""
-    where, values = _conditions(
-        tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing, document=document
-    )
+    where, values = _where(tenant, conditions)
     rows = connection.execute(
         f"SELECT r.number, r.id, r.content, r.body FROM records AS r WHERE {where} AND r.id > :after"  # noqa: S608 - see below
         " ORDER BY r.id LIMIT :limit",
@@ -261,49 +256,18 @@ def page(
     return _records(connection, tenant_id, rows, with_vectors=with_vectors)
 
 
-def count(
-    connection: sqlite3.Connection,
-    tenant: int,
-    *,
-    schema_below: int | None,
-    space_missing: str | None,
-    model_missing: str | None,
-) -> int:
+def count(connection: sqlite3.Connection, tenant: int, conditions: Conditions) -> int:
     """Return how many records meet every condition given."""
-    where, values = _conditions(
-        tenant, schema_below=schema_below, space_missing=space_missing, model_missing=model_missing, document=None
-    )
+    where, values = _where(tenant, conditions)
     statement = f"SELECT count(*) FROM records AS r WHERE {where}"  # noqa: S608 - see below
     return int(connection.execute(statement, values).fetchone()[0])
 
 
-def _conditions(
-    tenant: int,
-    *,
-    schema_below: int | None,
-    space_missing: str | None,
-    model_missing: str | None,
-    document: str | None,
-) -> tuple[str, dict[str, str | int | None]]:
-    """Return a condition, which holds names of columns and no value, and the values."""
-    clauses = ["r.tenant = :tenant"]
-    if schema_below is not None:
-        clauses.append("r.schema_version < :schema_below")
-    for column, wanted in (("space", space_missing), ("model_id", model_missing)):
-        if wanted is not None:
-            clauses.append(
-                f"NOT EXISTS (SELECT 1 FROM vectors AS v WHERE v.record = r.number AND v.{column} = :{column})"  # noqa: S608 - a column's name from above
-            )
-    if document is not None:
-        clauses.append(_OF_DOCUMENT)
-    values = {
-        "document": document,
-        "tenant": tenant,
-        "schema_below": schema_below,
-        "space": space_missing,
-        "model_id": model_missing,
-    }
-    return " AND ".join(clauses), values
+def _where(tenant: int, conditions: Conditions) -> tuple[str, dict[str, object]]:
+    """Return conditions in SQL, which holds names of columns and no value, and the values."""
+    values: dict[str, object] = {name: value for name, value in conditions.items() if value is not None}
+    clauses = ["r.tenant = :tenant", *(_CONDITIONS[name] for name in values)]
+    return " AND ".join(clauses), {**values, "tenant": tenant}
 
 
 def _records(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded
 from braid.ingestion.documents.readers.html import text_of
-from braid.ingestion.documents.readers.text import decode, one_line
+from braid.ingestion.documents.readers.text import decode, one_line, only_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,11 +27,7 @@ def read_markdown(source: Source) -> Document:
     """Read Markdown: front matter is metadata, the first heading of level one the title, the others the structure."""
     text, metadata = front_matter(decode(source.content))
     sections = list(markdown_sections(text))
-    title = metadata.pop("title", None)
-    if not title:
-        first = next((section.heading[0] for section in sections if section.heading), None)
-        levels = {section.heading[0] for section in sections if section.heading}
-        title = first if len(levels) == 1 else None
+    title = metadata.pop("title", None) or only_title(sections)
     date = metadata.pop("date", None)
     return Document(
         str(title or source.stem),
@@ -71,19 +67,19 @@ def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
     return value.isoformat() if hasattr(value, "isoformat") else None
 
 
-def markdown_sections(text: str, *, line: int = 1, path: tuple[str, ...] = ()) -> Iterator[Section]:
-    """Yield the sections of Markdown; ``line`` is the number of its first line, ``path`` the headings above it."""
+def markdown_sections(text: str) -> Iterator[Section]:
+    """Yield the sections of Markdown."""
     from markdown_it import MarkdownIt
 
     lines = text.split("\n")
     # Only where blocks begin and end is asked for; what stands inside of them takes the square of some texts' length.
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
-    levels: list[tuple[int, str]] = [(0, heading) for heading in path]
+    levels: list[tuple[int, str]] = []
     begin, code = 0, set[int]()
 
     def section(begin: int, end: int) -> Section:
         text = "\n".join(lines[at] if at in code else _without_links(lines[at]) for at in range(begin, end))
-        return Section(text, tuple(heading for _, heading in levels), line=line + begin)
+        return Section(text, tuple(heading for _, heading in levels), line=begin + 1)
 
     for place, token in enumerate(tokens):
         if token.map is None:

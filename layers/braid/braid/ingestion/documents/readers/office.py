@@ -25,10 +25,7 @@ _RATIO_FROM_BYTES = 16 * 1024 * 1024
 def check_archive(content: bytes, limits: Limits) -> list[str]:
     """Return the names inside of a ZIP archive.
 
-    Raises
-    ------
-    Unreadable
-        If it is no archive, or if unpacking it would take more than the limits allow.
+    Raises Unreadable if it is no archive, or if unpacking it would take more than the limits allow.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -28,13 +28,7 @@ _SHORT = 0.6
 
 
 def read_pdf(source: Source) -> Document:
-    """Read a PDF.
-
-    Raises
-    ------
-    Unreadable
-        If it is encrypted, has no text, or has more pages than the limits allow.
-    """
+    """Read a PDF. Raises Unreadable if it is encrypted, has no text, or has more pages than the limits allow."""
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError
 

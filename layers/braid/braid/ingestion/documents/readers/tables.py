@@ -70,10 +70,7 @@ def _distinct(cells: Sequence[str]) -> list[str]:
 def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tuple[str, ...] = ()) -> list[Section]:
     """Return the rows as one section of lines ``column: value``, or with a mapping each as a section of its own.
 
-    Raises
-    ------
-    Unreadable
-        If the mapping names a column that no row has.
+    Raises Unreadable if the mapping names a column that no row has.
     """
     rows = list(rows)
     if not mapping:

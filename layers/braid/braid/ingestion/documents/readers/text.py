@@ -25,17 +25,18 @@ _WESTERN = "cp1252"
 _NEARLY = 0.1
 """Difference of two encodings' share of odd characters that says nothing of a short text."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
-_UNDERLINE = re.compile(r"^(={3,}|-{3,}|\*{3,}|~{3,}|#{3,})\s*$")
+_RULES = '=*~#^+"-'
+"""What headings are underlined with."""
+_UNDERLINE = re.compile(rf"^([{_RULES}])\1{{2,}}\s*$")
+_ROLE = re.compile(r":[a-z][\w+:.-]{0,40}:`[~!]?([^`<\n]{1,400}?)(?:\s*<[^`<\n]{1,400}>)?`")
+"""Text of reStructuredText that says what kind of thing it names: :func:`open`."""
 _HEADING_CHARACTERS = 120
 
 
 def decode(content: bytes) -> str:
     """Return text of UTF-8, of UTF-16 or UTF-32 with a mark, or of the encoding that it is most likely in.
 
-    Raises
-    ------
-    Unreadable
-        If it is no text in any of them.
+    Raises Unreadable if it is no text in any of them.
     """
     for mark, encoding in _MARKS:
         if content.startswith(mark):
@@ -77,8 +78,15 @@ def one_line(text: str) -> str:
 
 
 def read_text(source: Source) -> Document:
-    """Read plain text; underlined lines, as of reStructuredText, are headings."""
-    return Document(source.stem, "text", bounded(_sections(decode(source.content)), source.limits))
+    """Read plain text; underlined lines, as of reStructuredText, are headings, the only outermost one is the title."""
+    sections = list(_sections(_ROLE.sub(r"\1", decode(source.content))))
+    return Document(only_title(sections) or source.stem, "text", bounded(sections, source.limits))
+
+
+def only_title(sections: list[Section]) -> str | None:
+    """Return the heading that stands above all others; None if there are several, or none."""
+    outermost = {section.heading[0] for section in sections if section.heading}
+    return outermost.pop() if len(outermost) == 1 else None
 
 
 def _sections(text: str) -> Iterator[Section]:
@@ -91,7 +99,9 @@ def _sections(text: str) -> Iterator[Section]:
         if style is None:
             number += 1
             continue
-        yield Section("\n".join(lines[begin:number]), tuple(path), line=begin + 1)
+        overlined = number > begin and lines[number - 1][:1] == style and _UNDERLINE.match(lines[number - 1])
+        yield Section("\n".join(lines[begin : number - bool(overlined)]), tuple(path), line=begin + 1)
+        style += "above" if overlined else ""
         if style not in styles:
             styles.append(style)
         level = styles.index(style)
@@ -104,7 +114,7 @@ def _sections(text: str) -> Iterator[Section]:
 
 def _heading_style(lines: list[str], number: int) -> str | None:
     """Return the character that a heading's line is underlined with; None of a line that is no heading."""
-    if number + 1 >= len(lines) or not lines[number + 1].startswith(("=", "-", "*", "~", "#")):
+    if number + 1 >= len(lines) or not lines[number + 1].startswith(tuple(_RULES)):
         return None
     line, below = lines[number].rstrip(), lines[number + 1]
     # A heading stands apart: what follows other text is the last line of a paragraph or table above a rule.
