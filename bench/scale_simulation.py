@@ -413,7 +413,7 @@ def ingest() -> list[tuple[str, ...]]:
 def writing(writers: int, rate: int, *, batches: int = 4_000) -> tuple[float, float, float]:
     """Simulate imports by so many writers, with the stores of a rate of questions.
 
-    A writer embeds a batch of 500 records, then has the index and then the graph write it, each on one processor.
+    A writer embeds a batch of records, then has the index and then the graph write it, each on one processor.
 
     Returns
     -------
