@@ -26,6 +26,15 @@ PATIENT = {
     "BRAID_NEPTUNE_READ_TIMEOUT_S": "90",
 }
 """While the archives are written, on servers that have only just started."""
+INGEST = """
+import json, sys
+from pathlib import Path
+from braid.app import application
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
+for tenant, archive in json.loads(sys.argv[1]).items():
+    ingest(read_dataset(Path(archive), tenant), application())
+"""
 
 
 @contextmanager
@@ -39,8 +48,9 @@ def prepared(engine: str, folder: Path, tenants: Mapping[str, Path]) -> Iterator
         if engine == DEPLOYED:
             addresses, _, _ = stack.enter_context(servers(folder / "servers"))
             given |= addresses
-        for tenant, archive in tenants.items():
-            _braid(given | PATIENT, "ingest", str(archive), "--tenant", tenant)
+        wanted = json.dumps({tenant: str(archive) for tenant, archive in tenants.items()})
+        command = [sys.executable, "-c", INGEST, wanted]
+        subprocess.run(command, check=True, env=os.environ | given | PATIENT)  # noqa: S603 - our own
         yield given
 
 
@@ -50,11 +60,6 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
     archives = {tenant: CORPUS / tenant for tenant in TENANTS}
     with prepared(engine, folder, archives) as given, serve(given, TENANTS) as running:
         yield running
-
-
-def _braid(given: Mapping[str, str], *arguments: str) -> None:
-    command = [sys.executable, "-m", "braid_cli.main", *arguments]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=os.environ | given)  # noqa: S603 - our own
 
 
 @contextmanager

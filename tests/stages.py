@@ -7,6 +7,7 @@ import re
 import struct
 import zlib
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from braid.app import Application
 from braid.lambda_runtime.observability import stage_handler
 from braid.models.model_profiles import space_of
 from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
+from braid.retrieval.use_counts import UseCounts
 from braid.settings import Settings
 from braid.understanding.tokens import words
 
@@ -83,6 +85,11 @@ class DemoStages(Application):
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> WordEncoder:  # noqa: ARG002
         """Return an encoder of the model's dimension that needs no weights."""
         return WordEncoder(model)
+
+    @cached_property
+    def uses(self) -> UseCounts:
+        """Uses that are gathered and, however long a test takes, not added: what is asked again is answered alike."""
+        return UseCounts(lambda: self.cache, self.now, clock=lambda: 0.0)
 
     def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
         """Make nothing: no model is needed."""

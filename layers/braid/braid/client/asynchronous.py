@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from braid.client.braid import Braid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Coroutine
     from pathlib import Path
     from types import TracebackType
 
-    from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
-    from braid.client.documents import Added
-    from braid.client.results import Fact, Results
-    from braid.models import Question
-    from braid.ports.graph_query import GraphResult
-    from braid.retrieval.context.selection import Context
     from braid.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _awaited(call: Callable[Concatenate[Braid, P], R]) -> Callable[Concatenate[AsyncBraid, P], Coroutine[Any, Any, R]]:
+    """Return a call of the library to be awaited: what it takes, returns and raises is the same."""
+
+    @wraps(call)
+    async def awaited(self: AsyncBraid, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return await asyncio.to_thread(call, self._braid, *args, **kwargs)
+
+    return awaited
 
 
 class AsyncBraid:
@@ -57,53 +65,18 @@ class AsyncBraid:
     ) -> None:
         await self.close()
 
-    async def close(self) -> None:
-        """Close stores and connections."""
-        await asyncio.to_thread(self._braid.close)
-
     def __repr__(self) -> str:
         return f"Async{self._braid!r}"
 
-    async def add(self, content: object, **how: Any) -> Added:  # noqa: ANN401 - as of Braid.add, here and below
-        """Write something."""
-        return await asyncio.to_thread(self._braid.add, content, **how)
-
-    async def update(self, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401
-        """Change fields of a stored record."""
-        return await asyncio.to_thread(self._braid.update, id, **fields)
-
-    async def delete(self, ids: str | Iterable[str]) -> int:
-        """Remove records for good."""
-        return await asyncio.to_thread(self._braid.delete, ids)
-
-    async def get(self, id: str) -> RecordSummary | None:  # noqa: A002
-        """Return a record as it is stored."""
-        return await asyncio.to_thread(self._braid.get, id)
-
-    async def search(self, question: str | Question, **fields: Any) -> Results:  # noqa: ANN401
-        """Answer a question."""
-        return await asyncio.to_thread(self._braid.search, question, **fields)
-
-    async def context(self, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Any) -> Context:  # noqa: ANN401
-        """Choose what to show a model next."""
-        return await asyncio.to_thread(self._braid.context, question, messages, **fields)
-
-    async def related(self, entity: str, **how: Any) -> Related:  # noqa: ANN401
-        """Return the entities related to one."""
-        return await asyncio.to_thread(self._braid.related, entity, **how)
-
-    async def facts(self, entity: str, **how: Any) -> list[Fact]:  # noqa: ANN401
-        """Return the relationships about an entity as sentences."""
-        return await asyncio.to_thread(self._braid.facts, entity, **how)
-
-    async def graph_query(self, question: Mapping[str, Any]) -> GraphResult:
-        """Walk the graph step by step."""
-        return await asyncio.to_thread(self._braid.graph_query, question)
-
-    async def stats(self) -> Stats:
-        """Count what is stored."""
-        return await asyncio.to_thread(self._braid.stats)
-
-    async def reembed(self) -> ReembedJob:
-        """Embed outdated records again."""
-        return await asyncio.to_thread(self._braid.reembed)
+    close = _awaited(Braid.close)
+    add = _awaited(Braid.add)
+    update = _awaited(Braid.update)
+    delete = _awaited(Braid.delete)
+    get = _awaited(Braid.get)
+    search = _awaited(Braid.search)
+    context = _awaited(Braid.context)
+    related = _awaited(Braid.related)
+    facts = _awaited(Braid.facts)
+    graph_query = _awaited(Braid.graph_query)
+    stats = _awaited(Braid.stats)
+    reembed = _awaited(Braid.reembed)

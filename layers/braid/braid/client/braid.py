@@ -245,7 +245,7 @@ class Braid:
             raise InvalidRequest(f"{place}: {path} holds no files that could be read", field=place)
         return added
 
-    def update(self, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
+    def update(self, /, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
         """Change fields of a stored record; ``text`` is its content, and of ``metadata`` the given keys change.
 
         Raises InvalidRequest if no record has the id, or a field is wrong, as well.
@@ -284,7 +284,7 @@ class Braid:
         """Yield every record, in the order of their ids."""
         return self._asked.records(self._tenant)
 
-    def search(self, question: str | Question, **fields: Any) -> Results:  # noqa: ANN401 - the fields of a question
+    def search(self, /, question: str | Question, **fields: Any) -> Results:  # noqa: ANN401 - the fields of a question
         """Answer a question.
 
         Parameters
@@ -302,7 +302,7 @@ class Braid:
             raise InvalidRequest.from_validation(error, {"text": "question"}) from error
         return Results(asked.text, self._asked.answer(self._tenant, asked))
 
-    def context(self, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Any) -> Context:  # noqa: ANN401
+    def context(self, /, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Any) -> Context:  # noqa: ANN401
         """Choose what to show a model next, of the conversation so far and of what is stored.
 
         Parameters
@@ -359,7 +359,7 @@ class Braid:
             trusted_only=trusted_only,
         )
 
-    def facts(self, entity: str, **how: Any) -> list[Fact]:  # noqa: ANN401 - as of related
+    def facts(self, /, entity: str, **how: Any) -> list[Fact]:  # noqa: ANN401 - as of related
         """Return the relationships about an entity as sentences; ``how`` are the arguments of :meth:`related`."""
         from braid.client.results import facts_of
 

@@ -174,8 +174,9 @@ class Frozen(BaseModel):
         A question makes hundreds, and checking each costs ten times as much as making it.
         """
         made = cls.__new__(cls)
-        _set(made, "__dict__", _defaults(cls) | values)
-        _set(made, "__pydantic_fields_set__", set(values))
+        defaults, fields = _defaults(cls)
+        _set(made, "__dict__", defaults | values)
+        _set(made, "__pydantic_fields_set__", fields)
         _set(made, "__pydantic_extra__", None)
         _set(made, "__pydantic_private__", None)
         return made
@@ -195,9 +196,10 @@ _set: Final = object.__setattr__
 
 
 @cache
-def _defaults(model: type[Frozen]) -> dict[str, Any]:
-    """Return the default of every field of a model in their order; None of those that have to be given."""
-    return {name: field.get_default() for name, field in model.model_fields.items()}
+def _defaults(model: type[Frozen]) -> tuple[dict[str, Any], set[str]]:
+    """Return the default of every field of a model in their order, None of those that have to be given; their names."""
+    defaults = {name: field.get_default() for name, field in model.model_fields.items()}
+    return defaults, set(defaults)
 
 
 def _assume_utc(value: object) -> object:

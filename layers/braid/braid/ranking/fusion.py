@@ -95,6 +95,7 @@ def fuse(
         own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
         for identity, rank in _ranks(best_scores(own)).items():
             ranks[identity][source] = rank
+    best_first = {identity: _best_first(hits_of_one) for identity, hits_of_one in found.items()}
     part_starts = {hit.id: hit.part_start for hit in vector}
     candidates = [
         Candidate.unchecked(
@@ -106,8 +107,8 @@ def fuse(
             graph_score=strands[Source.GRAPH].get(identity),
             ranks=ranks[identity],
             sources=tuple(ranks[identity]),
-            reasons=tuple(dict.fromkeys(hit.reason for hit in _best_first(found[identity]) if hit.reason)),
-            paths=_paths(found[identity]),
+            reasons=tuple(dict.fromkeys(hit.reason for hit in best_first.get(identity, ()) if hit.reason)),
+            paths=_paths(best_first.get(identity, ())),
         )
         for identity, score in combined.items()
     ]
@@ -124,7 +125,8 @@ def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:
     """Return each id's best score."""
     best: dict[str, float] = {}
     for hit in hits:
-        best[hit.id] = max(hit.score, best.get(hit.id, 0.0))
+        if hit.score >= best.get(hit.id, 0.0):
+            best[hit.id] = hit.score
     return best
 
 
@@ -225,7 +227,7 @@ def _best_first(hits: Iterable[GraphHit]) -> list[GraphHit]:
     return sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
 
 
-def _paths(hits: Sequence[GraphHit]) -> tuple[Path, ...]:
+def _paths(best_first: Sequence[GraphHit]) -> tuple[Path, ...]:
     """Keep the best few distinct walks; a record that the question names needs none."""
-    walks = dict.fromkeys(hit.path for hit in _best_first(hits) if hit.path.types)
+    walks = dict.fromkeys(hit.path for hit in best_first if hit.path.types)
     return tuple(walks)[:MAX_PATHS]

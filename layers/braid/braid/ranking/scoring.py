@@ -35,6 +35,8 @@ def clamp(value: float) -> float:
 
     Raises ValueError if the value is NaN or infinite, which no rounding explains.
     """
+    if 0.0 <= value <= 1.0:
+        return value
     if not math.isfinite(value):
         raise ValueError(f"score {value} is not a number in [0, 1]")
     return min(1.0, max(0.0, value))
@@ -215,7 +217,7 @@ class ScoredCandidate:
     at: datetime | None
 
 
-def order_stable_until(ordered: Sequence[ScoredCandidate], *, shown: int, ranking: Ranking, now: datetime) -> datetime:
+def order_stable_until(ordered: Iterable[ScoredCandidate], *, shown: int, ranking: Ranking, now: datetime) -> datetime:
     """Return until when age cannot change which candidates come first, or their order.
 
     Freshness only falls, and by at most ``f (1 - exp(-t / tau))`` in the time ``t``. So one candidate stays before
@@ -228,7 +230,10 @@ def order_stable_until(ordered: Sequence[ScoredCandidate], *, shown: int, rankin
     shown
         How many of them are the answer.
     """
-    first = list(ordered[:shown])
+    if ranking is Ranking.RELEVANCE:
+        return FOREVER
+    ordered = list(ordered)
+    first = ordered[:shown]
     pairs = [*pairwise(first), *((first[-1], rest) for rest in ordered[shown:] if first)]
     lasting = min((_seconds_before_overtaken(one, other, ranking, now) for one, other in pairs), default=math.inf)
     if lasting >= (FOREVER - now).total_seconds():

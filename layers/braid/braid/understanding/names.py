@@ -17,7 +17,6 @@ from braid.understanding.tokens import (
     normalise,
     occurrences,
     split_ideographs,
-    words,
 )
 
 if TYPE_CHECKING:
@@ -160,7 +159,7 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
     for phrase in offered:
         if name_certainty(question, phrase) < CERTAIN:
             continue
-        size = len(words(phrase))
+        size = phrase.count(" ") + 1
         keys[SHORTENED + phrase] = LookupKey(phrase, 1.0)
         if phrase in capitals:
             keys[INITIALS + phrase] = LookupKey(phrase, 1.0)
@@ -200,7 +199,7 @@ def respellings(question: str, phrase: str) -> list[str]:
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
     spelled, folded, *_ = _read(question)
-    run = _folded(phrase)
+    run = _run(question, phrase)
     begins = occurrences(run, folded)
     if not begins:
         return []
@@ -262,21 +261,35 @@ def phrases(question: str) -> list[str]:
     letters of another script without case; very long questions are read up to their 200th word, which bounds the
     look-up. Where no spaces are written, runs have up to 12 characters.
     """
+    return list(_runs(question))
+
+
+@lru_cache(maxsize=8)
+def _runs(question: str) -> dict[str, tuple[str, ...]]:
+    """Return the words, without case, of each of a question's :func:`phrases`."""
     tokens = tokenize(question)[:MAX_QUESTION_WORDS]
-    found: dict[str, None] = {}
+    folded = [piece.text.casefold() for piece in tokens]
+    telling = [is_content_word(piece.text) for piece in tokens]
+    found: dict[str, tuple[str, ...]] = {}
     for size in range(min(MAX_PHRASE_IDEOGRAPHS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
             run = tokens[start : start + size]
             if size > MAX_PHRASE_WORDS and not all(piece.glued for piece in run[1:]):
                 continue
-            if _could_be_a_name([piece.text for piece in run]):
-                found["".join(f"{'' if piece.glued else ' '}{piece.text.casefold()}" for piece in run).strip()] = None
-    return list(found)
+            if any(telling[start : start + size]) or _is_name_without_case([piece.text for piece in run]):
+                words_of_run = folded[start : start + size]
+                spaced = ("" if piece.glued else " " for piece in run)
+                phrase = "".join(part for pair in zip(spaced, words_of_run, strict=True) for part in pair).strip()
+                found.setdefault(phrase, tuple(words_of_run))
+    return found
 
 
-def _could_be_a_name(run: Sequence[str]) -> bool:
-    if any(map(is_content_word, run)):
-        return True
+def _run(question: str, phrase: str) -> tuple[str, ...]:
+    """Return the words of a phrase, of a question or of another text, without case."""
+    return _runs(question).get(phrase) or _folded(phrase)
+
+
+def _is_name_without_case(run: Sequence[str]) -> bool:
     whole = "".join(run)
     if whole.isascii():
         return False
@@ -297,7 +310,7 @@ def name_certainty(question: str, phrase: str) -> float:
         Normalised, as it was linked.
     """
     _, folded, standing, cased = _read(question)
-    run = _folded(phrase)
+    run = _run(question, phrase)
     starts = occurrences(run, folded)
     several = sum(word not in STOP_WORDS for word in run) > 1
     if not cased:
@@ -320,7 +333,7 @@ def is_whole_name(question: str, phrase: str) -> bool:
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """
     spelled, folded, standing, _ = _read(question)
-    run = _folded(phrase)
+    run = _run(question, phrase)
     return any(
         not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
         and not any(standing[start + len(run) : start + len(run) + 1])

@@ -106,8 +106,7 @@ def terms(text: str) -> list[str]:
 def cased_words(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
     found: list[str] = []
-    for match in _WORD.finditer(without_marks(text)):
-        word = match.group()
+    for word in _WORD.findall(without_marks(text)):
         if word.isalnum():  # most have nothing to cut off
             found.append(word)
         else:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from braid.ports.ingestion import ImportJob
     from braid.ports.object_store import ObjectStore
 
-PAGE_BATCHES = 400
-"""Batches that one step returns: their offsets take 50 KB of a state's 256, and each page 14 of the 25,000 events that
+PAGE_BATCHES = 800
+"""Batches that one step returns: their offsets take 100 KB of a state's 256, and each page 14 of the 25,000 events that
 an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
@@ -93,18 +94,19 @@ def hydrate(
     StoreError
         If the index does not answer.
     """
-    as_of = query.as_of or now
+    as_of, filtered = query.as_of or now, query.filters != Filters()
     candidates = fused[:MAX_HYDRATED]
     wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
     found = index.get_many(query.tenant_id, list(wanted))
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
+    window = drift_threshold if reach is None else reach
     ranked: list[Ranked] = []
     superseded = 0
     begins: list[datetime | None] = []
     outdated: list[str] = []
     for candidate in candidates:
         record = records.get(candidate.id)
-        if record is None or not meets(record, query.filters):
+        if record is None or (filtered and not meets(record, query.filters)):
             continue
         if not valid(record, as_of):
             superseded += 1
@@ -112,8 +114,7 @@ def hydrate(
             continue
         current = schema_version or record.schema_version
         drift = scoring.drift(record.schema_version, current, drift_threshold)
-        window = drift_threshold if reach is None else reach
-        if record.schema_version < scoring.oldest_searched(current, window):
+        if drift is not scoring.Drift.NONE and record.schema_version < scoring.oldest_searched(current, window):
             outdated.append(record.id)
             continue
         supplied = candidate.vector_score is not None and space in record.supplied_spaces
@@ -227,12 +228,15 @@ class Mentions:
         for source in first[:LED_FROM]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
             text = words(source.text()[:MOST_CHARACTERS])[:MOST_WORDS] if unknown else []
-            places: defaultdict[str, list[int]] = defaultdict(list)
-            for place, word in enumerate(text):
-                places[word].append(place)
             for one in unknown:
                 if one.id not in called:
                     called[one.id] = [name.split() for name in _names(one)]
+            first_words = {name[0] for one in unknown for name in called[one.id]}
+            places: defaultdict[str, list[int]] = defaultdict(list)
+            for place, word in enumerate(text):
+                if word in first_words:
+                    places[word].append(place)
+            for one in unknown:
                 shares = (_share(text, places.get(name[0], ()), name, self.asked) for name in called[one.id])
                 self._shares[source.id, one.id] = max(shares, default=0.0)
         for place, one in enumerate(first):
@@ -269,6 +273,7 @@ def _share(text: Sequence[str], starts: Iterable[int], name: Sequence[str], aske
     return best / len(asked)
 
 
+@lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
     """Cut an ending off, so that "directed" meets "director"; both sides are cut alike, which is all it is for."""
     for ending in _ENDINGS:

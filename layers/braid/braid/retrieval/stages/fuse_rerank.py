@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Weights
+    from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import DriftedRecords
     from braid.ports.search_index import SearchIndex
@@ -392,36 +392,19 @@ def _results(
     Facts are ranked among the records by their score, and before those that have the same.
     """
     query = request.query
-    used = {item.record.id: item.record.access_count + uses.get(item.record.id, 0.0) for item in ranked}
-    most_used = max(used.values(), default=0.0)
-    scored: list[tuple[float, int, float, Ranked | Result]] = [
-        (-fact.final, place - len(facts), fact.recency, fact) for place, fact in enumerate(facts)
+    scored: list[tuple[float, int, Ranked | Result]] = [
+        (-fact.final, place - len(facts), fact) for place, fact in enumerate(facts)
     ]
-    for position, item in enumerate(ranked):
-        record, candidate = item.record, item.candidate
-        at = aged_from(record)
-        fresh = recency(at, now)
-        value = final_score(
-            query.ranking,
-            relevance=item.relevance,
-            kind=record.kind.value,
-            at=at,
-            now=now,
-            importance=record.importance,
-            access=used[record.id] / most_used if most_used else 0.0,
-            hops=0
-            if candidate.vector_score is not None or candidate.lexical_score is not None
-            else min((len(path.types) for path in candidate.paths), default=0),
-        )
-        scored.append((-value, position, fresh, item))
+    finals = _final_scores(query, ranked, now, uses)
+    scored += [(-final, position, item) for position, (final, item) in enumerate(zip(finals, ranked, strict=True))]
     scored.sort(key=lambda entry: entry[:2])
     steady = order_stable_until(
-        [
-            ScoredCandidate(-negative, item.kind.value, item.aged_from)
+        (
+            ScoredCandidate(-negative, item.kind, item.aged_from)
             if isinstance(item, Result)
-            else ScoredCandidate(-negative, item.record.kind.value, aged_from(item.record))
-            for negative, _, _, item in scored
-        ],
+            else ScoredCandidate(-negative, item.record.kind, aged_from(item.record))
+            for negative, _, item in scored
+        ),
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
@@ -442,11 +425,34 @@ def _results(
     results = [
         item.model_copy(update={"rank": rank})
         if isinstance(item, Result)
-        else result_of(item, excerpts, rank=rank, fresh=fresh, final=-negative)
-        for rank, (negative, _, fresh, item) in enumerate(shown, start=1)
+        else result_of(item, excerpts, rank=rank, fresh=recency(aged_from(item.record), now), final=-negative)
+        for rank, (negative, _, item) in enumerate(shown, start=1)
     ]
-    left = [Placed(item, -negative) for negative, _, _, item in scored[query.top_k :] if isinstance(item, Ranked)]
+    left = [Placed(item, -negative) for negative, _, item in scored[query.top_k :] if isinstance(item, Ranked)]
     return results, left, steady
+
+
+def _final_scores(query: Query, ranked: Sequence[Ranked], now: datetime, uses: Mapping[str, float]) -> list[float]:
+    """Return each candidate's score by the ranking profile."""
+    if query.ranking is Ranking.RELEVANCE:
+        return [clamp(item.relevance) for item in ranked]
+    used = [item.record.access_count + uses.get(item.record.id, 0.0) for item in ranked]
+    most_used = max(used, default=0.0)
+    return [
+        final_score(
+            query.ranking,
+            relevance=item.relevance,
+            kind=item.record.kind,
+            at=aged_from(item.record),
+            now=now,
+            importance=item.record.importance,
+            access=use / most_used if most_used else 0.0,
+            hops=0
+            if item.candidate.vector_score is not None or item.candidate.lexical_score is not None
+            else min((len(path.types) for path in item.candidate.paths), default=0),
+        )
+        for item, use in zip(ranked, used, strict=True)
+    ]
 
 
 def _latencies(request: FuseRequest) -> dict[str, float]:

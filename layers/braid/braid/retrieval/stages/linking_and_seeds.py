@@ -10,6 +10,7 @@ from braid.models import EntityLink, GraphHit, Path, Source
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import best_scores, least_scores, sum_of_texts, words_share
 from braid.ranking.scoring import clamp
+from braid.retrieval.stages.states import GraphFound
 from braid.understanding import names
 from braid.understanding.names import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
 from braid.understanding.planning import DEFAULT_PARAMETERS
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from braid.models import FusionParameters, Hit, Query, TenantId
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.states import GraphFound, Searched
+    from braid.retrieval.stages.states import Searched
 
     UnknownWords: TypeAlias = Callable[[TenantId, Sequence[str]], frozenset[str]]
 
@@ -223,6 +224,9 @@ MAX_HITS_BYTES = 56 * 1024
 
 def fitting(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
     """Return the best hits that fit within :data:`MAX_HITS_BYTES`, of which facts have taken some, in their order."""
+    together = GraphFound.unchecked(hits=tuple(hits), took_ms=0).model_dump_json()
+    if taken + len(together.encode()) <= MAX_HITS_BYTES:
+        return tuple(hits)
     size, kept = taken, set[int]()
     for place in sorted(range(len(hits)), key=lambda place: hits[place].rank):
         size += len(hits[place].model_dump_json().encode()) + 1

@@ -54,7 +54,7 @@ def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, fina
     sentence = excerpts.sentence(record, matched_from)
     words = excerpts.within(record.content, sentence) if sentence else ()
     citation = cite(record, excerpt(record.content, sentence, words, start=matched_from))
-    return Result(
+    return Result.unchecked(
         id=record.id,
         rank=rank,
         kind=record.kind,
@@ -274,7 +274,7 @@ def cite(record: Record, shown: Excerpt | None = None) -> Citation:
     page_number = source.page
     if page_number is None and page:
         page_number = int(page["page"])
-    return Citation(
+    return Citation.unchecked(
         type=kind,
         title=title,
         page=page_number,

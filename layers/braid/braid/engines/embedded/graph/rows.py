@@ -185,9 +185,17 @@ def link(
 
     However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
     """
+    # Of the hundreds of forms of a question's words a few are stored.
+    asked_by = {_stored_key(name): name for name in sorted(names)}
+    known = connection.execute(
+        "SELECT j.value FROM json_each(:keys) AS j WHERE CASE j.type WHEN 'integer'"
+        " THEN EXISTS (SELECT 1 FROM misspellings AS m WHERE m.tenant = :tenant AND m.key = j.value)"
+        " ELSE EXISTS (SELECT 1 FROM names AS n WHERE n.tenant = :tenant AND n.phrase = j.value) END",
+        {"keys": json.dumps(list(asked_by)), "tenant": tenant},
+    )
     matches = sorted(
         (-match_score(name, is_name=not is_alias), -len(name), name, is_alias)
-        for name in dict.fromkeys(names)
+        for name in (asked_by[key] for (key,) in known)
         for is_alias in {is_form(name), True}
     )
     classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order

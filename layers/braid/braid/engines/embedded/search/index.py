@@ -134,11 +134,12 @@ class EmbeddedSearchIndex:
             space_empty = embedding is not None and not vector and _only_elsewhere(connection, tenant, embedding.space)
         return SearchHits(
             vector=tuple(
-                Hit(id=near.id, score=near.score, rank=rank, part_start=near.part_start)
+                Hit.unchecked(id=near.id, score=near.score, rank=rank, part_start=near.part_start)
                 for rank, near in enumerate(vector, start=1)
             ),
             lexical=tuple(
-                Hit(id=record_id, score=score, rank=rank) for rank, (score, record_id) in enumerate(lexical, start=1)
+                Hit.unchecked(id=record_id, score=score, rank=rank)
+                for rank, (score, record_id) in enumerate(lexical, start=1)
             ),
             superseded=len(superseded),
             begins_at=begins_at,

@@ -15,7 +15,7 @@ from braid.deadline import checked
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, ValueKind
+from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
 from braid.models.metadata_filters import FACET_VALUES, MOMENT_KIND, span_of, terms_of, value_of
 from braid.ports.search_index import WrittenRecord
 
@@ -276,7 +276,7 @@ def _records(
     """Return records from their number, id, content and body."""
     vectors = _vectors(connection, [row[0] for row in rows]) if with_vectors else {}
     return [
-        _record(tenant_id, record_id, content, tuple(vectors.get(number, ())), json.loads(body))
+        _record(tenant_id, record_id, content, tuple(vectors.get(number, ())), _JSON.raw_decode(body)[0])
         for number, record_id, content, body in checked(rows, every=1)
     ]
 
@@ -290,11 +290,16 @@ def _record(
             body[name] = datetime.fromisoformat(body[name])
     for name in _TUPLES:
         body[name] = tuple(body.get(name, ()))
-    body["kind"], body["metadata"] = Kind(body.get("kind", Kind.CHUNK)), body.get("metadata", {})
-    body["source"] = SourceRef.model_validate(source) if any((source := body.get("source", {})).values()) else _NOWHERE
+    body["kind"], body["metadata"] = _KINDS[body.get("kind", Kind.CHUNK)], body.get("metadata", {})
+    source = body.get("source", {})
+    if source.get("type"):
+        source["type"] = SourceType(source["type"])
+    body["source"] = SourceRef.unchecked(**source) if any(source.values()) else _NOWHERE
     return Record.unchecked(id=record_id, tenant_id=tenant_id, content=content, embeddings=embeddings, **body)
 
 
+_KINDS: Final = {kind.value: kind for kind in Kind}
+_JSON: Final = json.JSONDecoder()
 _MOMENTS: Final = ("created_at", "updated_at", "valid_at", "invalid_at", "timestamp")
 _TUPLES: Final = ("aliases", "supersedes", "supplied_spaces")
 _NOWHERE: Final = SourceRef()
