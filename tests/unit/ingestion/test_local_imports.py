@@ -40,6 +40,11 @@ def imports(library: DemoStages) -> LocalImports:
     return library.imports
 
 
+@pytest.fixture
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_imports, "THREADS", 1)
+
+
 class TestHere(ImportsContract):
     """Over the embedded engines."""
 
@@ -122,6 +127,7 @@ def test_no_more_wait_than_can_be_borne(
     ended(imports, "first")
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
@@ -141,6 +147,7 @@ def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypa
     assert order == ["a1", "g1", "a2", "g2", "a3"]
 
 
+@pytest.mark.usefixtures("one_thread")
 def test_a_long_import_holds_up_no_other_tenants(
     imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +166,34 @@ def test_a_long_import_holds_up_no_other_tenants(
         assert ended(imports, name, tenant=tenant).status is ImportStatus.WRITTEN
     assert order[-1] == "long"
     assert order.index("short") <= 3
+
+
+def test_what_is_slow_to_read_holds_up_its_own_tenant_alone(
+    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for tenant in (ACME, "globex"):
+        library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
+    reached, go, whole = threading.Event(), threading.Event(), steps.split
+
+    def split(task: Any, *arguments: Any, **more: Any) -> Any:
+        if task.job == "slow":
+            reached.set()
+            go.wait(20)
+        return whole(task, *arguments, **more)
+
+    monkeypatch.setattr(steps, "split", split)
+    try:
+        for name in ("slow", "next"):
+            imports.start(ACME, name, ASKED)
+        assert reached.wait(10)
+        imports.start("globex", "theirs", ASKED)
+        assert ended(imports, "theirs", tenant="globex", within_s=10).status is ImportStatus.WRITTEN
+        found = imports.find(ACME, "next")
+        assert found
+        assert found.status is ImportStatus.RUNNING
+    finally:
+        go.set()
+    assert ended(imports, "slow").status is ended(imports, "next").status is ImportStatus.WRITTEN
 
 
 def test_a_turn_is_so_short_that_the_next_tenant_waits_for_seconds(

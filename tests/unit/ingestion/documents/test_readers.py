@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
-from braid.ingestion.documents.document import Document, Source, Unreadable
+from braid.ingestion.documents.document import Document, Limits, Source, Unreadable
+from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.reading import read
 
 from tests.document_files import SENTENCE, docx, every_format, pdf, pptx, xlsx
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def document(name: str, content: bytes | str, **mapping: str) -> Document:
@@ -104,6 +109,28 @@ def test_an_office_file_has_its_headings_slides_and_sheets() -> None:
     assert [(section.page, section.heading) for section in talk.sections] == [(1, ("Welcome",)), (2, ("Gates",))]
     assert talk.sections[1].text.endswith("Say it twice.")
     assert document("a.xlsx", xlsx()).sections[0].text == f"name: Heron; rule: {SENTENCE}"
+
+
+def test_a_table_of_quotes_is_read_before_its_time_is_over(tmp_path: Path) -> None:
+    file = tmp_path / "quotes.csv"
+    file.write_text(',"a",\n' + '"' * 8_000 + "x\n")
+    with ReaderProcess(Limits(seconds=20)) as reader:
+        found = reader.read(str(file), file.name)
+    assert found.lasting, found.unreadable
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "name;tons\nHeron;1,5\nAuk;2,5\n",
+        "name\ttons\nHeron\t1,5\nAuk\t2,5\n",
+        'name | tons\nHeron | "1,5"\nAuk | 2,5\n',
+        'name, tons\nHeron, "1,5"\n"Auk", "2,5"\n',
+    ],
+)
+def test_a_table_has_the_columns_that_its_first_row_names_whatever_divides_them(table: str) -> None:
+    (section,) = document("a.csv", table).sections
+    assert section.text == "name: Heron; tons: 1,5\nname: Auk; tons: 2,5"
 
 
 def test_rows_of_a_table_say_their_columns() -> None:

@@ -1,4 +1,4 @@
-"""Runs imports on a thread of this process, by the same steps as the deployed workflow.
+"""Runs imports on threads of this process, by the same steps as the deployed workflow.
 
 The outcome is stored beside the job's manifest, so that it can be read after a restart.
 """
@@ -32,6 +32,8 @@ RETRY_AFTER_S: Final = 10
 """Suggested delay after a refusal: an import takes seconds to minutes."""
 TURN_LINES: Final = 50
 """Most lines of one tenant's turn: some seconds of embedding, for which the next tenant waits."""
+THREADS: Final = 2
+"""Tenants whose imports take a step at once: a document that is slow to read holds up its own tenant's alone."""
 
 
 class _State(Frozen):
@@ -50,7 +52,7 @@ class _Waiting(NamedTuple):
 
 
 class LocalImports:
-    """Runs imports on a thread of this process: a batch of each tenant in turn, the imports of one in their order.
+    """Runs imports on threads of this process: a batch of each tenant in turn, the imports of one in their order.
 
     Parameters
     ----------
@@ -61,9 +63,11 @@ class LocalImports:
     def __init__(self, store: FileStore, on_failure: Callable[[str, Exception], None] = lambda *_: None) -> None:
         self._store = store
         self._on_failure = on_failure
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="braid-import")
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="braid-import")
         self._mine: set[tuple[str, str]] = set()
         self._turns: dict[str, deque[_Waiting]] = {}
+        self._running: set[str] = set()
+        """Tenants whose turn it is."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -123,21 +127,24 @@ class LocalImports:
         return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
-        """Run the next step of the tenant whose turn it is."""
+        """Run the next step of the tenant whose turn it is; none where all that wait have theirs."""
         with self._lock:
-            tenant_id = next(iter(self._turns))
+            tenant_id = next((tenant for tenant in self._turns if tenant not in self._running), None)
+            if tenant_id is None:
+                return  # whoever has a turn goes on when it ends
+            self._running.add(tenant_id)
             one = self._turns[tenant_id][0]
         ended = True
         try:
             ended = self._step(tenant_id, one)
         finally:  # whatever failed, the others' turns come
             with self._lock:
+                self._running.discard(tenant_id)
                 waiting = self._turns.pop(tenant_id)
                 if ended:
                     waiting.popleft()
                 if waiting:
                     self._turns[tenant_id] = waiting  # at the end
-                if not ended:
                     with suppress(RuntimeError):  # this process stops
                         self._pool.submit(self._run_next)
 

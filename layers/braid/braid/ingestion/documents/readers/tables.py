@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _OWN = ("title", "text", "timestamp")
 """What a column may be besides a key of metadata."""
 _DEPTH = 32
+_DELIMITERS, _SAMPLE_CHARACTERS = ",;\t|", 8_192
 Row = tuple[int, dict[str, str]]
 """A row's number in its file, and its cells by column."""
 
@@ -27,15 +28,31 @@ def read_csv(source: Source) -> Document:
     text = decode(source.content)
     csv.field_size_limit(source.limits.characters)
     try:
-        dialect: Any = csv.Sniffer().sniff(text[:8_192], delimiters=",;\t|")
-    except csv.Error:
-        dialect = "excel-tab" if source.suffix == ".tsv" else "excel"
-    try:
-        rows = list(rows_of(csv.reader(io.StringIO(text), dialect), source.limits))
+        lines = csv.reader(io.StringIO(text), delimiter=_delimiter(text, source.suffix), skipinitialspace=True)
+        rows = list(rows_of(lines, source.limits))
     except csv.Error as error:
         raise Unreadable(f"is no table: {error}") from None
     sections = table_sections(rows, source.mapping)
     return Document(source.stem, "csv", bounded(sections, source.limits))
+
+
+def _delimiter(text: str, suffix: str) -> str:
+    """Return what stands between the cells: what divides most rows into as many as the first, then into the most.
+
+    Python's own ``csv.Sniffer`` takes the fourth power of the number of quotes.
+    """
+    usual = "\t" if suffix == ".tsv" else ","
+    best, found = (0.0, 1), usual
+    for delimiter in dict.fromkeys((usual, *_DELIMITERS)):
+        sample = io.StringIO(text[:_SAMPLE_CHARACTERS])
+        rows = [row for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
+        whole = rows[:-1] if len(text) > _SAMPLE_CHARACTERS and len(rows) > 1 else rows
+        if not whole or len(whole[0]) == 1:
+            continue
+        width = len(whole[0])
+        if (given := (sum(len(row) == width for row in whole) / len(whole), width)) > best:
+            best, found = given, delimiter
+    return found
 
 
 def rows_of(lines: Iterable[Sequence[object]], limits: Limits) -> Iterator[Row]:
