@@ -66,8 +66,7 @@ async function addOne({ file, line }, most) {
     }
     if (job.status === "failed") throw new Error(`was not written: ${job.error}`);
     if (job.errors) throw new Error(job.reasons[0] ?? "could not be read");
-    const chunks = Math.max(0, job.lines - 1); // one line is the document itself
-    say(`added: ${plural(chunks, "chunk")}, ${job.written ? `${job.written.toLocaleString("en")} new or changed` : "all as they were"}`, "done");
+    say(`added: ${plural(job.lines, "chunk")}, ${job.written ? `${job.written.toLocaleString("en")} new or changed` : "all as they were"}`, "done");
     return true;
   } catch (error) {
     const fields = (error.fields ?? []).map((field) => field.detail).join("; ");
