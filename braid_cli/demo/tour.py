@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from braid.app import Application
 from braid.errors import TransientStoreError
-from braid.ingestion.documents.ingesting import ingest_documents
+from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.models import Query
 from rich.rule import Rule
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any
 
+    from braid.ingestion.documents.ingesting import DocumentStore
+    from braid.ingestion.documents.progress import Event
     from rich.console import Console
 
     from braid_cli.state_machine.invoke_endpoint import Handler
@@ -122,11 +124,17 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     console.print(Text("A folder of documents will do; README.md says what else one may hold.", style="dim"))
 
 
+def ingest_files(folder: Path, application: DocumentStore) -> Event:
+    """Ingest the folder of files and return how it ended; it is the same one in whichever clone it lies."""
+    *_, done = ingest_documents(folder, application, tenant_id=FILES_TENANT, options=Options(name=FILES_TENANT))
+    return done
+
+
 def _show_files(console: Console, application: Application, workflow: Workflow) -> None:
     """Ingest a folder of files in seven formats, and ask what stands in them."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
-    *_, done = ingest_documents(CORPUS / FILES_TENANT, application, tenant_id=FILES_TENANT)
+    done = ingest_files(CORPUS / FILES_TENANT, application)
     if isinstance(done, FolderDone):
         state = "ingested" if done.read else "unchanged"
         console.print(f"{state} [bold]{FILES_TENANT}[/]: {done.documents} documents, {done.chunks} chunks")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from braid.ingestion.documents.document import Document, Source
 from braid.ingestion.documents.files import find
-from braid.ingestion.documents.ingesting import ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reading import read
 from braid.models import Query
@@ -14,7 +14,7 @@ from braid.retrieval import pipeline
 from braid.settings import Settings
 
 from braid_cli.demo import wrenfield_files
-from braid_cli.demo.tour import FILES_QUESTIONS
+from braid_cli.demo.tour import FILES_QUESTIONS, ingest_files
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ def test_the_files_that_are_not_text_say_what_the_script_says() -> None:
 
 def test_each_question_of_the_tour_is_answered_by_its_file(tmp_path: Path) -> None:
     store = DemoStages(Settings(home=tmp_path))
-    *_, report = ingest_documents(wrenfield_files.FOLDER, store, tenant_id="wrenfield")
+    elsewhere = tmp_path / "another-clone"
+    shutil.copytree(wrenfield_files.FOLDER, elsewhere)
+    ingest_files(elsewhere, store)
+    report = ingest_files(wrenfield_files.FOLDER, store)
     assert isinstance(report, FolderDone)
     assert (report.skipped, report.documents) == ((), len(find(wrenfield_files.FOLDER).files))
     for question, file in zip(FILES_QUESTIONS, ANSWERS, strict=True):
