@@ -28,9 +28,9 @@ MAX_STEMMED: Final = 80
 """Characters: a label has 64, and no inflection of its words is longer than this."""
 
 _ARTICLES: Final = word_set("the a an all any")
-_BEING: Final = word_set("is are was were be been being")
-_OPENERS: Final = _ARTICLES | _BEING | word_set("which what who find list show tell give name me us")
-_GLUE: Final = _ARTICLES | _BEING | word_set("that which who have has had do does")
+BEING: Final = word_set("is are was were be been being")
+_OPENERS: Final = _ARTICLES | BEING | word_set("which what who find list show tell give name me us")
+_GLUE: Final = _ARTICLES | BEING | word_set("that which who have has had do does")
 _DETERMINERS: Final = _ARTICLES | word_set("our these those its their")
 _PREPOSITIONS: Final = word_set("on upon of to in at by for with from into")
 _NO_NAME: Final = _GLUE | _PREPOSITIONS | word_set("and or not but when where why how than as")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.understanding.multi_hop import label_words, singular, stem
+from braid.understanding.multi_hop import BEING, label_words, singular, stem
 from braid.understanding.tokens import STOP_WORDS, word_set, words
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ _IRREGULAR: Final = {
     "began": "begin", "begun": "begin", "gave": "give", "given": "give", "kept": "keep", "sent": "send", "got": "get",
     "lay": "lie", "lain": "lie", "stood": "stand", "wives": "wife", "children": "child", "people": "person",
 }  # fmt: skip
-BEING: Final = word_set("is are was were be been being")
 AUXILIARY: Final = BEING | word_set("do does did has have had can could will would may might must should")
 _PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
