@@ -67,6 +67,10 @@ WRONG = {
     "an edge to nothing": Wrong(lambda b: b.add([{"source": "no", "type": "OWNS", "target": "no2"}]), "content[0]"),
     "no such policy": Wrong(lambda b: b.add("text", missing="ignore"), "missing"),
     "an update of nothing": Wrong(lambda b: b.update("nothing", text="x"), "id"),
+    "a misspelt field of a question": Wrong(lambda b: b.search("x", tpo_k=1), "tpo_k: unknown field; did you mean top_k?"),
+    "a misspelt field of a text": Wrong(
+        lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
+    ),
     "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
     "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
     "too many hops": Wrong(lambda b: b.related("Nobody", depth=9), "depth"),
@@ -178,6 +182,15 @@ class BraidContract:
         assert (record.content, record.importance, record.source.title) == (DEPOT, 0.9, "Ledger")
         assert record.metadata == {"x": 1, "y": 3}
         assert braid.search("Lisbon labels depot", top_k=1)[0].id == "a"
+
+    def test_an_update_takes_a_title_and_names_what_it_does_not_know(self, braid: Braid) -> None:
+        braid.add({"id": "a", "text": LEDGER, "title": "Books", "source": {"page": 3}})
+        braid.update("a", title="Ledgers")
+        stored = braid.get("a")
+        assert stored is not None
+        assert (stored.source.title, stored.source.page) == ("Ledgers", 3)
+        with pytest.raises(InvalidRequest, match=r"^importence: unknown field; did you mean importance\?$"):
+            braid.update("a", importence=1.0)
 
     def test_what_was_deleted_is_gone(self, braid: Braid) -> None:
         braid.add({"id": f"n-{number}", "text": f"Note {number}."} for number in range(130))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import ApiError, Braid, InvalidRequest
 from braid.client.in_process import InProcess
-from braid.errors import ModelMissing
+from braid.errors import ModelMissing, StoreError
 from braid.settings import Settings
 
 from tests.contract.client import BraidContract
@@ -59,6 +59,14 @@ def test_a_tenant_has_its_own_data(in_process: Braid) -> None:
     assert theirs.get("a") is None
     assert not list(theirs.search("Ours alone"))
     assert repr(ours).endswith("tenant='ours')")
+
+
+def test_a_store_that_was_closed_says_so_instead_of_finding_nothing(tmp_path: Path) -> None:
+    with Braid(tmp_path) as store:
+        assert store.stats().records == 0
+    for call in (lambda: store.search("x"), store.stats, lambda: store.tenant("other").add("x")):
+        with pytest.raises(StoreError, match="was closed; open another Braid"):
+            call()
 
 
 def test_another_tenant_than_the_tokens_is_refused(address: str) -> None:
