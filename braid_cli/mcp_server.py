@@ -52,8 +52,8 @@ Budget = Annotated[
     Field(
         ge=300,
         le=_MOST_TOKENS,
-        description="Most tokens of the answer, estimated on the high side. Texts are cut to fit, then the last results "
-        "are left out.",
+        description="Most tokens of the answer, estimated on the high side. Texts are cut to fit, then the last "
+        "results are left out.",
     ),
 ]
 EntityName = Annotated[str, Field(min_length=1, max_length=512, description="Name, alias or id of an entity.")]
@@ -161,6 +161,7 @@ def _add_graph(server: MCPServer, store: Store) -> None:
     @server.tool(title="Related entities", annotations=_READS, structured_output=False)
     def related(
         entity: EntityName,
+        *,
         types: Types = [],  # noqa: B006 - a schema's default
         direction: Literal["out", "in", "both"] = "both",
         depth: Depth = 1,

@@ -67,7 +67,9 @@ WRONG = {
     "an edge to nothing": Wrong(lambda b: b.add([{"source": "no", "type": "OWNS", "target": "no2"}]), "content[0]"),
     "no such policy": Wrong(lambda b: b.add("text", missing="ignore"), "missing"),
     "an update of nothing": Wrong(lambda b: b.update("nothing", text="x"), "id"),
-    "a misspelt field of a question": Wrong(lambda b: b.search("x", tpo_k=1), "tpo_k: unknown field; did you mean top_k?"),
+    "a misspelt field of a question": Wrong(
+        lambda b: b.search("x", tpo_k=1), "tpo_k: unknown field; did you mean top_k?"
+    ),
     "a misspelt field of a text": Wrong(
         lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
     ),
