@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -272,6 +273,26 @@ class BraidContract:
         assert "<b>bold</b>" in repr(results)
         assert results[0:1] == results.answer.results
         assert "nothing found" in repr(braid.search("zzz", filters={"entity_types": ["None"]}))
+
+    def test_results_show_how_sure_they_are_and_the_path_that_led_to_them(self, braid: Braid) -> None:
+        braid.add(
+            [
+                {"id": "svc", "type": "Service", "name": "Ledger"},
+                {"id": "team", "type": "Team", "name": "Harbour <team>"},
+                {"source": "team", "type": "OWNS", "target": "svc"},
+                {"id": "quay", "text": "The quay opens in May.", "title": "Quays"},
+                {"source": "quay", "type": "MENTIONS", "target": "team"},
+            ]
+        )
+        results = braid.search("What does the owner of Ledger say of the quay?")
+        walked = "Ledger ←OWNS─ Harbour <team> ←MENTIONS─ Quays"
+        assert re.search(rf"(?m)^ 1\. .*quay.*\n    path {walked}$", repr(results))
+        assert re.search(r"(?m)^  \(.* \(\d\.\d\d of 1\)\)$", repr(results))
+        html = results._repr_html_()
+        assert walked.replace("<team>", "&lt;team&gt;") in html
+        assert "words" in html
+        assert "lexical" not in html
+        assert repr(braid.facts("Ledger")) == "[Fact('Harbour <team> owns Ledger.')]"
 
     def test_the_same_calls_can_be_awaited(self, braid: Braid) -> None:
         awaited = AsyncBraid._of(braid)
