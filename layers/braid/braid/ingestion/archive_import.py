@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from braid.errors import DatasetError
 from braid.ingestion.archive import PAGE, Kind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
-from braid.ingestion.checks import (
+from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
     OWN_RELATIONSHIP_TYPES,
     Types,
