@@ -293,6 +293,8 @@ class BraidContract:
         assert "words" in html
         assert "lexical" not in html
         assert repr(braid.facts("Ledger")) == "[Fact('Harbour <team> owns Ledger.')]"
+        assert re.fullmatch(r"\d\.\d\d · Ledger ←OWNS─ Harbour <team> · \[team\]", repr(braid.related("Ledger")))
+        assert repr(braid.related("Quays", types=["OWNS"])) == "(nothing related)"
 
     def test_the_same_calls_can_be_awaited(self, braid: Braid) -> None:
         awaited = AsyncBraid._of(braid)

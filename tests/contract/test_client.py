@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import ApiError, Braid, InvalidRequest
 from braid.client.in_process import InProcess
-from braid.errors import ModelMissing, StoreError
+from braid.errors import ConfigurationError, ModelMissing, StoreError
 from braid.settings import Settings
 
 from tests.contract.client import BraidContract
@@ -82,6 +82,8 @@ def test_what_names_no_tenant_no_address_or_no_token_is_refused(in_process: Brai
         Braid.deployed("localhost:8700", "t")
     with pytest.raises(InvalidRequest, match=r"^token: "):
         Braid.deployed("http://localhost:8700", "")
+    with pytest.raises(ConfigurationError, match=r"^settings: .*engine='aws'"):
+        Braid.aws(Settings())
 
 
 def test_a_folder_added_again_loses_what_is_gone_and_another_of_its_name_is_refused(

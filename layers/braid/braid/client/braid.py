@@ -157,6 +157,8 @@ class Braid:
 
         if not (find_spec("opensearchpy") and find_spec("gremlin_python")):
             raise ConfigurationError("deployed stores need the extra aws: pip install 'braid[aws]'")
+        if settings is not None and settings.engine is not EngineKind.AWS:
+            raise ConfigurationError("settings: are of a folder's store; Settings(engine='aws', …) names deployed ones")
         return cls._of(InProcess(settings or read_settings(engine=EngineKind.AWS)), tenant)
 
     @classmethod
