@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid.engines.embedded import tables
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
-from braid.models.metadata_filters import terms_of
+from braid.models.metadata_terms import terms_of
 from braid.understanding.names import MISSPELT, misspelling_number
 from braid.understanding.tokens import has_ideographs
 

@@ -170,7 +170,7 @@ CREATE TABLE notes (
 ) WITHOUT ROWID;
 """
 METADATA = """
--- The terms of each record's metadata, by which filters find it: see braid.models.metadata_filters.
+-- The terms of each record's metadata, by which filters find it: see braid.models.metadata_terms.
 CREATE TABLE metadata (
     record INTEGER NOT NULL,
     tenant INTEGER NOT NULL,
