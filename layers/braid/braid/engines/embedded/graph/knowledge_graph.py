@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from braid.deadline import holding, suspended, within
+from braid.deadline import Locks, holding, suspended, within
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.tables import to_microseconds
@@ -46,7 +46,7 @@ class EmbeddedKnowledgeGraph:
         self._store = store
         self._question_s = question_s
         self._lock = threading.Lock()
-        self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
+        self._loading = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
@@ -229,9 +229,7 @@ class EmbeddedKnowledgeGraph:
         generation = Generation.GRAPH.read(connection, tenant)
         if self._store.in_transaction:  # what it wrote may yet be rolled back
             return load(connection, tenant, generation)
-        with self._lock:
-            loading = self._loading[tenant]
-        with holding(loading):  # other tenants do not wait for it
+        with holding(self._loading.of(tenant)):  # other tenants do not wait for it
             with self._lock:
                 known = self._graphs.get(tenant)
             if known is None or known.generation != generation:
