@@ -100,7 +100,7 @@ class Locks(Generic[_Lock]):
     """A lock for each key, such as a tenant, that is forgotten once nobody has it."""
 
     def __init__(self, make: Callable[[], _Lock]) -> None:
-        self._make = make
+        self._make: Callable[[], _Lock] = make
         self._finding = threading.Lock()
         self._locks: WeakValueDictionary[Hashable, _Lock] = WeakValueDictionary()
 

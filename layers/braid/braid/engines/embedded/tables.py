@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 11
+FORMAT = 12
 """Version of the tables, kept in ``PRAGMA user_version``."""
-READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, FORMAT})
+READABLE = frozenset({1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, FORMAT})
 """Formats whose records and graph are read as they are; opened for writing, such a store gets the tables it lacks."""
 
 SCHEMA = """
@@ -228,6 +228,16 @@ CREATE TABLE misspellings (
 """
 """The keys by which misspelt names are found, before among ``names``: they are most of the rows of a write."""
 _MISSPELLINGS_SINCE = 11
+ADDED_IN_12 = """
+CREATE TABLE IF NOT EXISTS removals (
+    tenant INTEGER NOT NULL,
+    target INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    PRIMARY KEY (tenant, target, source)
+) WITHOUT ROWID;
+"""
+"""The mentions that are removed and whose rows are still there; see :mod:`braid.engines.embedded.graph.removals`."""
+_REMOVALS_SINCE = 12
 _MISSPELLINGS_IN_NAMES = (
     "SELECT tenant, misspelling_number(phrase) AS key, vertex FROM main.names"  # noqa: S608 - a mark from the code
     f" WHERE substr(phrase, 1, 1) = '{MISSPELT}'"
@@ -243,7 +253,7 @@ _PARTS_SINCE = 8
 
 _SINCE = (
     *(SCHEMA, ADDED_IN_2, ADDED_IN_3, "", ADDED_IN_5, ADDED_IN_6),
-    *(ADDED_IN_7, ADDED_IN_8, ADDED_IN_9, ADDED_IN_10, ADDED_IN_11),
+    *(ADDED_IN_7, ADDED_IN_8, ADDED_IN_9, ADDED_IN_10, ADDED_IN_11, ADDED_IN_12),
 )
 """The tables and indexes that each format added."""
 
@@ -320,6 +330,8 @@ def read_as_it_is(connection: sqlite3.Connection) -> None:
         connection.execute(f"CREATE TEMP VIEW metadata AS {_METADATA_OF_RECORDS}")
     if found in range(1, _MISSPELLINGS_SINCE):
         connection.execute(f"CREATE TEMP VIEW misspellings AS {_MISSPELLINGS_IN_NAMES}")
+    if found in range(1, _REMOVALS_SINCE):
+        connection.execute("CREATE TEMP VIEW removals AS SELECT 0 AS tenant, 0 AS target, 0 AS source WHERE 0")
 
 
 def _know_functions(connection: sqlite3.Connection) -> None:
