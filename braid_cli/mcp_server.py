@@ -186,7 +186,7 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         with told():
             records = list(islice(store().records(), LISTED_RECORDS + 1))
         counted = Counter(
-            record.source.title or record.id.partition("#")[0] for record in records[:LISTED_RECORDS] if record.trusted
+            record.source.title or record.document_id for record in records[:LISTED_RECORDS] if record.trusted
         )
         lines = [f"{title}: {count}" for title, count in counted.most_common(limit)]
         more = len(counted) > limit or len(records) > LISTED_RECORDS

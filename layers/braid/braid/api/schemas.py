@@ -44,7 +44,6 @@ from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, Mi
 from braid.ports.members import Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status
-from braid.retrieval.listing import document_of
 from braid.retrieval.stages.results_and_citations import beginning
 
 if TYPE_CHECKING:
@@ -245,7 +244,7 @@ class DocumentSummary(Frozen):
         """Return the document that a record is of."""
         values = ((name, record.metadata.get(name)) for name in ("file", "format"))
         said = {name: value[:_LISTED] for name, value in values if isinstance(value, str)}
-        identity = document_of(record)
+        identity = record.document_id
         return cls(
             id=identity,
             title=record.source.title or record.name or identity,
