@@ -53,6 +53,7 @@ ALTER TABLE edges ADD COLUMN position INTEGER;
 INSERT INTO misspellings {_MISSPELLINGS_AMONG_NAMES};
 DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
 """,  # noqa: S608 - a mark from the code
+    12: tables.REMOVALS,
 }
 """What each format added, of all that the tables show."""
 
