@@ -119,6 +119,7 @@ def to_format(connection: sqlite3.Connection, wanted: int) -> None:
 
 
 _ADDED = {
+    12: ["DROP TABLE removals"],
     11: ["DROP TABLE misspellings"],
     10: ["DROP TABLE metadata"],
     9: ["ALTER TABLE edges DROP COLUMN position", "ALTER TABLE vertices DROP COLUMN found"],

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import FieldCondition, Filters, Question, ValueKind, query
-from braid.models.metadata_filters import meet, span_of, term_tests, terms_of, typed, value_of
+from braid.models.metadata_filters import meet, term_tests, typed
+from braid.models.metadata_terms import span_of, terms_of, value_of
 from braid.retrieval.stages.candidates import meets
 from hypothesis import given
 from hypothesis import strategies as st

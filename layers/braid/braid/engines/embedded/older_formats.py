@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid.engines.embedded import tables
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
-from braid.models.metadata_filters import terms_of
+from braid.models.metadata_terms import terms_of
 from braid.understanding.names import MISSPELT, misspelling_number
 from braid.understanding.tokens import has_ideographs
 
@@ -53,6 +53,7 @@ ALTER TABLE edges ADD COLUMN position INTEGER;
 INSERT INTO misspellings {_MISSPELLINGS_AMONG_NAMES};
 DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
 """,  # noqa: S608 - a mark from the code
+    12: tables.REMOVALS,
 }
 """What each format added, of all that the tables show."""
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 11
+FORMAT = 12
 """Version of the tables, kept in ``PRAGMA user_version``; :mod:`.older_formats` brings older ones to it."""
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
 """Condition of the partial index of untrusted records. SQLite uses the index only for this exact expression."""
@@ -170,7 +170,7 @@ CREATE TABLE notes (
 ) WITHOUT ROWID;
 """
 METADATA = """
--- The terms of each record's metadata, by which filters find it: see braid.models.metadata_filters.
+-- The terms of each record's metadata, by which filters find it: see braid.models.metadata_terms.
 CREATE TABLE metadata (
     record INTEGER NOT NULL,
     tenant INTEGER NOT NULL,
@@ -188,7 +188,16 @@ CREATE TABLE misspellings (
     PRIMARY KEY (tenant, key, vertex)
 ) WITHOUT ROWID;
 """
-ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS
+REMOVALS = """
+-- The mentions that are removed and whose rows are still there.
+CREATE TABLE removals (
+    tenant INTEGER NOT NULL,
+    target INTEGER NOT NULL,
+    source INTEGER NOT NULL,
+    PRIMARY KEY (tenant, target, source)
+) WITHOUT ROWID;
+"""
+ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOVALS
 """Every table but the words of each tenant."""
 
 
