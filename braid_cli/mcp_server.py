@@ -20,11 +20,12 @@ from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from braid import Braid, Result
     from mcp.server.auth.provider import TokenVerifier
@@ -39,11 +40,15 @@ INSTRUCTIONS: Final = (
 LISTED_RECORDS: Final = 10_000
 """Records that are looked at for a list of documents."""
 _MOST_WORDS: Final = 10_000
+_MOST_TOKENS: Final = 20_000
+"""Of one answer, a resource among them."""
+_ANY_ID: Final = ResourceSecurity(exempt_params={"id"})
+"""Ids are no paths: one may begin with a slash, or have two dots in it."""
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 Question = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS, description="The question, in plain words.")]
 Budget = Annotated[
-    int, Field(ge=100, le=20_000, description="About how many tokens the answer may have; texts are cut to fit.")
+    int, Field(ge=100, le=_MOST_TOKENS, description="About how many tokens the answer may have; texts are cut to fit.")
 ]
 EntityName = Annotated[str, Field(min_length=1, max_length=512, description="Name, alias or id of an entity.")]
 Types = Annotated[
@@ -152,6 +157,7 @@ def _add_graph(server: MCPServer, store: Store) -> None:
         direction: Literal["out", "in", "both"] = "both",
         depth: Depth = 1,
         limit: Limit = 20,
+        budget: Budget = 3_000,
     ) -> str:
         """List the entities that stand in relation to one, the nearest first, with the path to each."""
         with told():
@@ -163,7 +169,7 @@ def _add_graph(server: MCPServer, store: Store) -> None:
             + " · ".join(name.replace("_", " ").lower() for name in hit.path.types)
             for hit in found.hits
         ]
-        return _fenced("\n".join(lines), "related") if lines else "Nothing is related to it."
+        return _fenced(_lines_within(budget, lines), "related") if lines else "Nothing is related to it."
 
     @server.tool(title="Facts", annotations=_READS, structured_output=False)
     def facts(
@@ -171,17 +177,18 @@ def _add_graph(server: MCPServer, store: Store) -> None:
         types: Types = [],  # noqa: B006 - a schema's default
         depth: Depth = 1,
         limit: Limit = 50,
+        budget: Budget = 3_000,
     ) -> str:
         """Say what is known about an entity: its relationships as sentences, each with the record it is known from."""
         with told():
             found = store().facts(entity, types=types, depth=depth, limit=limit, trusted_only=True)
         lines = [f"{fact}{f' [{fact.evidence}]' if fact.evidence else ''}" for fact in found]
-        return _fenced("\n".join(lines), "facts") if lines else "Nothing is known about it."
+        return _fenced(_lines_within(budget, lines), "facts") if lines else "Nothing is known about it."
 
 
 def _add_documents(server: MCPServer, store: Store) -> None:
     @server.tool(title="List documents", annotations=_READS, structured_output=False)
-    def list_documents(limit: Limit = 50) -> str:
+    def list_documents(limit: Limit = 50, budget: Budget = 3_000) -> str:
         """List the documents that are stored, with how many passages each has."""
         with told():
             records = list(islice(store().records(), LISTED_RECORDS + 1))
@@ -190,24 +197,26 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         )
         lines = [f"{title}: {count}" for title, count in counted.most_common(limit)]
         more = len(counted) > limit or len(records) > LISTED_RECORDS
-        return _fenced("\n".join([*lines, *(["… and more"] if more else [])]), "list_documents") if lines else "None."
+        return _fenced(_lines_within(budget, lines, more=more), "list_documents") if lines else "None."
 
-    @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain")
+    @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
     def record(id: str) -> str:  # noqa: A002 - the template's name
         """Read one record by the id that it is cited by."""
         found = store().get(id)
         if found is None or not found.trusted:
             raise ResourceNotFoundError(f"no record is called {id!r}")
-        return _fenced(found.text(), "record")
+        text = found.text()
+        shown = cut(text, _MOST_TOKENS)
+        return _fenced(shown if shown == text else f"{shown} …", "record")
 
-    @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain")
+    @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain", security=_ANY_ID)
     def entity(id: str) -> str:  # noqa: A002 - the template's name
         """Read what is known about an entity, by its id or name."""
         try:
             found = store().facts(id, trusted_only=True)
         except BraidError as error:
             raise ResourceNotFoundError(_refusal(error)) from error
-        return _fenced("\n".join(map(str, found)), "entity")
+        return _fenced(_lines_within(_MOST_TOKENS, [str(fact) for fact in found]), "entity")
 
 
 def _add_writing(server: MCPServer, store: Store) -> None:
@@ -245,6 +254,18 @@ def _fenced(text: str, tool: str) -> str:
     return fence(text, {"tool": tool}, nonce=secrets.token_hex()).content
 
 
+def _lines_within(budget: int, lines: Sequence[str], *, more: bool = False) -> str:
+    """Return the first lines that fit into a budget; a last one says where there is more."""
+    kept: list[str] = []
+    for line in lines:
+        budget -= tokens(line) + 1
+        if budget < 0:
+            more = True
+            break
+        kept.append(line)
+    return "\n".join([*kept, *(["… and more"] if more else [])])
+
+
 def _within(budget: int, results: Iterable[Result]) -> str:
     """Return results for a model, the room that is left shared evenly by those that follow."""
     shown, left = list(results), budget
@@ -254,6 +275,9 @@ def _within(budget: int, results: Iterable[Result]) -> str:
         head = f"{result.rank}. {result.title} [{result.id}] ({result.citation.title}{page}; score {result.final:.2f})"
         paths = [" → ".join(path.names or path.ids) for path in result.paths[:1] if path.types]
         head = "\n".join([head, *(f"   path: {path}" for path in paths)])
+        if parts and tokens(head) > left:
+            parts.append(f"… and {len(shown) - place} more")
+            break
         room = left // (len(shown) - place) - tokens(head)
         content, text = result.content, cut(result.content, room) if room > 0 else ""
         if text and result.marked and result.marked[1] > len(text):
