@@ -59,7 +59,8 @@ def test_the_schedule_embeds_what_is_outdated_batch_after_batch(steps: Steps, wo
     report = Progress.model_validate(run.output)
     assert (report.status, report.written) == (Status.FINISHED, report.total)
     assert report.total > 150
-    assert steps.taken.count(StepName.BATCH) >= 4
+    assert steps.taken.count(StepName.PAGE) == -(-report.total // 50)
+    assert steps.taken.count(StepName.LIST) > 2
     assert set(reembedding.outdated(steps.stages.reembedding, TENANT).values()) == {0}
     assert run.states()[-1] == "Report"
 
@@ -85,7 +86,7 @@ def test_a_move_is_filled_verified_and_switched(steps: Steps, workflow: Workflow
     assert report.status is Status.FINISHED
     assert report.check is not None
     visited = dict.fromkeys(run.states())
-    assert list(visited) == ["Plan", "HowFar", "Batch", "Verify", "Switch", "Report"]
+    assert list(visited) == ["Plan", "HowFar", "List", "Pages", "Verify", "Switch", "Report"]
     assert steps.stages.active_profile() == SECOND
 
 
@@ -96,7 +97,7 @@ def test_a_step_that_fails_is_taken_again_and_an_execution_that_ends_is_gone_on_
     failures = [1, 0, 1, 1, 1]
 
     def meet(step: Step) -> None:
-        if step.step is StepName.BATCH and failures and failures.pop(0):
+        if step.step is StepName.PAGE and failures and failures.pop(0):
             raise TransientStoreError("the store is busy")
 
     steps.meet = meet
@@ -112,7 +113,7 @@ def test_a_job_that_somebody_else_takes_over_ends_without_an_error(steps: Steps,
     raise_schema(steps.stages, 5)
 
     def meet(step: Step) -> None:
-        if step.step is StepName.BATCH:
+        if step.step is StepName.PAGE:
             reembedding.plan(steps.stages.reembedding)
 
     steps.meet = meet
