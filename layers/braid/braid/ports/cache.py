@@ -154,7 +154,7 @@ def writing_in_bulk(cache: ResilientCache, limit: int) -> Iterator[None]:
     """
     with place(cache, _ALL, _WRITERS, limit=limit, window_s=_WRITERS_S, clock=time.time) as held:
         if not held:
-            message = f"{limit} batches of imports or of embedding again are being written; try again later"
+            message = f"{limit} batches of imports and of embedding again are being written; try again later"
             raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
         yield
 

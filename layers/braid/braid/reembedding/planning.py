@@ -45,7 +45,7 @@ def plan(
     if job is not None and job.open and job.profile == profile:
         if job.status is Status.PAUSED and not resume_paused:
             return job
-        from_the_start = job.status is Status.FAILED
+        from_the_start = job.status is Status.FAILED or bool(job.set_aside)
         if profile and profile not in _served(services):
             _begin_move(services, profile)  # the index that was filled is gone
             from_the_start = True

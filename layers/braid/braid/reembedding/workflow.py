@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError, model_validator
 
-from braid.errors import InvalidRequest, TakenOver
+from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
@@ -54,12 +54,13 @@ def batch(services: Services, name: str, run: int, budget: Budget | None = None)
     return job
 
 
-def _list(services: Services, name: str, run: int, done: Position | None, *, step_s: float) -> Progress:
+def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float) -> Progress:
     """Note that the pages up to a position are done, and return the job with its next ones."""
-    job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase not in PAGED:
         return Progress.of(job)
-    if done is not None:
+    if failed := [each.error for each in step.outcomes if each.error]:
+        raise StoreError(f"pages failed: {len(failed)}, the first with {failed[0]}; the next run lists them again")
+    if (done := step.done) is not None:
         job = settle(services, job, done, busy_s=max(0.0, (services.now() - done.began).total_seconds()))
     if job.phase not in PAGED:
         return Progress.of(job)
@@ -67,13 +68,12 @@ def _list(services: Services, name: str, run: int, done: Position | None, *, ste
     return Progress.of(job).model_copy(update={"listed": listed})
 
 
-def _embed(services: Services, name: str, run: int, page: Page) -> Progress:
+def _embed(services: Services, job: ReembeddingJob, page: Page) -> Progress:
     """Embed a page among others that are embedded at the same time, and add what became of it to the job."""
-    job = require(services.jobs, name, run)
     if job.status is Status.RUNNING:
         with services.writer():
             done = embed_page(services, job, page)
-        change(services.jobs, name, done.added_to, now=services.now())
+        change(services.jobs, job.name, done.added_to, now=services.now())
     return Progress.of(job)
 
 
@@ -97,6 +97,13 @@ class Asked(Frozen):
     """Whether a paused job stays paused."""
 
 
+class Outcome(Frozen):
+    """How a page of a workflow ended."""
+
+    error: str | None = None
+    """Name of the error of one that failed."""
+
+
 class Step(Frozen):
     """Request of one step; every step but the first names its job and run."""
 
@@ -106,6 +113,8 @@ class Step(Frozen):
     run: int | None = None
     done: Position | None = None
     """Of a list: up to where the pages of the one before are done."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Of a list: those of the pages before."""
     page: Page | None = None
     """Of a page: which one."""
 
@@ -138,6 +147,8 @@ class Progress(Frozen):
     message: str
     listed: Listed = Listed()
     """The pages to embed next, of a step that lists them."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Filled in by the workflow."""
 
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
@@ -170,10 +181,9 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
         job = verify(services, step.job, step.run)
     elif step.step is StepName.SWITCH:
         job = switch(services, step.job, step.run)
-    elif step.page is not None:
-        return _embed(services, step.job, step.run, step.page)
     else:
-        return _list(services, step.job, step.run, step.done, step_s=step_s)
+        job = require(services.jobs, step.job, step.run)
+        return _list(services, job, step, step_s=step_s) if step.page is None else _embed(services, job, step.page)
     return Progress.of(job)
 
 
