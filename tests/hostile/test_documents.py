@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import local_imports
-from braid.ingestion.documents import reading, uploads
+from braid.ingestion.documents import reader_process, reading, uploads
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Limits, Section, Source, Unreadable
 from braid.ingestion.documents.files import find
@@ -254,6 +254,23 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_opened(tmp_path: Path) -> 
         found = reader.read(str(tmp_path / "a.md"), "a.md")
     assert found.document is None
     assert found.unreadable.startswith("cannot be opened")
+
+
+def test_a_small_file_may_take_less_time_than_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[float] = []
+
+    def late(_: object, until: float, most: int) -> dict[str, object]:
+        given.append(until)
+        assert most
+        raise TimeoutError
+
+    monkeypatch.setattr(ReaderProcess, "_answer", staticmethod(late))
+    monkeypatch.setattr(reader_process.time, "monotonic", lambda: 0.0)
+    for size in (208, 1_000_000, 5_000_000):
+        (tmp_path / "a.md").write_bytes(b"x" * size)
+        with ReaderProcess() as reader:
+            assert "takes longer than" in reader.read(str(tmp_path / "a.md"), "a.md").unreadable
+    assert given == [pytest.approx(15.0, abs=0.1), 30.0, 60.0]
 
 
 def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from braid.engines.opensearch.mapping import (
     WORDS,
 )
 from braid.models import FacetValue, Kind, ValueKind
-from braid.models.metadata_filters import FACET_VALUES, key_of, span_of, value_of
+from braid.models.metadata_filters import FACET_VALUES
+from braid.models.metadata_terms import key_of, span_of, value_of
 from braid.ports.search_index import IndexStats
 
 if TYPE_CHECKING:

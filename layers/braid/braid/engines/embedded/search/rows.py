@@ -16,7 +16,8 @@ from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
-from braid.models.metadata_filters import FACET_VALUES, MOMENT_KIND, span_of, terms_of, value_of
+from braid.models.metadata_filters import FACET_VALUES
+from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
