@@ -278,7 +278,9 @@ def removed_names(library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[
     return given
 
 
-def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(library: DemoStages, removed_names: list[int]) -> None:
+def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(
+    library: DemoStages, removed_names: list[int]
+) -> None:
     request = WriteRequest(
         tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")], texts_only=True
     )
