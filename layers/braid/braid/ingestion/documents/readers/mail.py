@@ -5,7 +5,7 @@ from __future__ import annotations
 import email
 from email.policy import EmailPolicy
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.html import html_document
@@ -34,7 +34,7 @@ class _ShortHeaders(EmailPolicy):
 
 def read_mail(source: Source) -> Document:
     """Read a message: its subject, its text, who wrote it to whom and when; attachments are named, and not read."""
-    message = email.message_from_bytes(source.content, policy=_ShortHeaders())
+    message = cast("EmailMessage", email.message_from_bytes(source.content, policy=_ShortHeaders()))
     subject = one_line(tidied(_header(message, "Subject")))
     body, best, attached, parts = None, len(_BODIES), list[str](), 0
     for part in message.walk():
