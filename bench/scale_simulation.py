@@ -492,7 +492,7 @@ def embedding_again(writers: int, rate: int, *, lists: int = 5) -> tuple[float, 
 
 def embedded_again_at_once() -> list[tuple[str, ...]]:
     """Return a row for each number of writers and size of the stores."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for writers in WRITERS:
         for rate in RATES[1:]:
             hours, busy = embedding_again(writers, rate)
