@@ -257,6 +257,24 @@ def page(
     return _records(connection, tenant_id, rows, with_vectors=with_vectors)
 
 
+def ids(connection: sqlite3.Connection, tenant: int, conditions: Conditions, *, after: str, limit: int) -> list[str]:
+    """Return up to ``limit`` ids greater than ``after`` of the records that meet every condition given, in order."""
+    where, values = _where(tenant, conditions)
+    statement = f"SELECT r.id FROM records AS r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit"  # noqa: S608 - see below
+    return [str(row[0]) for row in connection.execute(statement, {**values, "after": after, "limit": limit})]
+
+
+def lacking(connection: sqlite3.Connection, tenant: int, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
+    """Return which of some records have no vector in one of these spaces."""
+    found = connection.execute(
+        "SELECT r.id FROM records AS r WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"
+        " AND EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS"
+        " (SELECT 1 FROM vectors WHERE record = r.number AND space = wanted.value)) ORDER BY r.id",
+        (tenant, json.dumps(list(ids)), json.dumps(list(spaces))),
+    )
+    return [str(row[0]) for row in found]
+
+
 def count(connection: sqlite3.Connection, tenant: int, conditions: Conditions) -> int:
     """Return how many records meet every condition given."""
     where, values = _where(tenant, conditions)
