@@ -267,7 +267,7 @@ def _edge_meant(
     """Return an edge as it is to be stored, given what is stored of it."""
     meant = supersession.edge(edge.model_copy(update={"supersedes": ()}))
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
-        # What ends the edge may have no date, so that its end would be later with each repetition: the stored one stays.
+        # What ends the edge may have no date, so that its end would move with each repetition: the stored one stays.
         meant = ended(meant, before.invalid_at)
     return supersession.edge(before) if _stored_stays(before, meant) else meant
 
