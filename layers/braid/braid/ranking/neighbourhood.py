@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
+def group_begins(groups: Numbers) -> Numbers:
+    """Return the place of the first of each run of equal values."""
+    begins = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=begins[1:])
+    return np.flatnonzero(begins)
+
+
 class Neighbourhood(NamedTuple):
     """The vertices and edges around a request's seeds, as arrays with one value a vertex, or an edge.
 
