@@ -29,6 +29,12 @@ def group_begins(groups: Numbers) -> Numbers:
     return np.flatnonzero(begins)
 
 
+def distinct(numbers: Numbers) -> Numbers:
+    """Return the different values in order; ``np.unique`` does so as well, and imports masked arrays to begin with."""
+    ordered = np.sort(numbers)
+    return ordered[group_begins(ordered)]
+
+
 class Neighbourhood(NamedTuple):
     """The vertices and edges around a request's seeds, as arrays with one value a vertex, or an edge.
 

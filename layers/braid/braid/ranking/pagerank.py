@@ -14,7 +14,7 @@ from braid.deadline import check
 from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.found_mentions import FoundMentions
-from braid.ranking.neighbourhood import group_begins
+from braid.ranking.neighbourhood import distinct, group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def boost_shared_entities(scores: Scores, request: PropagateRequest, around: Nei
     size = len(around.ids)
     is_bridge = ~around.has_record
     is_bridge[[place for one, _ in request.names if (place := around.place(one)) is not None]] = False
-    told = np.unique(around.sources[around.mentions] * size + around.targets[around.mentions])
+    told = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
     one, other = told // size, told % size
     entities, records = np.concatenate([one, other]), np.concatenate([other, one])
     between = is_bridge[entities] & around.has_record[records]

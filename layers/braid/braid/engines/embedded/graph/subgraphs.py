@@ -12,7 +12,7 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_walks import GatheredGraph, StoredEdge, WalkEdge, max_starts
-from braid.ranking.neighbourhood import Neighbourhood
+from braid.ranking.neighbourhood import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -51,10 +51,10 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
             truncated = not bool(within.all())
             edges, targets = edges[within], targets[within]
         followed.append(edges)
-        frontier = np.unique(targets)
+        frontier = distinct(targets)
         frontier = frontier[~seen[frontier]]
         seen[frontier] = True
-    vertices, edges = np.flatnonzero(seen), np.unique(np.concatenate(followed))
+    vertices, edges = np.flatnonzero(seen), distinct(np.concatenate(followed))
     return Neighbourhood(
         ids=[graph.ids[vertex] for vertex in vertices.tolist()],
         has_record=graph.has_record[vertices],
@@ -128,7 +128,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         followed = places < query.fan_out
         truncated = truncated or not bool(followed.all())
         steps.append(_edges(graph, frontier[parents[followed]], edges[followed], targets[followed]))
-        reached = np.unique(targets[places <= query.fan_out])
+        reached = distinct(targets[places <= query.fan_out])
         seen.update(reached.tolist())
         frontier = reached[:MAX_FRONTIER]
         truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))

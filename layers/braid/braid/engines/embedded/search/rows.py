@@ -278,7 +278,7 @@ def _records(
     vectors = _vectors(connection, [row[0] for row in rows]) if with_vectors else {}
     return [
         _record(tenant_id, record_id, content, tuple(vectors.get(number, ())), _JSON.raw_decode(body)[0])
-        for number, record_id, content, body in checked(rows, every=1)
+        for number, record_id, content, body in checked(rows, every=16)
     ]
 
 
