@@ -334,11 +334,10 @@ def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Colle
     ]
 
 
-def with_reason(hit: GraphHit) -> GraphHit:
-    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
+def with_reason(hit: GraphHit, **changes: object) -> GraphHit:
+    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it; and other changes."""
     path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
-    reason = hit.reason or path
-    return hit.altered(reason=reason)
+    return hit.altered(reason=hit.reason or path, **changes)
 
 
 def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
@@ -348,7 +347,7 @@ def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(with_reason(hit).altered(rank=rank) for rank, hit in enumerate(ordered, start=1))
+    return tuple(with_reason(hit, rank=rank) for rank, hit in enumerate(ordered, start=1))
 
 
 def in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
