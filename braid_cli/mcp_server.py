@@ -20,6 +20,7 @@ from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
@@ -44,6 +45,8 @@ _LEAST_TEXT: Final = 60
 """Tokens of a result's text that are worth reading: where there is less room, fewer results are shown."""
 _MORE: Final = "… and more, with a larger `budget` or `limit`"
 _MOST_WORDS: Final = 10_000
+_ANY_ID: Final = ResourceSecurity(exempt_params={"id"})
+"""Ids are no paths: one may begin with a slash, or have two dots in it."""
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 Question = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS, description="The question, in plain words.")]
@@ -207,7 +210,7 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         more = len(counted) > limit or len(records) > LISTED_RECORDS
         return _listed(budget, lines, "list_documents", more=more) or "None."
 
-    @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain")
+    @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
     def record(id: str) -> str:  # noqa: A002 - the template's name
         """Read one record by the id that it is cited by."""
         found = store().get(id)
@@ -217,7 +220,7 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         short = cut(text, _MOST_TOKENS)
         return _fenced(f"{short} …" if len(short) < len(text) else text, "record")
 
-    @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain")
+    @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain", security=_ANY_ID)
     def entity(id: str) -> str:  # noqa: A002 - the template's name
         """Read what is known about an entity, by its id or name."""
         try:

@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import pytest
 from braid import Braid
@@ -141,6 +142,14 @@ def test_records_and_entities_can_be_read_as_resources(stages: DemoStages) -> No
     assert "Beacon" in entity.contents[0].text
     with pytest.raises(MCPError, match="no record is called"):
         asked(braid, lambda client: client.read_resource("braid://records/nothing"))
+
+
+@pytest.mark.parametrize("identity", ["/etc/hosts", "../x", "a/../b", "C:heron", "\\"])
+def test_a_record_whose_id_looks_like_a_path_is_read_as_any_other(stages: DemoStages, identity: str) -> None:
+    braid = store(stages, "paths")
+    braid.add({"id": identity, "text": "The heron gate opens."})
+    read = asked(braid, lambda client: client.read_resource(f"braid://records/{quote(identity, safe='')}"))
+    assert "The heron gate opens." in read.contents[0].text
 
 
 def test_names_that_may_be_meant_stand_in_a_fence_as_others_gave_them(stages: DemoStages) -> None:
