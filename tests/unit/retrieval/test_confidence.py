@@ -68,9 +68,7 @@ def test_words_in_different_texts_cover_less_than_those_in_one() -> None:
 def test_texts_about_what_the_question_names_cover_its_names_and_say_how_many_there_are() -> None:
     question = "Who built the ship that Mara Voss and Keelson (ship) share with a harbour?"
     texts = [("Mara Voss", "She built."), ("Keelson", "A ship."), ("harbour", "Boats."), ("Mara", "Another one.")]
-    results = [
-        answered(question, content).results[0].model_copy(update={"title": title}) for title, content in texts
-    ]
+    results = [answered(question, content).results[0].model_copy(update={"title": title}) for title, content in texts]
     of_all = signs(question, None, results)
     assert of_all.titles == MOST_TITLES
     assert of_all.coverage == 3 / 4

@@ -1,9 +1,9 @@
 """The chance that one of an answer's first results answers its question: a logistic model of five signs.
 
 Fusion tells which record is the best of those there are, and not how good that is. What tells it is how far the best
-stands out in each strand, whether the first texts are about what the question names and have all that it speaks of,
-and whether a relationship says it. The signs need nothing but what the last stage has at hand, and neither a corpus nor a form of question is known to
-them.
+stands out in each strand, whether the first texts are about what the question names and have all that it speaks of, and
+whether a relationship says it. The signs need nothing but what the last stage has at hand, and neither a corpus nor a
+form of question is known to them.
 """
 
 from __future__ import annotations
