@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.reembedding import Limits
 from braid.settings import Settings
 
 from bench import costs
@@ -42,6 +43,10 @@ LIMITS: Final = Settings()
 
 HNSW_LINKS = 16
 WRITERS: Final = (24, 100, 400)
+IDS_S, READ_S = 24_000, 0.06
+"""Ids listed a second in pages of 10,000, and seconds of reading 250 records, by OpenSearch on two busy cores."""
+READS_TO_FILL, READS_TO_COMPARE = 5, 2
+"""Reads of a page's records: of the text, of both indexes before and of one after writing; and of both indexes."""
 LEAST_NODES = 3
 """Nodes that a deployment of some size has in any case, one a zone."""
 COMPRESSIONS = {"": 1, "4x": 4, "32x": 32}
@@ -444,6 +449,58 @@ def writing(writers: int, rate: int, *, batches: int = 4_000) -> tuple[float, fl
     return world.now * RECORDS / written / 3_600, busy[0] * written / world.now, busy[1] * written / world.now
 
 
+def embedding_again(writers: int, rate: int, *, lists: int = 5) -> tuple[float, float]:
+    """Simulate a move to other models by so many writers, with the stores of a rate of questions.
+
+    The pages of a list are embedded and written beside each other, the next list waits for the last of them, and a
+    second pass compares both indexes.
+
+    Returns
+    -------
+    tuple of float
+        Hours for all records, and the share of time that the processors of the index are busy.
+    """
+    import simpy
+
+    world, sized, times = simpy.Environment(), stores(rate), write_times()
+    chance = random.Random(7)  # noqa: S311 - a simulation
+    index, pages = simpy.Resource(world, sized.search_cpus), Limits().pages
+    busy = 0.0
+
+    def writer(left: Iterator[int], embedding: float, storing: float) -> Steps:
+        nonlocal busy
+        for _ in left:
+            yield world.timeout(chance.uniform(0.8, 1.2) * embedding)
+            with index.request() as turn:
+                yield turn
+                taken = chance.uniform(0.8, 1.2) * storing
+                busy += taken
+                yield world.timeout(taken)
+
+    def job() -> Steps:
+        fill = BATCH_LINES * times.embedding, BATCH_LINES * times.indexing + READS_TO_FILL * READ_S
+        for embedding, storing in (fill, (0.0, READS_TO_COMPARE * READ_S), (0.0, READS_TO_COMPARE * READ_S)):
+            for _ in range(lists):
+                yield world.timeout(pages * BATCH_LINES / IDS_S)
+                left = iter(range(pages))
+                yield world.all_of([world.process(writer(left, embedding, storing)) for _ in range(writers)])
+
+    world.run(world.process(job()))
+    written = lists * pages * BATCH_LINES
+    return world.now * RECORDS / written / 3_600, busy / sized.search_cpus / world.now
+
+
+def embedded_again_at_once() -> list[tuple[str, ...]]:
+    """Return a row for each number of writers and size of the stores."""
+    rows: list[tuple[str, ...]] = []
+    for writers in WRITERS:
+        for rate in RATES[1:]:
+            hours, busy = embedding_again(writers, rate)
+            shown = f"{busy:.0%}".replace("%", " %")
+            rows.append((f"{writers}, stores for {rate:,} questions a second", f"{hours:,.0f}", shown))
+    return rows
+
+
 def written_at_once() -> list[tuple[str, ...]]:
     """Return a row for each number of writers and size of the stores."""
     rows = []
@@ -484,6 +541,7 @@ def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     yield "simulation", table(head, simulated(questions))
     yield "ingest", table(("writing all of it", "days", "of them at once for one day"), ingest())
     yield "writing", table(("writers (`ImportWriters`)", "hours", "index busy", "graph busy"), written_at_once())
+    yield "again", table(("writers (`ImportWriters`)", "hours", "index busy"), embedded_again_at_once())
 
 
 def written(page: str, made: Iterator[tuple[str, str]]) -> str:

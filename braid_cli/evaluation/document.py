@@ -11,16 +11,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import application
+from braid.app import Application, application
+from braid.models import GraphSource
 
-from braid_cli.evaluation.configurations import DEFAULT
+from braid_cli.evaluation.configurations import DEFAULT, configurations
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import INTENT, evaluate_folder, within
 from braid_cli.evaluation.show import format_interval, format_p, format_score, reliability_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation, Row
@@ -30,25 +31,38 @@ README, DETAILS = Path("README.md"), Path("docs/evaluation.md")
 PICTURES = "evaluation"
 """Folder of the pictures, beside the document."""
 SHOWN = "recall at each rank, quality against latency, and confidence against what is answered"
+PLAIN = "hybrid-weighted"
 SUMMARY = {
     "dense": "vectors alone",
     "lexical": "words alone",
-    "hybrid-weighted": "vectors and words",
+    PLAIN: "vectors and words",
     "graph": "graph alone, from names",
     DEFAULT: "**Braid, default**",
 }
+GRAPH_METRICS = ("recall@2", "recall@5", "ndcg@10")
 
 
 def summary_table(evaluations: Sequence[Evaluation]) -> str:
-    """Return recall@5 and nDCG@10 of the main rows, one column a dataset."""
-    heads = " | ".join(f"{evaluation.dataset} ({len(evaluation.questions)})" for evaluation in evaluations)
-    lines = [f"| recall@5 · nDCG@10 | {heads} |", "|---|" + "---|" * len(evaluations)]
-    for name, label in SUMMARY.items():
-        means = [evaluation.row(name).figures.means for evaluation in evaluations]
-        cells = " | ".join(
-            f"{format_score(values['recall@5'])} · {format_score(values['ndcg@10'])}" for values in means
-        )
-        lines.append(f"| {label} | {cells} |")
+    """Return recall@5 and nDCG@10 of the main rows, one line a dataset."""
+    lines = [f"| recall@5 · nDCG@10 | {' | '.join(SUMMARY.values())} |", "|---|" + "---|" * len(SUMMARY)]
+    for evaluation in evaluations:
+        means = [evaluation.row(name).figures.means for name in SUMMARY]
+        cells = [f"{format_score(values['recall@5'])} · {format_score(values['ndcg@10'])}" for values in means]
+        lines.append(f"| {evaluation.dataset} ({len(evaluation.questions)}) | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def graph_table(evaluations: Sequence[Evaluation], by_graph: Mapping[GraphSource, Sequence[Evaluation]]) -> str:
+    """Return the default's figures with each graph, and those of vectors and words alone, one line a dataset."""
+    heads = [f"graph {source}" for source in by_graph]
+    lines = [
+        f"| recall@2 · recall@5 · nDCG@10 | vectors and words | {' | '.join(heads)} |",
+        "|---|---|" + "---|" * len(heads),
+    ]
+    for at, evaluation in enumerate(evaluations):
+        rows = [evaluation.row(PLAIN), *(measured[at].default for measured in by_graph.values())]
+        cells = [" · ".join(format_score(row.figures.means[metric]) for metric in GRAPH_METRICS) for row in rows]
+        lines.append(f"| {evaluation.dataset} ({len(evaluation.questions)}) | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -121,12 +135,13 @@ def fill(text: str, marker: str, content: str) -> str:
     return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
 
 
-def write(evaluations: Sequence[Evaluation], into: Path) -> list[Path]:
+def write(evaluations: Sequence[Evaluation], into: Path, *, graphs: str = "") -> list[Path]:
     """Fill the documents and draw the pictures, under another root when the documents are not to be touched."""
     written = []
     for document in (README, DETAILS):
         text = (ROOT / document).read_text(encoding="utf-8")
         text = fill(text, "evaluation-summary", summary_table(evaluations))
+        text = fill(text, "evaluation-graphs", graphs)
         text = fill(text, "evaluation-full", "\n\n".join(full_section(one) for one in evaluations))
         (into / document).parent.mkdir(parents=True, exist_ok=True)
         (into / document).write_text(text, encoding="utf-8")
@@ -134,6 +149,19 @@ def write(evaluations: Sequence[Evaluation], into: Path) -> list[Path]:
     for evaluation in evaluations:
         written += draw(evaluation, (into / DETAILS).parent / PICTURES)
     return written
+
+
+def measured_by_graph(folders: Sequence[Path], engines: Application) -> dict[GraphSource, list[Evaluation]]:
+    """Answer the folders' questions by default with each graph; the given one last, as the stores are kept."""
+    default = configurations(engines.settings)[-1:]
+    sources = (GraphSource.FOUND, GraphSource.BOTH, GraphSource.GIVEN)
+    measured: dict[GraphSource, list[Evaluation]] = {}
+    for source in sources:
+        own = Application(engines.settings.model_copy(update={"graph": source}))
+        measured[source] = [
+            evaluate_folder(folder, own, configurations=default, with_confidence=False) for folder in folders
+        ]
+    return measured
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -148,12 +176,16 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--into", type=Path, default=ROOT, metavar="DIR", help="write there, not to this checkout")
     chosen = parser.parse_args(arguments)
+    engines = application()
     evaluations = [
-        evaluate_folder(folder, application(), questions=questions)
+        evaluate_folder(folder, engines, questions=questions)
         for folder in chosen.folders
         for questions in (None, *sorted(path.parent.name for path in folder.glob("*/queries.jsonl")))
     ]
-    for path in write(evaluations, chosen.into):
+    with_graph = [folder for folder in chosen.folders if (folder / "relationships.jsonl").is_file()]
+    of_folders = [one for one in evaluations if one.dataset in {folder.name for folder in with_graph}]
+    graphs = graph_table(of_folders, measured_by_graph(with_graph, engines))
+    for path in write(evaluations, chosen.into, graphs=graphs):
         sys.stdout.write(f"wrote {path}\n")
 
 

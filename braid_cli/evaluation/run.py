@@ -232,6 +232,8 @@ def evaluate_folder(
     *,
     questions: str | None = None,
     split: str | None = None,
+    configurations: Sequence[Configuration] | None = None,
+    with_confidence: bool = True,
     on_ingest: Callable[[int, int], None] | None = None,
     on_question: Callable[[int, int], None] | None = None,
     on_evaluated: Callable[[Evaluation, Application], None] | None = None,
@@ -250,6 +252,8 @@ def evaluate_folder(
         Name of a subfolder that has the questions and judgements; the folder itself when not given.
     split
         Which judgements, of several; see :func:`braid_cli.datasets.dataset.read_dataset`.
+    configurations, with_confidence
+        As of :func:`evaluate`.
     on_ingest, on_question
         Called with the number done and the number of all.
     on_evaluated
@@ -259,7 +263,14 @@ def evaluate_folder(
     with closing(isolated_engines(dataset, application)) as own:
         ingest(dataset, own, threads=os.cpu_count(), on_progress=on_ingest)
         name = "/".join(part for part in (dataset.name, questions, split) if part)
-        evaluation = evaluate(name, dataset.judged, own, on_progress=on_question)
+        evaluation = evaluate(
+            name,
+            dataset.judged,
+            own,
+            configurations=configurations,
+            on_progress=on_question,
+            with_confidence=with_confidence,
+        )
         if on_evaluated:
             on_evaluated(evaluation, own)
         return evaluation

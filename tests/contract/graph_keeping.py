@@ -77,6 +77,36 @@ class GraphKeepingContract:
         assert graph.found_mentions(ACME, ["a", "nobody"]) == sorted(found, key=Relationship.identity)
         assert graph.found_mentions(ACME, []) == graph.found_mentions("nobody", ["a"]) == []
 
+    def test_nobody_sees_removed_mentions_whether_or_not_the_removal_is_finished(self, graph: WritableGraph) -> None:
+        mentions = [edge("n", name, "MENTIONS", evidence=name, position=1) for name in "ab"]
+        others = [edge("m", "a", "MENTIONS"), edge("n", "a", "KNOWS")]
+        for tenant in (ACME, GLOBEX):
+            edges = [one.model_copy(update={"tenant_id": tenant}) for one in (*mentions, *others)]
+            graph.upsert([vertex(name, tenant_id=tenant) for name in "abnm"], edges)
+        graph.remove_mentions(ACME, mentions)
+        graph.remove_mentions(ACME, [])
+        for _ in range(2):
+            assert graph.relationships(ACME, ids="abnm") == others
+            assert list(graph.scan(ACME).relationships) == others
+            assert graph.found_mentions(ACME, "ab") == graph.as_stored(ACME, mentions) == []
+            assert (graph.stats(ACME).edges, graph.stats(GLOBEX).edges) == (2, 4)
+            assert walk(graph, "b").hits == ()
+            graph.finish_removals(ACME)
+        graph.upsert([], mentions)
+        graph.remove_mentions(ACME, mentions)
+        graph.upsert([], mentions[:1])
+        assert graph.found_mentions(ACME, "ab") == mentions[:1]
+        graph.finish_removals("nobody")
+
+    def test_found_names_go_with_the_last_of_their_removed_mentions(self, graph: WritableGraph) -> None:
+        names = [vertex(name, found=True) for name in ("gone", "given", "said")]
+        mentions = [edge(one.id, "a", "MENTIONS", evidence="a", position=1) for one in names]
+        graph.upsert([vertex("a"), vertex("b"), *names], [*mentions, edge("said", "b", "MENTIONS", position=2)])
+        graph.upsert([vertex("given")], [])
+        graph.remove_mentions(ACME, mentions)
+        graph.finish_removals(ACME)
+        assert [one.id for one in graph.scan(ACME).vertices] == ["a", "b", "given", "said"]
+
     def test_mentions_are_passed_on_to_other_vertices(self, graph: WritableGraph) -> None:
         mention = edge("old", "a", "MENTIONS", evidence="a", position=3, confidence=0.3, valid_at=day(1), trusted=False)
         kept = edge("new", "b", "MENTIONS", confidence=0.4)

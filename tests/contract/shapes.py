@@ -105,29 +105,33 @@ class Clock:
         return self.moment.timestamp()
 
 
-def without_parts(connection: sqlite3.Connection) -> None:
-    """Give a store the tables of format 7: one vector of each text and space, and nothing that was found."""
-    without_misspellings(connection)
-    connection.execute("DROP TABLE metadata")
-    connection.execute("ALTER TABLE edges DROP COLUMN position")
-    connection.execute("ALTER TABLE vertices DROP COLUMN found")
-    connection.execute("DROP INDEX vectors_by_record")
-    connection.execute("ALTER TABLE vectors DROP COLUMN start")
-    connection.execute("CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)")
-    connection.execute("PRAGMA user_version = 7")
+def to_format(connection: sqlite3.Connection, wanted: int) -> None:
+    """Give a new store, of which only texts, names and edges were written, the tables of an older format."""
+    if wanted < 11:
+        for tenant, name, vertex in connection.execute("SELECT tenant, name, number FROM vertices").fetchall():
+            rows = [(tenant, key, vertex) for key in misspellings(normalise(name or ""))]
+            connection.executemany("INSERT INTO names VALUES (?, ?, ?, 1)", rows)
+    for added, statements in _ADDED.items():
+        if wanted < added:
+            for statement in statements:
+                connection.execute(statement)
+    connection.execute(f"PRAGMA user_version = {wanted:d}")
 
 
-def without_misspellings(connection: sqlite3.Connection) -> None:
-    """Give a store the tables of format 10: the keys of misspelt names stand among the names."""
-    for tenant, name, vertex in connection.execute("SELECT tenant, name, number FROM vertices").fetchall():
-        rows = [(tenant, key, vertex) for key in misspellings(normalise(name or ""))]
-        connection.executemany("INSERT INTO names VALUES (?, ?, ?, 1)", rows)
-    connection.execute("DROP TABLE misspellings")
-    connection.execute("PRAGMA user_version = 10")
-
-
-def without_trust(connection: sqlite3.Connection) -> None:
-    """Make vertices and edges of an embedded store as they were before they said whether they are trusted and found."""
-    connection.execute("DROP INDEX edges_by_evidence")
-    connection.execute("ALTER TABLE edges DROP COLUMN trusted")
-    connection.execute("ALTER TABLE vertices DROP COLUMN trusted")
+_ADDED = {
+    12: ["DROP TABLE removals"],
+    11: ["DROP TABLE misspellings"],
+    10: ["DROP TABLE metadata"],
+    9: ["ALTER TABLE edges DROP COLUMN position", "ALTER TABLE vertices DROP COLUMN found"],
+    8: [
+        "DROP INDEX vectors_by_record",
+        "ALTER TABLE vectors DROP COLUMN start",
+        "CREATE UNIQUE INDEX vectors_by_record ON vectors (record, space)",
+    ],
+    7: ["DROP INDEX edges_by_evidence", "ALTER TABLE edges DROP COLUMN trusted"],
+    6: ["ALTER TABLE vertices DROP COLUMN trusted"],
+    5: ["DROP INDEX untrusted_records"],
+    3: ["DROP TABLE notes"],
+    2: [f"DROP TABLE {table}" for table in ("cache", "messages", "messages_sent", "objects")],
+}
+"""By the format that brought them: the statements that take its tables and columns away."""

@@ -17,7 +17,7 @@ from moto import mock_aws
 
 from tests.contract.index_moves import IndexMovesContract
 from tests.contract.job_store import JobStoreContract
-from tests.contract.shapes import DIMENSIONS, without_parts, without_trust
+from tests.contract.shapes import DIMENSIONS, to_format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,11 +82,8 @@ def test_a_job_table_that_refuses_is_named_and_one_that_is_unreachable_is_worth_
 
 def test_a_file_of_an_older_format_has_no_jobs_and_serves_the_settings_profile(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as old, old.transaction() as connection:
-        connection.execute("DROP TABLE notes")
-        without_parts(connection)
-        without_trust(connection)
-        connection.execute("PRAGMA user_version = 2")
-    with EmbeddedStore(tmp_path, read_only=True) as old:
+        to_format(connection, 2)
+    with EmbeddedStore(tmp_path) as old:
         assert EmbeddedIndexMigration(old, EmbeddedSearchIndex(old, DIMENSIONS)).serving().active is None
         assert EmbeddedJobStore(old).names() == []
         assert EmbeddedJobStore(old).get("move") is None

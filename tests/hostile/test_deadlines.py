@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import deadline
+from braid.deadline import Locks
 from braid.engines.embedded.graph import adjacency
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search import rows
@@ -224,6 +225,16 @@ def test_of_one_tenant_s_questions_one_counts_the_values_of_fields_at_a_time(
             go.set()
             first.join(60)
         assert counted(HEAVY) == {}
+
+
+def test_locks_of_keys_are_kept_as_long_as_anybody_has_them() -> None:
+    locks = Locks(threading.Lock)
+    held = locks.of(HEAVY)
+    assert locks.of(HEAVY) is held
+    assert locks.of(QUIET) is not held
+    assert list(locks._locks) == [HEAVY]
+    del held
+    assert not locks._locks
 
 
 def test_whoever_waits_for_what_others_hold_waits_no_longer_than_its_time() -> None:

@@ -11,14 +11,16 @@ import threading
 import time
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from weakref import WeakValueDictionary
 
 from braid.errors import StoreTooSlow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
 
 _T = TypeVar("_T")
+_Lock = TypeVar("_Lock", threading.Lock, threading.BoundedSemaphore)
 _EVERY: Final = 512
 """Items of a loop between two checks of the clock."""
 _LEAST_S: Final = 0.001
@@ -92,6 +94,23 @@ def holding(lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]
         yield
     finally:
         lock.release()
+
+
+class Locks(Generic[_Lock]):
+    """A lock for each key, such as a tenant, that is forgotten once nobody has it."""
+
+    def __init__(self, make: Callable[[], _Lock]) -> None:
+        self._make: Callable[[], _Lock] = make
+        self._finding = threading.Lock()
+        self._locks: WeakValueDictionary[Hashable, _Lock] = WeakValueDictionary()
+
+    def of(self, key: Hashable) -> _Lock:
+        """Return the lock of a key: the same one to all who have it at the same time."""
+        with self._finding:
+            lock = self._locks.get(key)
+            if lock is None:
+                lock = self._locks[key] = self._make()
+        return lock
 
 
 class Stopwatch:

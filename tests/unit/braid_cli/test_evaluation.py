@@ -398,7 +398,7 @@ def test_figures_are_written_between_their_markers_and_pictures_beside_them(
         "docs/evaluation/plant.png",
     ]
     text = written[1].read_text(encoding="utf-8")
-    assert text.count("### ") == 1
+    assert text.count("### plant") == 1
     assert "(evaluation/plant.svg)" in text
     assert "| plant (4) |" in written[0].read_text(encoding="utf-8")
     assert written[2].read_text(encoding="utf-8").startswith("<?xml")
@@ -413,7 +413,11 @@ def test_questions_in_a_subfolder_have_a_section_and_a_picture_of_their_own(
     monkeypatch.setattr(document, "application", lambda: stages)
     document.main([str(folder), "--into", str(tmp_path / "checkout")])
     text = (tmp_path / "checkout" / "docs" / "evaluation.md").read_text(encoding="utf-8")
-    assert [line for line in text.splitlines() if line.startswith("### ")] == ["### plant", "### plant/judged"]
+    assert [line for line in text.splitlines() if line.startswith("### pl")] == ["### plant", "### plant/judged"]
+    heads = "| recall@2 · recall@5 · nDCG@10 | vectors and words | graph found | graph both | graph given |"
+    table = text[text.index(heads) :].splitlines()
+    assert table[2].startswith("| plant (4) | 1.000 · 1.000 · 1.000 |")
+    assert table[3] == "<!-- end evaluation-graphs -->"
     assert (tmp_path / "checkout" / "docs" / "evaluation" / "plant-judged.svg").exists()
 
 

@@ -15,7 +15,7 @@ from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
-from braid.engines.embedded.tables import forget_words, words_table
+from braid.engines.embedded.tables import FORMAT, forget_words, words_table
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
 from braid.models import ValueKind
 from braid.ports.knowledge_graph import ExpandRequest
@@ -34,10 +34,8 @@ from tests.contract.shapes import (
     edge,
     in_parts,
     record,
+    to_format,
     vertex,
-    without_misspellings,
-    without_parts,
-    without_trust,
 )
 
 NORMAL, FULL = 1, 2
@@ -335,13 +333,8 @@ def old(tmp_path: Path) -> Path:
     """Make a store as it was before it held a cache, a queue and objects."""
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine")])
-    connection = sqlite3.connect(tmp_path / "braid.db")
-    for table in ("cache", "messages", "messages_sent", "objects", "notes"):
-        connection.execute(f"DROP TABLE {table}")
-    without_parts(connection)
-    connection.execute("DROP INDEX untrusted_records")
-    without_trust(connection)
-    connection.execute("PRAGMA user_version = 1")
+    connection = sqlite3.connect(tmp_path / "braid.db", isolation_level=None)
+    to_format(connection, 1)
     connection.close()
     (tmp_path / "braid.db-commits").unlink()
     return tmp_path
@@ -367,10 +360,7 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
             forget_words(connection, table, [row])
             # as it was written then
             connection.execute(f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)", row)  # noqa: S608
-            without_parts(connection)
-            connection.execute("DROP INDEX untrusted_records")
-            without_trust(connection)
-            connection.execute("PRAGMA user_version = 3")
+            to_format(connection, 3)
     for _ in range(2):
         with EmbeddedStore(tmp_path) as store:
             index = EmbeddedSearchIndex(store, DIMENSIONS)
@@ -383,54 +373,61 @@ def test_an_older_store_finds_words_that_no_spaces_set_apart(tmp_path: Path) -> 
         assert ask(index, "支社").lexical == ()
 
 
-def test_an_older_store_is_read_as_it_is(old: Path) -> None:
+def test_an_older_store_that_cannot_be_written_says_what_to_do(old: Path) -> None:
+    with pytest.raises(StoreError, match=rf"has format 1; open it once where it can be written, .* {FORMAT}"):
+        EmbeddedStore(old, read_only=True)
+    EmbeddedStore(old).close()
     with EmbeddedStore(old, read_only=True) as store:
         assert [found.id for found in EmbeddedSearchIndex(store, DIMENSIONS).get_many(ACME, ["a"])] == ["a"]
-        with pytest.raises(StoreError, match="no such table: cache"):
-            EmbeddedCache(store).get(ACME, "a")
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_the_misspelt_names_of_an_older_store_are_found(tmp_path: Path, *, read_only: bool) -> None:
+def test_an_older_store_has_the_tables_of_a_new_one(old: Path, tmp_path: Path) -> None:
+    def columns(folder: Path) -> set[tuple[str, ...]]:
+        with EmbeddedStore(folder) as store, store.read() as connection:
+            rows = connection.execute(
+                'SELECT m.type, m.name, c.cid, c.name, c.type, c."notnull", c.dflt_value, c.pk FROM sqlite_master AS m,'
+                " pragma_table_info(m.name) AS c WHERE m.tbl_name NOT LIKE 'words%' AND m.name <> 'sqlite_sequence'"
+                " UNION ALL SELECT 'index of ' || m.tbl_name, m.name, i.seqno, i.name, '', '', '', ''"
+                " FROM sqlite_master AS m, pragma_index_info(m.name) AS i WHERE m.type = 'index'"
+            )
+            return set(rows)
+
+    assert columns(old) == columns(tmp_path / "new")
+
+
+def test_the_misspelt_names_of_an_older_store_are_found(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as store:
         EmbeddedKnowledgeGraph(store).upsert([vertex("api", name="Keelson")], [])
         with store.transaction() as connection:
-            without_misspellings(connection)
-    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+            to_format(connection, 10)
+    with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store)
         assert [link.entity_id for link in graph.link(ACME, misspellings("keelsn"), as_of=AS_OF)] == ["api"]
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_the_metadata_of_an_older_store_is_filtered(tmp_path: Path, *, read_only: bool) -> None:
+def test_the_metadata_of_an_older_store_is_filtered(tmp_path: Path) -> None:
     rows = [record("a", "turbine", metadata={"floor": 3}), record("b", "turbine", metadata={"floor": None})]
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([*rows, record("c", "turbine")])
         with store.transaction() as connection:
-            without_misspellings(connection)
-            connection.execute("DROP TABLE metadata")
-            connection.execute("PRAGMA user_version = 9")
+            to_format(connection, 9)
     for _ in range(2):
-        with EmbeddedStore(tmp_path, read_only=read_only) as store:
+        with EmbeddedStore(tmp_path) as store:
             index = EmbeddedSearchIndex(store, DIMENSIONS)
             found = ask(index, "turbine", filters={"metadata": {"floor": {"gte": 1}}}).lexical
             assert [hit.id for hit in found] == ["a"]
             assert index.field_kinds(ACME, ["floor"]) == {"floor": {ValueKind.NUMBER}}
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_an_edge_of_an_older_store_is_as_trusted_as_its_evidence(tmp_path: Path, *, read_only: bool) -> None:
+def test_an_edge_of_an_older_store_is_as_trusted_as_its_evidence(tmp_path: Path) -> None:
     ends = {"own": "near", "mail": "far", None: "next"}
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
         edges = [edge("a", target, evidence=evidence) for evidence, target in ends.items()]
         EmbeddedKnowledgeGraph(store).upsert([vertex(name) for name in ("a", *ends.values())], edges)
         with store.transaction() as connection:
-            without_parts(connection)
-            connection.execute("DROP INDEX edges_by_evidence")
-            connection.execute("ALTER TABLE edges DROP COLUMN trusted")
-            connection.execute("PRAGMA user_version = 6")
-    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+            to_format(connection, 6)
+    with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store)
         assert {one.evidence: one.trusted for one in graph.relationships(ACME, ids=["a"])} == {
             "own": True,
@@ -441,30 +438,26 @@ def test_an_edge_of_an_older_store_is_as_trusted_as_its_evidence(tmp_path: Path,
         assert {hit.id for hit in found.hits} == {"near", "next"}
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path, *, read_only: bool) -> None:
+def test_a_vertex_of_an_older_store_is_as_trusted_as_its_record(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("own", "x"), record("mail", "x", trusted=False)])
         EmbeddedKnowledgeGraph(store).upsert([vertex(name, name="Keelson") for name in ("own", "mail")], [])
         with store.transaction() as connection:
-            without_parts(connection)
-            without_trust(connection)
-            connection.execute("PRAGMA user_version = 5")
-    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+            to_format(connection, 5)
+    with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store)
         assert [each.trusted for each in graph.get_many(ACME, ["own", "mail"])] == [True, False]
         links = graph.link(ACME, ["keelson"], as_of=AS_OF, trusted_only=True)
         assert [link.entity_id for link in links] == ["own"]
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_the_vector_of_an_older_store_is_of_the_whole_text(tmp_path: Path, *, read_only: bool) -> None:
+def test_the_vector_of_an_older_store_is_of_the_whole_text(tmp_path: Path) -> None:
     stored = record("a", "turbine", cosine=0.5)
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([stored])
         with store.transaction() as connection:
-            without_parts(connection)
-    with EmbeddedStore(tmp_path, read_only=read_only) as store:
+            to_format(connection, 7)
+    with EmbeddedStore(tmp_path) as store:
         index = EmbeddedSearchIndex(store, DIMENSIONS)
         assert [(hit.id, hit.part_start) for hit in ask(index, vector=AXIS).vector] == [("a", 0)]
         assert index.get_many(ACME, ["a"], with_vectors=True) == [stored]
@@ -475,7 +468,7 @@ def test_a_long_text_of_an_older_store_gets_the_vectors_of_its_parts(tmp_path: P
     with EmbeddedStore(tmp_path) as store:
         EmbeddedSearchIndex(store, DIMENSIONS).upsert([record("a", "turbine", cosine=0.1)])
         with store.transaction() as connection:
-            without_parts(connection)
+            to_format(connection, 7)
     with EmbeddedStore(tmp_path) as store:
         index = EmbeddedSearchIndex(store, DIMENSIONS)
         index.upsert([long])

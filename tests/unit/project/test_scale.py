@@ -45,6 +45,16 @@ def test_more_writers_take_less_time_until_a_store_is_busy() -> None:
     assert max(few[1:]) < max(more[1:]) < max(most[1:]) <= 1.0
 
 
+def test_a_hundred_million_records_are_embedded_again_in_hours() -> None:
+    page = scale.PAGE.read_text(encoding="utf-8")
+    hours = [scale.embedding_again(writers, 100, lists=1) for writers in (24, 400)]
+    assert hours[0][0] > 5 * hours[1][0]
+    assert hours[1][0] < 24
+    assert hours[0][1] < hours[1][1] <= 1.0
+    for row in scale.embedded_again_at_once():
+        assert f"| {' | '.join(row)} |" in page, "run make scale"
+
+
 def test_stores_grow_with_the_rate_until_there_is_no_larger_one() -> None:
     sized = [scale.stores(rate) for rate in (10, 100, 1_000, 100_000)]
     assert [of.usd for of in sized] == sorted(of.usd for of in sized)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import Braid
 from braid.models import Ranking
 from braid.ports.cache import NoCache, ResilientCache
+from braid.retrieval import use_counts
 from braid.retrieval.use_counts import (
     ADDED_AFTER_S,
     HALF_LIFE_S,
@@ -89,6 +91,27 @@ def test_no_tenant_takes_the_places_of_another() -> None:
     uses.note("acme", map(str, range(2 * MOST_GATHERED)))
     uses.note("globex", ["a", "b"])
     assert {tenant: len(own) for tenant, own in uses._gathered.items()} == {"acme": MOST_GATHERED - 2, "globex": 2}
+
+
+def test_a_use_looks_at_other_tenants_only_to_take_a_place_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Tenants(dict[str, Counter[str]]):
+        looks = 0
+
+        def values(self) -> Any:
+            self.looks += 1
+            return super().values()
+
+    monkeypatch.setattr(use_counts, "MOST_GATHERED", 10)
+    uses = UseCounts(lambda: ResilientCache(Counted()), lambda: NOW, lambda: 0.0)
+    uses._gathered = looked = Tenants()
+    uses.note("acme", map(str, range(30)))
+    assert looked.looks == 0
+    uses.note("globex", map(str, range(30)))
+    assert looked.looks == 5
+    assert {tenant: len(own) for tenant, own in looked.items()} == {"acme": 5, "globex": 5}
+    uses.add_gathered()
+    uses.note("initech", map(str, range(30)))
+    assert len(uses._gathered["initech"]) == 10
 
 
 def test_memory_ranking_puts_the_more_used_first_and_other_rankings_do_not_ask() -> None:

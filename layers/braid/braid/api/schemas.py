@@ -44,7 +44,6 @@ from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, Mi
 from braid.ports.members import Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status
-from braid.retrieval.listing import document_of
 from braid.retrieval.stages.results_and_citations import beginning
 
 if TYPE_CHECKING:
@@ -142,6 +141,13 @@ class Related(Frozen):
     hits: tuple[GraphHit, ...]
     truncated: bool = False
     """Whether a hub's fan-out budget cut the walk short."""
+
+    def __repr__(self) -> str:
+        """Return a line for each: score, path and id."""
+        lines = [f"{hit.score:.2f} · {hit.path} · [{hit.id}]" for hit in self.hits]
+        return "\n".join([*lines, *(["(and more)"] if self.truncated else [])]) or "(nothing related)"
+
+    __str__ = __repr__
 
 
 class Writes(Frozen):
@@ -245,7 +251,7 @@ class DocumentSummary(Frozen):
         """Return the document that a record is of."""
         values = ((name, record.metadata.get(name)) for name in ("file", "format"))
         said = {name: value[:_LISTED] for name, value in values if isinstance(value, str)}
-        identity = document_of(record)
+        identity = record.document_id
         return cls(
             id=identity,
             title=record.source.title or record.name or identity,

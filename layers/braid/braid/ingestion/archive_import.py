@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from braid.errors import DatasetError
 from braid.ingestion.archive import PAGE, Kind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
-from braid.ingestion.checks import (
+from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
     OWN_RELATIONSHIP_TYPES,
     Types,
@@ -24,7 +24,7 @@ from braid.strict_json import NotJson, read_json
 from braid.understanding.text_parts import embed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from braid.ingestion.archive import ArchiveStore, Item, Manifest, Told
@@ -85,15 +85,20 @@ def import_tenant(
     manifest = verify(folder)
     into = _Import(folder, manifest, store, tenant_id or manifest.tenant_id, threads)
     of, done = 3 * sum(manifest.counts().values()), 0
-    for work in (into.check, into.write, into.compare):
-        if work == into.write:
-            into.register_schemas()
+
+    def go_through(work: Callable[[Kind, Sequence[Item]], None]) -> None:
+        nonlocal done
         for kind in Kind:
             for items in into.pages(kind):
                 work(kind, items)
                 done += len(items)
                 if tell:
                     tell(done, of)
+
+    go_through(into.check)
+    into.register_schemas()
+    go_through(into.write)
+    go_through(into.compare)
     return into.report()
 
 

@@ -124,7 +124,7 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
     """Return the records' texts, those of one document together and in their order."""
     documents: dict[str, list[Record]] = {}
     for record in records:
-        documents.setdefault(record.id.partition("#")[0], []).append(record)
+        documents.setdefault(record.document_id, []).append(record)
     return [
         SourceText(record.id, record.name or record.source.title or "", record.content, document)
         for document, parts in documents.items()

@@ -98,6 +98,8 @@ def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> Repai
     work = _Repair(tenant_id, store, dry_run=dry_run)
     records = vertices = relationships = 0
     work.finish_writes()
+    if not dry_run:
+        store.graph.finish_removals(tenant_id)
     for found in pages(store.index.scan, tenant_id, limit=_PAGE):
         work.compare_records(found.records)
         records += len(found.records)

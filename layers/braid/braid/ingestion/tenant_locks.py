@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
 
-from braid.deadline import holding
+from braid.deadline import Locks, holding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,25 +20,14 @@ if TYPE_CHECKING:
 
 EMBEDDING_AT_ONCE: Final = 2
 """Writes of one tenant that run a model at the same time."""
-
-
-class _Turn:
-    """Locks that can be referred to weakly."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.embedding = threading.BoundedSemaphore(EMBEDDING_AT_ONCE)
-
-
-_TURNS: Final[WeakValueDictionary[str, _Turn]] = WeakValueDictionary()
-_FINDING: Final = threading.Lock()
+_TURNS: Final = Locks(threading.Lock)
+_EMBEDDING: Final = Locks(partial(threading.BoundedSemaphore, EMBEDDING_AT_ONCE))
 
 
 @contextmanager
 def turn(tenant_id: str) -> Iterator[None]:
     """Wait for this tenant's other writes and deletes; entered before a transaction of the store, never inside one."""
-    own = _turn_of(tenant_id)
-    with own.lock:
+    with _TURNS.of(tenant_id):
         yield
 
 
@@ -48,13 +37,5 @@ def embedding_turn(tenant_id: str) -> Iterator[None]:
 
     Raises StoreTooSlow if they do until the deadline of the request.
     """
-    own = _turn_of(tenant_id)  # kept, as others find it only while somebody has it
-    with holding(own.embedding):
+    with holding(_EMBEDDING.of(tenant_id)):
         yield
-
-
-def _turn_of(tenant_id: str) -> _Turn:
-    with _FINDING:
-        own = _TURNS.get(tenant_id) or _Turn()
-        _TURNS[tenant_id] = own
-    return own

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.deleting import delete_unmentioned
+from braid.ingestion.deleting import writing_turn
 from braid.ingestion.found_names import NAMES_AT_ONCE
-from braid.ingestion.tenant_locks import embedding_turn, turn
+from braid.ingestion.tenant_locks import embedding_turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
@@ -48,6 +48,8 @@ __all__ = [
 
 BATCH = 512
 """Records that are embedded and sent to the index together."""
+MENTIONS_AT_ONCE = 10_000
+"""Mentions that texts no longer have, whose rows leave in the transaction of the write; of more they leave after it."""
 STORES_S = 300.0
 """Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
 _FORMAT = "2"
@@ -110,8 +112,8 @@ def write(
     began = time.perf_counter()
     with deadline.suspended(), ExitStack() as held:  # a write that has begun is completed
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
-        for wait in (turn, store.transaction):
-            held.enter_context(wait(tenant_id))
+        for wait in (writing_turn(tenant_id, store), store.transaction(tenant_id)):
+            held.enter_context(wait)
             if store.version(tenant_id) != version:  # on what was written meanwhile this write may depend
                 version, accepted, embedded = _prepared(request, store, encoding, batch)
             if embedded is None:
@@ -124,7 +126,6 @@ def write(
         )
         with logged(whole, request, store.intent_log), deadline.within(STORES_S):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
-    delete_unmentioned(tenant_id, _without_mentions(accepted)[NAMES_AT_ONCE:], store)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -173,19 +174,19 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         # By the store itself, as very many texts may have a name.
         store.graph.pass_mentions(tenant_id, accepted.heirs)
         store.graph.delete(tenant_id, list(accepted.heirs))
-    if accepted.stale:
+    names = {edge.source for edge in accepted.stale}
+    are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
+    if names and are_few:
         store.graph.delete_relationships(tenant_id, accepted.stale)
-        store.graph.delete_unmentioned(tenant_id, _without_mentions(accepted)[:NAMES_AT_ONCE])
+        store.graph.delete_unmentioned(tenant_id, names)
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [record.id for record in accepted.records if not record.trusted])
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
-    return ended + supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
-
-
-def _without_mentions(accepted: Accepted) -> list[str]:
-    """Return the found names that lose a mention."""
-    return sorted({edge.source for edge in accepted.stale})
+    ended += supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
+    if not are_few:
+        store.graph.remove_mentions(tenant_id, accepted.stale)
+    return ended
 
 
 def require_written(report: WriteReport) -> WriteReport:

@@ -22,7 +22,8 @@ from braid.models.answer import (
     earliest,
     in_words,
 )
-from braid.models.metadata_filters import FacetValue, FieldCondition, ValueKind
+from braid.models.metadata_filters import FacetValue, FieldCondition
+from braid.models.metadata_terms import ValueKind
 from braid.models.query import (
     MAX_DAMPING,
     FactQuestion,

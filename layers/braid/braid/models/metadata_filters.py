@@ -1,21 +1,12 @@
-"""Conditions on the fields of records' metadata, and the terms by which stores find what meets them.
-
-A record has a term for each field of its metadata: a hash of the field's name, a letter for the kind of value, and the
-value in a form whose alphabetical order is its own. So a store needs one column of strings whatever fields there are,
-equality is a term, and a range of numbers or dates is a range of terms.
-"""
+"""Conditions on the fields of records' metadata: how they are written, read and checked, and what meets them."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
-import struct
 from collections.abc import Mapping
 from datetime import datetime
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -24,15 +15,25 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
-    TypeAdapter,
     ValidationError,
     WithJsonSchema,
     model_validator,
 )
 
 from braid.errors import InvalidRequest
+from braid.models.metadata_terms import (
+    MOMENT,
+    TermTest,
+    ValueKind,
+    exactly,
+    key_of,
+    span_between,
+    span_of,
+    terms_of,
+    terms_of_value,
+)
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_WHOLE
-from braid.models.scalars import Frozen, Text, Timestamp, microseconds
+from braid.models.scalars import Frozen, Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,36 +45,9 @@ MAX_CONDITIONS_BYTES: Final = 16 * 1024
 MAX_FACETS: Final = 8
 FACET_VALUES: Final = 20
 """Values that a facet has, the most frequent ones."""
-_TEXT_BYTES: Final = 200
-"""Of a text in a term; a longer one is its beginning and its hash."""
-_KEY_CHARACTERS: Final = 20
-_EXACT_WHOLE: Final = 10**19
-_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}\S{0,26})?")
-_MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _OPERATOR: Final = re.compile("!=|>=|<=|=|>|<")
 _BOUNDS: Final = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
-_SIGN: Final = 1 << 63
-_CUT: Final = "\x1f"
-
-
-class ValueKind(StrEnum):
-    """What the values of a field are."""
-
-    NUMBER = "n"
-    TEXT = "t"
-    DATE = "s"
-    """Text that is a date or a time by ISO 8601."""
-    BOOLEAN = "b"
-
-    @property
-    def plural(self) -> str:
-        """What several of them are called."""
-        return {"n": "numbers", "t": "text", "s": "dates", "b": "true or false"}[self.value]
-
-
-MOMENT_KIND: Final = "d"
-"""Of a second term that dates have: the moment, by which they are ordered."""
 
 
 def _short_enough(name: str) -> str:
@@ -103,9 +77,9 @@ def _bound(value: object) -> object:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _whole(value)
     try:
-        return _MOMENT.validate_python(value)
+        return MOMENT.validate_python(value)
     except ValidationError:
-        raise ValueError("is neither a number nor a date such as 2024-05-01; only these have ranges") from None
+        raise ValueError("a bound has to be a number or a date such as 2024-05-01") from None
 
 
 FieldName = Annotated[Text, AfterValidator(_short_enough)]
@@ -233,95 +207,6 @@ class FacetValue(Frozen):
     count: int
 
 
-class TermRange(NamedTuple):
-    """Terms from the first on, up to the second and without it."""
-
-    start: str
-    end: str
-
-
-class TermTest(NamedTuple):
-    """What a record's terms have to meet: some of them is one of the terms, or in the range; or none is."""
-
-    terms: tuple[str, ...] = ()
-    span: TermRange | None = None
-    wanted: bool = True
-
-
-def key_of(field: str, tenant_id: str = "") -> str:
-    """Return what the terms of a field begin with: of one tenant, where tenants share an index of terms."""
-    named = f"{tenant_id}\0{field}" if tenant_id else field
-    return hashlib.blake2b(named.encode(), digest_size=_KEY_CHARACTERS // 2).hexdigest()
-
-
-def span_of(field: str, kind: str | None = None, tenant_id: str = "") -> TermRange:
-    """Return the range of a field's terms, or of those of one kind."""
-    begin = key_of(field, tenant_id) + (kind or "")
-    return TermRange(begin, begin + "\x7f" if kind is None else begin[:-1] + chr(ord(begin[-1]) + 1))
-
-
-def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
-    """Return the terms of a record's metadata; a value of null has none."""
-    terms: list[str] = []
-    for field, value in metadata.items():
-        if value is not None:
-            terms += _terms(key_of(field, tenant_id), value)
-    return terms
-
-
-def _terms(key: str, value: object) -> list[str]:
-    if isinstance(value, bool):
-        return [f"{key}{ValueKind.BOOLEAN}{str(value).lower()}"]
-    if isinstance(value, int | float):
-        return [f"{key}{ValueKind.NUMBER}{_ordered(value)}:{_exactly(value)}"]
-    text = str(value)
-    if (moment := _moment(text)) is not None:
-        at = f"{microseconds(moment) + _SIGN:016x}"
-        return [f"{key}{ValueKind.DATE}{_shortened(text)}", f"{key}{MOMENT_KIND}{at}"]
-    return [f"{key}{ValueKind.TEXT}{_shortened(text)}"]
-
-
-def value_of(term: str) -> str | bool | int | float | None:
-    """Return the value of a term, of a long text its beginning; None of a term that only orders dates."""
-    kind, text = term[_KEY_CHARACTERS : _KEY_CHARACTERS + 1], term[_KEY_CHARACTERS + 1 :]
-    if kind == MOMENT_KIND:
-        return None
-    if kind == ValueKind.BOOLEAN:
-        return text == "true"
-    if kind == ValueKind.NUMBER:
-        number: int | float = json.loads(text.partition(":")[2])
-        return number
-    head, cut, _ = text.partition(_CUT)
-    return f"{head}…" if cut else text
-
-
-def _moment(text: str) -> datetime | None:
-    if not _DATE.fullmatch(text):
-        return None
-    try:
-        return _MOMENT.validate_python(text)
-    except ValidationError:
-        return None
-
-
-def _shortened(text: str) -> str:
-    encoded = text.encode()
-    if len(encoded) <= _TEXT_BYTES:
-        return text
-    return f"{encoded[:_TEXT_BYTES].decode(errors='ignore')}{_CUT}{hashlib.sha256(encoded).hexdigest()}"
-
-
-def _ordered(value: float) -> str:
-    """Return a number as sixteen digits that are in the order of the numbers."""
-    (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))
-    return f"{bits ^ (_SIGN | (_SIGN - 1)) if bits & _SIGN else bits | _SIGN:016x}"
-
-
-def _exactly(value: float) -> str:
-    """Return a number as JSON, equal ones alike."""
-    return str(int(value)) if abs(value) < _EXACT_WHOLE and value == int(value) else repr(float(value))
-
-
 def term_tests(conditions: Iterable[FieldCondition], tenant_id: str = "") -> list[TermTest]:
     """Return what a record's terms have to meet to meet the conditions."""
     tests: list[TermTest] = []
@@ -329,28 +214,13 @@ def term_tests(conditions: Iterable[FieldCondition], tenant_id: str = "") -> lis
         key = key_of(condition.field, tenant_id)
         for values, wanted in ((condition.any_of, True), (condition.none_of, False)):
             if values:
-                terms = tuple(dict.fromkeys(_terms(key, value)[0] for value in values))
+                terms = tuple(dict.fromkeys(terms_of_value(key, value)[0] for value in values))
                 tests.append(TermTest(terms=terms, wanted=wanted))
         if condition.exists is not None:
             tests.append(TermTest(span=span_of(condition.field, None, tenant_id), wanted=condition.exists))
         if condition.bounds:
-            tests.append(TermTest(span=_span_between(key, condition.bounds)))
+            tests.append(TermTest(span=span_between(key, condition.bounds)))
     return tests
-
-
-def _span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange:
-    dated = any(isinstance(bound, datetime) for bound in bounds.values())
-    start = key + (MOMENT_KIND if dated else ValueKind.NUMBER)
-    end = start + "g"  # above every hexadecimal digit
-    for name, bound in bounds.items():
-        place = f"{microseconds(bound) + _SIGN:016x}" if isinstance(bound, datetime) else _ordered(bound)
-        # A number's digits are followed by a colon, so that a semicolon stands behind all terms of that number.
-        term = start[: _KEY_CHARACTERS + 1] + place + (";" if name in {"gt", "lte"} else "")
-        if name in {"gte", "gt"}:
-            start = term
-        else:
-            end = term
-    return TermRange(start, end)
 
 
 def meet(
@@ -418,7 +288,7 @@ def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondi
 def _as_kind(value: str | float, kind: ValueKind) -> str | float | None:
     """Return a value as one of another kind; None where it is none."""
     if kind in {ValueKind.TEXT, ValueKind.DATE}:
-        return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else _exactly(value)
+        return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else exactly(value)
     if not isinstance(value, str):
         return value if isinstance(value, bool) == (kind is ValueKind.BOOLEAN) else None
     if kind is ValueKind.BOOLEAN:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 from pydantic import FailFast, Field, model_validator
 
 from braid.errors import InvalidRequest
-from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName, TermTest, term_tests
+from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName, term_tests
 from braid.models.scalars import (
     Asked,
     Direction,
@@ -33,6 +33,8 @@ from braid.models.scalars import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from braid.models.metadata_terms import TermTest
 
 MAX_TYPES = 100
 """Entity types that one condition may name; bounded because the question travels in the workflow's state."""

@@ -111,6 +111,11 @@ class NewRecord(Frozen):
             raise ValueError("embeddings holds two vectors of one space")
         return self
 
+    @property
+    def document_id(self) -> str:
+        """Id of the document that it is a chunk of: its own up to a ``#``."""
+        return self.id.partition("#")[0] or self.id
+
     def heading(self) -> str:
         """Return the line that the text begins with: the name or title, or "" where the text is the content alone."""
         return self.name or self.source.title or ""

@@ -251,6 +251,15 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
 
+    def remove_mentions(self, tenant_id: TenantId, mentions: Sequence[Relationship]) -> None:
+        """Remove mentions that were found in texts, however many: no reader sees them any more.
+
+        In a transaction, the last change of the graph. The found names that have no edge left go when it is finished.
+        """
+
+    def finish_removals(self, tenant_id: TenantId) -> None:
+        """Remove what is still stored of removed mentions, a part at a time; called outside of a transaction."""
+
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
 

@@ -21,11 +21,6 @@ _LAST: Final = "#\U0010ffff"
 """Follows the id of a document behind all ids of its chunks."""
 
 
-def document_of(record: Record) -> str:
-    """Return the id of the document that a record is a chunk of: its own up to a ``#``."""
-    return record.id.partition("#")[0] or record.id
-
-
 class DocumentsPage(NamedTuple):
     """The first record of each of some documents, in the order of their ids."""
 
@@ -58,7 +53,7 @@ def documents(
         known = len(found)
         for record in page.records:
             if record.kind is Kind.CHUNK:
-                document = document_of(record)
+                document = record.document_id
                 if document not in found and len(found) == limit:
                     return DocumentsPage([*found.values()], after)
                 found.setdefault(document, record)
@@ -70,7 +65,7 @@ def documents(
         last = page.records[-1]
         if last.kind is Kind.CHUNK and "#" in last.id:
             # An id may lie behind even that, and no page begins before its last one ended.
-            after = encode(tenant_id, max(last.id, document_of(last) + _LAST))
+            after = encode(tenant_id, max(last.id, last.document_id + _LAST))
     return DocumentsPage([*found.values()], after)
 
 

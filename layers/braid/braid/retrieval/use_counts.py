@@ -30,7 +30,7 @@ MOST_RECORDS, MOST_BYTES = 1_000, 200_000
 MOST_GATHERED: Final = 5_000
 """Records of all tenants together of which uses are gathered before they are added.
 
-Beyond it a record takes the place of one of the tenant that has most, and is not counted if that is its own."""
+Beyond it a record takes the place of one of the tenant that has most, while its own tenant has less than its share."""
 ADDED_AFTER_S: Final = 30.0
 _ATTEMPTS = 3
 _LEAST = 0.01
@@ -59,6 +59,7 @@ class UseCounts:
         self._cache, self._now, self._clock = cache, now, clock
         self._lock, self._adding = threading.Lock(), threading.Lock()
         self._gathered: dict[str, Counter[str]] = {}
+        self._records = 0  # of all tenants
         self._added_at = clock()
 
     def note(self, tenant_id: str, ids: Iterable[str]) -> None:
@@ -66,8 +67,11 @@ class UseCounts:
         with self._lock:
             own = self._gathered.setdefault(tenant_id, Counter())
             for identity in ids:
-                if identity in own or self._has_room(own):
-                    own[identity] += 1
+                if identity not in own:
+                    if not self._has_room(own):
+                        continue
+                    self._records += 1
+                own[identity] += 1
             due = self._clock() - self._added_at >= ADDED_AFTER_S
             if due:
                 self._added_at = self._clock()
@@ -76,18 +80,18 @@ class UseCounts:
 
     def _has_room(self, own: Counter[str]) -> bool:
         """Return whether a tenant's uses may grow by a record, for which one of the tenant with most may leave."""
-        if sum(map(len, self._gathered.values())) < MOST_GATHERED:
+        if self._records < MOST_GATHERED:
             return True
-        most = max(self._gathered.values(), key=len)
-        if len(most) <= len(own):
+        if len(own) >= MOST_GATHERED // len(self._gathered):
             return False
-        most.popitem()
+        max(self._gathered.values(), key=len).popitem()
+        self._records -= 1
         return True
 
     def add_gathered(self) -> None:
         """Add what was gathered to the tenants' counts."""
         with self._lock:
-            gathered, self._gathered = self._gathered, {}
+            gathered, self._gathered, self._records = self._gathered, {}, 0
         with self._adding:
             for tenant_id, uses in gathered.items():
                 self._add(tenant_id, uses)

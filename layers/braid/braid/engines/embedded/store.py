@@ -11,15 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
 from braid.engines.embedded.files import StoreFiles, connect, translated_errors
-from braid.engines.embedded.tables import (
-    FORMAT,
-    READABLE,
-    bring_up_to_date,
-    create_words,
-    read_as_it_is,
-    read_global,
-    write_global,
-)
+from braid.engines.embedded.older_formats import bring_up_to_date
+from braid.engines.embedded.tables import FORMAT, create_words, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
@@ -246,10 +239,7 @@ class EmbeddedStore:
         connection.close()
 
     def _connect(self) -> Connection:
-        connection = connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
-        if self.read_only:
-            read_as_it_is(connection)
-        return connection
+        return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
 
     def _prepare(self, last: LastCommit | None) -> None:
         connection = self._lend()
@@ -269,7 +259,11 @@ class EmbeddedStore:
     def _check_format(self) -> None:
         with self.read() as connection:
             found = connection.execute("PRAGMA user_version").fetchone()[0]
-        if found not in READABLE:
+        if found in range(1, FORMAT):
+            raise StoreError(
+                f"{self.path} has format {found}; open it once where it can be written, to bring it to {FORMAT}"
+            )
+        if found != FORMAT:
             raise StoreError(
                 f"{self.path} has format {found}, this version reads {FORMAT}; install the Braid that wrote it"
             )

@@ -159,6 +159,14 @@ class GremlinGraph:
             removed += len(present)
         return removed
 
+    def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
+        """Remove mentions as any other edges, and names that have none left: nobody waits for it."""
+        self.delete_relationships(tenant_id, mentions)
+        self.delete_unmentioned(tenant_id, {edge.source for edge in mentions})
+
+    def finish_removals(self, tenant_id: str) -> None:
+        """Do nothing: what is removed is not stored any more."""
+
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
         return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record
-from braid.models.metadata_filters import terms_of
+from braid.models.metadata_terms import terms_of
 from braid.models.scalars import microseconds
 from braid.settings import OpenSearchService
 
@@ -41,7 +41,7 @@ TRUSTED = "trusted"
 DOCUMENT = "document"
 """Title of the source, as a keyword."""
 TERMS = "metadata_terms"
-"""Terms of the metadata, by which filters find a record; see :mod:`braid.models.metadata_filters`."""
+"""Terms of the metadata, by which filters find a record; see :mod:`braid.models.metadata_terms`."""
 TERMS_PROPERTY = {TERMS: {"type": "keyword"}}
 PARTS = "parts"
 """Further parts of a long text: each a nested document with its ``start`` and its vector of one space."""

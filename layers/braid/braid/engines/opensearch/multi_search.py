@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from braid.models import Embedding
-    from braid.models.metadata_filters import TermTest
+    from braid.models.metadata_terms import TermTest
     from braid.ports.search_index import SearchRequest
 
 _EXPLORED = 100

@@ -14,7 +14,8 @@ from braid.engines.opensearch.mapping import (
     WORDS,
 )
 from braid.models import FacetValue, Kind, ValueKind
-from braid.models.metadata_filters import FACET_VALUES, key_of, span_of, value_of
+from braid.models.metadata_filters import FACET_VALUES
+from braid.models.metadata_terms import key_of, span_of, value_of
 from braid.ports.search_index import IndexStats
 
 if TYPE_CHECKING:
@@ -188,6 +189,18 @@ def by_keys(tenant_id: str, keys: Sequence[str], *, with_vectors: bool = False) 
         "track_total_hits": False,
         "sort": ["_doc"],
         "query": {"bool": {"filter": conditions}},
+    }
+
+
+def ids_page(query: dict[str, Any], *, after: str, limit: int) -> dict[str, Any]:
+    """Return the search for the next ids of records, without the records."""
+    return {
+        "size": limit,
+        "track_total_hits": False,
+        "sort": [{"id": "asc"}],
+        "query": query,
+        "search_after": [after],
+        "_source": False,
     }
 
 

@@ -80,8 +80,13 @@ class Limits:
     """Of the text that is found."""
     sections: int = 100_000
     seconds: float = 60.0
+    """Of a file of 3 MB or more; a smaller one has 15, and 15 for each MB, so that few bytes do not take a minute."""
     memory_bytes: int = 2 * 1024 * 1024 * 1024
     """Of the process that reads, where the system can limit it."""
+
+    def seconds_for(self, file_bytes: int) -> float:
+        """Return the seconds that a file of this size may take."""
+        return min(self.seconds, 15.0 + 15.0 * file_bytes / 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import sys
 import time
 from dataclasses import asdict, dataclass, field
 from errno import EFBIG
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.ingestion.documents.document import Document, Limits, Source, Unreadable, UnreadableNow
@@ -72,15 +73,18 @@ class ReaderProcess:
             Of the content that was read before: if it is still that, no document is made of it.
         """
         request = {"path": os.fsencode(path).hex(), "name": name, "known": known_sha256}
+        seconds = self.limits.seconds_for(0)
+        with contextlib.suppress(OSError):  # what cannot be opened, the process says
+            seconds = self.limits.seconds_for(Path(path).lstat().st_size)
         try:
             process = self._started()
             _stream(process.stdin).write(json.dumps(request).encode() + b"\n")
             _stream(process.stdin).flush()
             most = _ANSWER_BYTES * (self.limits.characters + _ANSWER_SPARE)
-            answer = self._answer(process, time.monotonic() + self.limits.seconds, most)
+            answer = self._answer(process, time.monotonic() + seconds, most)
         except TimeoutError:
             self.close()
-            return Reading(unreadable=f"takes longer than {self.limits.seconds:g} seconds to read", lasting=False)
+            return Reading(unreadable=f"takes longer than {seconds:.3g} seconds to read", lasting=False)
         except OSError:
             self.close()
             return Reading(unreadable="broke its reader, or needs more memory than one file may take", lasting=False)

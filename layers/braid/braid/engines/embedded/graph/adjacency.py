@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
 from braid.ranking.graph_walks import Node
@@ -167,8 +168,9 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
     edge_rows, confidence_rows = [np.empty((8, 0), dtype=np.int64)], [np.empty(0)]
     for rows in _some(
         connection.execute(
-            "SELECT source, target, type, predicate, evidence, confidence, coalesce(valid_at, :always_from),"
-            " coalesce(invalid_at, :always_until), trusted, position IS NOT NULL FROM edges WHERE tenant = :tenant",
+            "SELECT source, target, type, predicate, evidence, confidence, coalesce(valid_at, :always_from),"  # noqa: S608 - a table
+            " coalesce(invalid_at, :always_until), trusted, position IS NOT NULL"
+            f" FROM {edges_seen(connection, tenant)} WHERE tenant = :tenant",
             bounds,
         )
     ):

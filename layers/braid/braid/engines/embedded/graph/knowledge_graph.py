@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from braid.deadline import holding, suspended, within
+from braid.deadline import Locks, holding, suspended, within
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.graph import rows
+from braid.engines.embedded.graph import removals, rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
@@ -19,8 +19,9 @@ from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from braid.engines.embedded.generations import Given
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
@@ -46,7 +47,7 @@ class EmbeddedKnowledgeGraph:
         self._store = store
         self._question_s = question_s
         self._lock = threading.Lock()
-        self._loading: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
+        self._loading = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
@@ -60,6 +61,7 @@ class EmbeddedKnowledgeGraph:
         with self._store.transaction() as connection:
             for tenant_id in tenants:
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
+                _remove_all_rows(connection, tenant)
                 rows.upsert_vertices(
                     connection, tenant, [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
                 )
@@ -68,27 +70,48 @@ class EmbeddedKnowledgeGraph:
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
-        return change(self._store, Generation.GRAPH, tenant_id, ids, rows.delete)
+        return self._change(tenant_id, ids, rows.delete)
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove those of some vertices that were found and have no edge, and return how many there were."""
-        return change(self._store, Generation.GRAPH, tenant_id, ids, rows.delete_unmentioned)
+        return self._change(tenant_id, ids, rows.delete_unmentioned)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
-        return change(self._store, Generation.GRAPH, tenant_id, relationships, rows.delete_edges)
+        return self._change(tenant_id, relationships, rows.delete_edges)
+
+    def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
+        """Remove found mentions, whose rows go with :meth:`finish_removals`."""
+
+        def note(connection: sqlite3.Connection, tenant: int, given: Sequence[Relationship]) -> int:
+            ends = rows.mentions_by_number(connection, tenant, given)
+            removals.note(connection, tenant, ends)
+            return len(ends)
+
+        self._change(tenant_id, mentions, note)
+
+    def finish_removals(self, tenant_id: str) -> None:
+        """Remove the rows of mentions that are removed, and the names that have none left, in short transactions."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            more = tenant is not None and removals.are_left(connection, tenant)
+        while more and tenant is not None:
+            with self._store.transaction() as connection:
+                names = rows.read_ids(connection, removals.remove_rows(connection, tenant))
+                if rows.delete_unmentioned(connection, tenant, names):
+                    Generation.GRAPH.advance(connection, tenant)  # a write may have seen them
+                more = removals.are_left(connection, tenant)
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
-        return change(self._store, Generation.GRAPH, tenant_id, ids, rows.delete_edges_of)
+        return self._change(tenant_id, ids, rows.delete_edges_of)
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
         """End the edges of which these records are the evidence, and return how many there were."""
-        return change(self._store, Generation.GRAPH, tenant_id, until, rows.end_edges)
+        return self._change(tenant_id, until, rows.end_edges)
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
         """Mark the edges of which these records are the evidence as untrusted, and return how many there were."""
-        return change(self._store, Generation.GRAPH, tenant_id, evidence, rows.distrust_edges)
+        return self._change(tenant_id, evidence, rows.distrust_edges)
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in some texts."""
@@ -97,7 +120,7 @@ class EmbeddedKnowledgeGraph:
 
     def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
         """Lead the mentions of some vertices out of others, and return how many were passed on."""
-        return change(self._store, Generation.GRAPH, tenant_id, heirs, rows.pass_mentions)
+        return self._change(tenant_id, heirs, rows.pass_mentions)
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
@@ -223,15 +246,22 @@ class EmbeddedKnowledgeGraph:
         """Return False: the counts are those of the rows, at each generation."""
         return False
 
+    def _change(self, tenant_id: str, given: Given, work: Callable[[sqlite3.Connection, int, Given], int]) -> int:
+        """Change rows of one tenant as :func:`change` does, of which none are those of removed mentions."""
+
+        def done(connection: sqlite3.Connection, tenant: int, given: Given) -> int:
+            _remove_all_rows(connection, tenant)
+            return work(connection, tenant, given)
+
+        return change(self._store, Generation.GRAPH, tenant_id, given, done)
+
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load
 
         generation = Generation.GRAPH.read(connection, tenant)
         if self._store.in_transaction:  # what it wrote may yet be rolled back
             return load(connection, tenant, generation)
-        with self._lock:
-            loading = self._loading[tenant]
-        with holding(loading):  # other tenants do not wait for it
+        with holding(self._loading.of(tenant)):  # other tenants do not wait for it
             with self._lock:
                 known = self._graphs.get(tenant)
             if known is None or known.generation != generation:
@@ -248,13 +278,22 @@ class EmbeddedKnowledgeGraph:
             return known
 
 
+def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
+    """Remove the rows of removed mentions that a process left behind: what is written now may be the same ones.
+
+    The names stay, as this write may go by their being there.
+    """
+    while removals.are_left(connection, tenant):
+        removals.remove_rows(connection, tenant)
+
+
 def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
     vertices = connection.execute(
         "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
     ).fetchall()
     edges = connection.execute(
-        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target) FROM edges WHERE tenant = ?"
-        " GROUP BY type",
+        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target)"  # noqa: S608 - a table
+        f" FROM {removals.edges_seen(connection, tenant)} WHERE tenant = ? GROUP BY type",
         (tenant,),
     ).fetchall()
     return GraphStats(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EntityLink, Relationship, Vertex
@@ -262,6 +263,14 @@ def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collect
     return delete(connection, tenant, [row[0] for row in unmentioned])
 
 
+def read_ids(connection: sqlite3.Connection, numbers: Collection[int]) -> list[str]:
+    """Return the ids of vertices by their numbers."""
+    found = connection.execute(
+        "SELECT id FROM vertices WHERE number IN (SELECT value FROM json_each(?))", (json.dumps(list(numbers)),)
+    )
+    return [row[0] for row in found]
+
+
 def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
     """Remove edges of one tenant by their identity and return how many there were."""
     numbers = _numbers(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})
@@ -273,6 +282,15 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
         for source, kind, target, predicate in dict.fromkeys(edge.identity() for edge in edges)
         if source in numbers and target in numbers
     )
+
+
+def mentions_by_number(
+    connection: sqlite3.Connection, tenant: int, mentions: Sequence[Relationship]
+) -> list[tuple[int, int]]:
+    """Return the numbers of the mentions' targets and sources, where both are stored."""
+    numbers = _numbers(connection, tenant, {end for edge in mentions for end in (edge.source, edge.target)})
+    ends = ((numbers.get(edge.target), numbers.get(edge.source)) for edge in mentions)
+    return [(target, source) for target, source in ends if target is not None and source is not None]
 
 
 def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
@@ -382,7 +400,8 @@ def read_edges_by_identity(
         f"SELECT {_EDGE_COLUMNS} FROM json_each(:identities) AS asked"  # noqa: S608 - names of columns
         " CROSS JOIN vertices AS s ON s.tenant = :tenant AND s.id = json_extract(asked.value, '$[0]')"
         " CROSS JOIN vertices AS t ON t.tenant = :tenant AND t.id = json_extract(asked.value, '$[2]')"
-        " CROSS JOIN edges AS e ON e.tenant = :tenant AND e.source = s.number AND e.target = t.number"
+        f" CROSS JOIN {edges_seen(connection, tenant)} AS e"
+        " ON e.tenant = :tenant AND e.source = s.number AND e.target = t.number"
         " AND e.type = json_extract(asked.value, '$[1]') AND e.predicate = json_extract(asked.value, '$[3]')",
         {"tenant": tenant, "identities": json.dumps(sorted(set(identities)))},
     )
@@ -432,7 +451,7 @@ def _edges(
 ) -> list[Relationship]:
     rows = connection.execute(
         f"SELECT {_EDGE_COLUMNS}"  # noqa: S608 - a column's name from above
-        " FROM edges AS e CROSS JOIN vertices AS s ON s.number = e.source"
+        f" FROM {edges_seen(connection, tenant)} AS e CROSS JOIN vertices AS s ON s.number = e.source"
         " CROSS JOIN vertices AS t ON t.number = e.target"
         f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
         # Not after they are read: a hub has many edges of other types.

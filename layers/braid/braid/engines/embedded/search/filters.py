@@ -9,7 +9,8 @@ from braid.engines.embedded.tables import UNTRUSTED, to_microseconds
 from braid.models.metadata_filters import term_tests
 
 if TYPE_CHECKING:
-    from braid.models.metadata_filters import FieldCondition, TermTest
+    from braid.models.metadata_filters import FieldCondition
+    from braid.models.metadata_terms import TermTest
     from braid.ports.search_index import SearchRequest
 
 VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from braid.deadline import holding, within
+from braid.deadline import Locks, holding, within
 from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import rows
@@ -63,7 +63,7 @@ class EmbeddedSearchIndex:
         self._exact_rows = exact_rows
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
-        self._counting: dict[str, threading.Lock] = {}
+        self._counting = Locks(threading.Lock)
         self._words: WordScores | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
@@ -249,8 +249,8 @@ class EmbeddedSearchIndex:
 
         Of one tenant one call counts at a time: it may read all of the tenant's records, which takes a core.
         """
-        counting = self._counting.setdefault(request.tenant_id, threading.Lock())
-        with within(self._question_s), holding(counting), self._question(request.tenant_id) as (connection, tenant):
+        counting = holding(self._counting.of(request.tenant_id))
+        with within(self._question_s), counting, self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not fields or request.ids == ():
                 return {}
             return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))

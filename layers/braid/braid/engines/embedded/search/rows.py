@@ -16,7 +16,8 @@ from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
 from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
-from braid.models.metadata_filters import FACET_VALUES, MOMENT_KIND, span_of, terms_of, value_of
+from braid.models.metadata_filters import FACET_VALUES
+from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
@@ -254,6 +255,24 @@ def page(
         {**values, "after": after, "limit": limit},
     ).fetchall()
     return _records(connection, tenant_id, rows, with_vectors=with_vectors)
+
+
+def ids(connection: sqlite3.Connection, tenant: int, conditions: Conditions, *, after: str, limit: int) -> list[str]:
+    """Return up to ``limit`` ids greater than ``after`` of the records that meet every condition given, in order."""
+    where, values = _where(tenant, conditions)
+    statement = f"SELECT r.id FROM records AS r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit"  # noqa: S608 - see below
+    return [str(row[0]) for row in connection.execute(statement, {**values, "after": after, "limit": limit})]
+
+
+def lacking(connection: sqlite3.Connection, tenant: int, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
+    """Return which of some records have no vector in one of these spaces."""
+    found = connection.execute(
+        "SELECT r.id FROM records AS r WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"
+        " AND EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS"
+        " (SELECT 1 FROM vectors WHERE record = r.number AND space = wanted.value)) ORDER BY r.id",
+        (tenant, json.dumps(list(ids)), json.dumps(list(spaces))),
+    )
+    return [str(row[0]) for row in found]
 
 
 def count(connection: sqlite3.Connection, tenant: int, conditions: Conditions) -> int:

@@ -1,0 +1,157 @@
+"""The terms by which stores find the values of records' metadata.
+
+A record has a term for each field of its metadata: a hash of the field's name, a letter for the kind of value, and the
+value in a form whose alphabetical order is its own. So a store needs one column of strings whatever fields there are,
+equality is a term, and a range of numbers or dates is a range of terms.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from datetime import datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from pydantic import TypeAdapter, ValidationError
+
+from braid.models.scalars import Timestamp, microseconds
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
+_TEXT_BYTES: Final = 200
+"""Of a text in a term; a longer one is its beginning and its hash."""
+_KEY_CHARACTERS: Final = 20
+_EXACT_WHOLE: Final = 10**19
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}\S{0,26})?")
+_SIGN: Final = 1 << 63
+_CUT: Final = "\x1f"
+
+
+class ValueKind(StrEnum):
+    """What the values of a field are."""
+
+    NUMBER = "n"
+    TEXT = "t"
+    DATE = "s"
+    """Text that is a date or a time by ISO 8601."""
+    BOOLEAN = "b"
+
+    @property
+    def plural(self) -> str:
+        """What several of them are called."""
+        return {"n": "numbers", "t": "text", "s": "dates", "b": "true or false"}[self.value]
+
+
+MOMENT_KIND: Final = "d"
+"""Of a second term that dates have: the moment, by which they are ordered."""
+
+
+class TermRange(NamedTuple):
+    """Terms from the first on, up to the second and without it."""
+
+    start: str
+    end: str
+
+
+class TermTest(NamedTuple):
+    """What a record's terms have to meet: some of them is one of the terms, or in the range; or none is."""
+
+    terms: tuple[str, ...] = ()
+    span: TermRange | None = None
+    wanted: bool = True
+
+
+def key_of(field: str, tenant_id: str = "") -> str:
+    """Return what the terms of a field begin with: of one tenant, where tenants share an index of terms."""
+    named = f"{tenant_id}\0{field}" if tenant_id else field
+    return hashlib.blake2b(named.encode(), digest_size=_KEY_CHARACTERS // 2).hexdigest()
+
+
+def span_of(field: str, kind: str | None = None, tenant_id: str = "") -> TermRange:
+    """Return the range of a field's terms, or of those of one kind."""
+    begin = key_of(field, tenant_id) + (kind or "")
+    return TermRange(begin, begin + "\x7f" if kind is None else begin[:-1] + chr(ord(begin[-1]) + 1))
+
+
+def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
+    """Return the terms of a record's metadata; a value of null has none."""
+    terms: list[str] = []
+    for field, value in metadata.items():
+        if value is not None:
+            terms += terms_of_value(key_of(field, tenant_id), value)
+    return terms
+
+
+def terms_of_value(key: str, value: object) -> list[str]:
+    """Return the terms of one value, given what the terms of its field begin with; the first stands for equality."""
+    if isinstance(value, bool):
+        return [f"{key}{ValueKind.BOOLEAN}{str(value).lower()}"]
+    if isinstance(value, int | float):
+        return [f"{key}{ValueKind.NUMBER}{_ordered(value)}:{exactly(value)}"]
+    text = str(value)
+    if (moment := _moment(text)) is not None:
+        at = f"{microseconds(moment) + _SIGN:016x}"
+        return [f"{key}{ValueKind.DATE}{_shortened(text)}", f"{key}{MOMENT_KIND}{at}"]
+    return [f"{key}{ValueKind.TEXT}{_shortened(text)}"]
+
+
+def value_of(term: str) -> str | bool | int | float | None:
+    """Return the value of a term, of a long text its beginning; None of a term that only orders dates."""
+    kind, text = term[_KEY_CHARACTERS : _KEY_CHARACTERS + 1], term[_KEY_CHARACTERS + 1 :]
+    if kind == MOMENT_KIND:
+        return None
+    if kind == ValueKind.BOOLEAN:
+        return text == "true"
+    if kind == ValueKind.NUMBER:
+        number: int | float = json.loads(text.partition(":")[2])
+        return number
+    head, cut, _ = text.partition(_CUT)
+    return f"{head}…" if cut else text
+
+
+def _moment(text: str) -> datetime | None:
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        return MOMENT.validate_python(text)
+    except ValidationError:
+        return None
+
+
+def _shortened(text: str) -> str:
+    encoded = text.encode()
+    if len(encoded) <= _TEXT_BYTES:
+        return text
+    return f"{encoded[:_TEXT_BYTES].decode(errors='ignore')}{_CUT}{hashlib.sha256(encoded).hexdigest()}"
+
+
+def _ordered(value: float) -> str:
+    """Return a number as sixteen digits that are in the order of the numbers."""
+    (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))
+    return f"{bits ^ (_SIGN | (_SIGN - 1)) if bits & _SIGN else bits | _SIGN:016x}"
+
+
+def exactly(value: float) -> str:
+    """Return a number as JSON, equal ones alike."""
+    return str(int(value)) if abs(value) < _EXACT_WHOLE and value == int(value) else repr(float(value))
+
+
+def span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange:
+    """Return the range of a field's terms between bounds, by their names: ``gte``, ``gt``, ``lte`` and ``lt``."""
+    dated = any(isinstance(bound, datetime) for bound in bounds.values())
+    start = key + (MOMENT_KIND if dated else ValueKind.NUMBER)
+    end = start + "g"  # above every hexadecimal digit
+    for name, bound in bounds.items():
+        place = f"{microseconds(bound) + _SIGN:016x}" if isinstance(bound, datetime) else _ordered(bound)
+        # A number's digits are followed by a colon, so that a semicolon stands behind all terms of that number.
+        term = start[: _KEY_CHARACTERS + 1] + place + (";" if name in {"gt", "lte"} else "")
+        if name in {"gte", "gt"}:
+            start = term
+        else:
+            end = term
+    return TermRange(start, end)
