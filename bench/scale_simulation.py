@@ -52,8 +52,9 @@ LEAST_NODES = 3
 COMPRESSIONS = {"": 1, "4x": 4, "32x": 32}
 VECTOR_BYTES = {"in memory": 4 * DIMENSIONS, "on disk, 1 bit a value in memory": DIMENSIONS // 8}
 """Bytes of a vector that the k-NN index holds in memory; OpenSearch's formula adds 8 a link and a tenth."""
-RECORD_KB, REPLICAS, SHARD_GB = 5.0, 1, 30
-"""A record with text, vector and postings on disk: 5 KB in the embedded store, measured; and the vendor's advice."""
+RECORD_KB, REPLICAS, SHARD_GB, FULLEST_GB = 5.0, 1, 30, 40
+"""A record with text, vector and postings on disk: 5 KB in the embedded store, measured; the vendor's advice for a
+shard; and for one that holds a part of the largest tenant, short of the vendor's limit of 50."""
 NODE_GB, HEAP_GB, KNN_SHARE, NODE_CPUS, NODE_H = 64, 31, 0.5, 8, 4 * 0.335
 """A node of 64 GB (r6g.2xlarge), of whose memory beside the heap the k-NN index may take half."""
 STATEMENTS_AN_EDGE, STATEMENTS_A_VERTEX, STATEMENT_BYTES = 11, 18, 100
@@ -132,15 +133,22 @@ class IndexShape(NamedTuple):
 def index_shape(records: int, largest: int) -> IndexShape:
     """Return the shape of an index of so many records, of which the largest tenant has some.
 
-    A tenant is spread where it would fill a shard alone. Vectors are compressed as little as three nodes allow.
+    The largest tenant is spread over so many shards that none of them, with its part of the others, is too full.
+    Vectors are compressed as little as three nodes allow.
     """
     count_of = shards(records)
-    spread = min(shards(largest), max(1, count_of - 1))
+    most = max(1, count_of - 1)
+    spread = next((each for each in range(1, most) if fullest_gb(records, largest, count_of, each) <= FULLEST_GB), most)
     needed = {
         level: nodes((1 + REPLICAS) * vectors_gb(4 * DIMENSIONS / by, records)) for level, by in COMPRESSIONS.items()
     }
     level = next((level for level, many in needed.items() if many <= LEAST_NODES), list(COMPRESSIONS)[-1])
     return IndexShape(count_of, spread, level, needed[level])
+
+
+def fullest_gb(records: int, largest: int, shards: int, spread: int) -> float:
+    """Return the size of a shard that holds a part of the largest tenant."""
+    return ((records - largest) / shards + largest / spread) * RECORD_KB / 1e6
 
 
 def index_shapes() -> list[tuple[str, ...]]:
@@ -149,7 +157,8 @@ def index_shapes() -> list[tuple[str, ...]]:
     for records in (1_000_000, 10_000_000, RECORDS, 10 * RECORDS):
         shape = index_shape(records, records // 10)
         level = f"`{shape.compression}`" if shape.compression else "whole vectors"
-        rows.append((f"{records:,}", f"{shape.shards:,}", str(shape.tenant_shards), level, str(shape.nodes)))
+        fullest = f"{fullest_gb(records, records // 10, shape.shards, shape.tenant_shards):.0f} GB"
+        rows.append((f"{records:,}", f"{shape.shards:,}", str(shape.tenant_shards), fullest, level, str(shape.nodes)))
     return rows
 
 
@@ -515,7 +524,14 @@ def written_at_once() -> list[tuple[str, ...]]:
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
-    parameters = ("records", "`OpenSearchShards`", "`OpenSearchTenantShards`", "`OpenSearchCompression`", "nodes")
+    parameters = (
+        "records",
+        "`OpenSearchShards`",
+        "`OpenSearchTenantShards`",
+        "fullest shard",
+        "`OpenSearchCompression`",
+        "nodes",
+    )
     yield "index", table(parameters, index_shapes())
     rates = (
         "questions a second",

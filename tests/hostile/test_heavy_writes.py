@@ -8,7 +8,7 @@ from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.graph import removals
+from braid.engines.embedded.graph import removals, rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
 from braid.ingestion import deleting, found_names, supersession, writing
@@ -23,7 +23,8 @@ from tests.contract.shapes import ACME, GLOBEX, day, edge, record
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    import sqlite3
+    from collections.abc import Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -266,15 +267,18 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
 
 
 @pytest.fixture
-def removed_names(library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many names each removal was given, of which one transaction has few."""
-    for module in (deleting, writing):
+    for module in (deleting, writing, removals):
         monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
     given: list[int] = []
-    really = library.graph.delete_unmentioned
-    monkeypatch.setattr(
-        library.graph, "delete_unmentioned", lambda tenant_id, ids: given.append(len(ids)) or really(tenant_id, ids)
-    )
+    really = rows.delete_unmentioned
+
+    def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+        given.append(len(ids))
+        return really(connection, tenant, ids)
+
+    monkeypatch.setattr(rows, "delete_unmentioned", delete_unmentioned)
     return given
 
 
@@ -340,7 +344,7 @@ def test_mentions_that_very_many_texts_lose_leave_few_at_a_time_and_nobody_sees_
     require_written(write(of_names("Here Aba met Cec, Dod, Eve and Fif.", "So Gig met Hah."), library))
     really, seen = removals.remove_rows, []
 
-    def remove_rows(*given: Any) -> bool:
+    def remove_rows(*given: Any) -> list[int]:
         seen.append(edges_and_rows(library))
         return really(*given)
 
@@ -378,5 +382,4 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
             require_written(write({"the same": after, "as before": before}.get(then, another), next_process))
         left = 5 if then == "as before" else 1
         assert edges_and_rows(next_process) == (left, left, left)
-        repair(ACME, next_process)
         assert sum(vertex.found for vertex in next_process.graph.scan(ACME).vertices) == left

@@ -123,16 +123,6 @@ def writing_turn(tenant_id: str, store: DeleteStore) -> Iterator[None]:
         store.graph.finish_removals(tenant_id)
 
 
-def delete_unmentioned(tenant_id: str, names: Sequence[str], store: DeleteStore) -> None:
-    """Remove found names that no text mentions any more, few at a time, so that others can write in between.
-
-    What is left where this breaks off, repair removes.
-    """
-    for start in range(0, len(names), NAMES_AT_ONCE):
-        with writing_turn(tenant_id, store), store.transaction(tenant_id):
-            store.graph.delete_unmentioned(tenant_id, names[start : start + NAMES_AT_ONCE])
-
-
 def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:
     """Yield the ids of a document's records, or of all records of a tenant, page by page."""
     for page in pages(store.index.scan, tenant_id, document=document, limit=_PAGE):
