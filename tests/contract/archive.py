@@ -258,6 +258,8 @@ class DamagedArchiveContract:
             ("records", {"id": "found:1"}, "id: begins with 'found:'"),
             ("records", {"schema_version": 3}, "schema_version: 3 is newer than 2"),
             ("records", {"embeddings": "long"}, "embeddings: the vector of space all_minilm_l6_v2 has the length 2"),
+            ("records", {"embeddings": "parts", "starts": [10**30]}, "embeddings: the parts of space "),
+            ("records", {"embeddings": "parts", "starts": [5, 5]}, "embeddings: the parts of space "),
             ("vertices", {"id": "found:1", "found": False}, "id: begins with 'found:'"),
             ("vertices", {"aliases": ["x"] * 101}, "aliases: must not hold more than 100 items"),
             ("relationships", {"target": "nowhere"}, "'nowhere' is no vertex of the archive"),
@@ -269,8 +271,11 @@ class DamagedArchiveContract:
         (path,) = folder.glob(f"{part}-*")
         lines = path.read_text(encoding="utf-8").splitlines()
         item = json.loads(lines[-1])
-        if change.get("embeddings"):
+        if change.get("embeddings") == "long":
             change = {"embeddings": [lengthened(one) for one in item["embeddings"]]}
+        elif change.get("embeddings"):
+            parts = [{"start": start, "vector": item["embeddings"][0]["vector"]} for start in change["starts"]]
+            change = {"embeddings": [{**item["embeddings"][0], "further": parts}]}
         rewrite(folder, path.name, "\n".join([*lines[:-1], json.dumps(item | change)]))
         refused = self.refused(store, folder)
         assert f"{path.name}, line {len(lines)}: {said}" in refused

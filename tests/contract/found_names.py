@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.errors import StoreError
+from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
 from braid.ingestion.repair import Fault, repair
@@ -80,6 +81,15 @@ class FoundNamesContract:
         assert store.graph.get_many(ACME, [BERG]) == []
         written(store, record("a", "It was Anna Berg."))
         assert names(store, "a") == {"berg"}
+
+    @pytest.mark.parametrize("at_once", [0, 10_000])
+    def test_it_takes_no_mention_that_the_same_write_takes_from_a_text(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch, at_once: int
+    ) -> None:
+        monkeypatch.setattr(writing, "MENTIONS_AT_ONCE", at_once)
+        written(store, record("a", "It was Anna Berg."), record("b", "It was Anna Berg."))
+        written(store, record("b", "It was nobody."), vertex("person:1", name="Anna Berg"))
+        assert (names(store, "a"), names(store, "b")) == ({"person:1"}, set())
 
     def test_a_mention_that_is_given_stays_as_it_is(self, store: Application) -> None:
         given = edge("berg", "a", MENTIONS, confidence=0.3)

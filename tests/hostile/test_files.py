@@ -15,6 +15,7 @@ from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
+from braid.ingestion.archive import export_tenant
 from braid.models import EmbeddingType
 from braid.ports.reembedding import JobRecord
 
@@ -304,6 +305,13 @@ def with_all_files(tmp_path: Path) -> Iterator[DemoStages]:
 def test_only_its_owner_may_read_a_store(tmp_path: Path, with_all_files: DemoStages) -> None:
     assert with_all_files.store.folder == tmp_path / "home"
     require_private(tmp_path / "home")
+
+
+def test_only_its_owner_may_read_an_archive(tmp_path: Path, with_all_files: DemoStages) -> None:
+    export_tenant(ACME, with_all_files, tmp_path / "archive")
+    found = modes(tmp_path / "archive")
+    assert {".", "manifest.json", "records-000001.jsonl"} <= set(found)
+    assert not [name for name, mode in found.items() if mode & 0o077]
 
 
 def test_a_store_that_others_could_read_is_closed_to_them(tmp_path: Path, with_all_files: DemoStages) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any
 
@@ -372,6 +372,15 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
             write(after, library)
     with closing(DemoStages(library.settings)) as next_process:
         assert edges_and_rows(next_process) == (1, 1, 5)
+        begin, begun = next_process.transaction, []
+
+        @contextmanager
+        def transaction(tenant_id: str) -> Iterator[None]:
+            begun.append(edges_and_rows(next_process))  # others can write while the rows go
+            with begin(tenant_id):
+                yield
+
+        monkeypatch.setattr(next_process, "transaction", transaction)
         assert [found.content for found in next_process.index.get_many(ACME, ["r0"])] == ["Here Aba met nobody."]
         if then == "delete":
             delete_records(ACME, ["nobody"], next_process)
@@ -380,6 +389,7 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
         else:
             another = WriteRequest(tenant_id=ACME, records=[record("other", "plain")])
             require_written(write({"the same": after, "as before": before}.get(then, another), next_process))
+        assert set(begun) == (set() if then == "repair" else {(1, 1, 1)})
         left = 5 if then == "as before" else 1
         assert edges_and_rows(next_process) == (left, left, left)
         assert sum(vertex.found for vertex in next_process.graph.scan(ACME).vertices) == left

@@ -35,6 +35,8 @@ PART_BYTES: Final = 64 * 1024 * 1024
 PAGE: Final = 200
 """Items that are in memory together."""
 _MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
+_PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
+"""An archive is its owner's alone, as the store is."""
 Item = Record | Vertex | Relationship
 Told = Callable[[int, int], None]
 """Called with the number of items done and the number of all, as far as that is known."""
@@ -105,7 +107,7 @@ def export_tenant(
     StoreError
         As the engines; repeating the export goes on.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
     manifest = _begun(tenant_id, store, folder, vectors=vectors)
     total = store.index.stats(tenant_id).records
 
@@ -175,6 +177,7 @@ def _write_parts(folder: Path, manifest: Manifest, pages: Iterator[_Page]) -> tu
             if not items:
                 continue
             path = texts.setdefault(kind, folder / f"{kind.value}-{number:06}.jsonl")
+            path.touch(_PRIVATE_FILE)
             # A part that an interrupted export left behind is in no manifest, and begun again.
             with path.open("ab" if kind in counts else "wb") as file:
                 for item in items:
@@ -197,6 +200,7 @@ def _line(item: Item) -> bytes:
 
 def _write_whole(path: Path, content: bytes) -> None:
     beside = path.with_suffix(".new")
+    beside.touch(_PRIVATE_FILE)
     with beside.open("wb") as file:
         file.write(content)
         file.flush()

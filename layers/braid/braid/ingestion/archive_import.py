@@ -188,7 +188,8 @@ class _Import:
             elif item.schema_version > self._newest:
                 yield f"schema_version: {item.schema_version} is newer than {self._newest}, the newest version"
             else:
-                problems = (vector_problem(each) for each in self._served(item).embeddings)
+                text = item.text()
+                problems = (_problem(each, len(text)) for each in self._served(item).embeddings)
                 yield next((f"embeddings: {problem}" for problem in problems if problem), None)
 
     def _problems_of_edges(self, edges: Sequence[Relationship]) -> Iterator[str | None]:
@@ -304,6 +305,14 @@ class _Import:
             unchanged=self.unchanged,
             left_out=self.left_out,
         )
+
+
+def _problem(embedding: Embedding, characters: int) -> str | None:
+    """Return what is wrong with the vectors of a text of some length."""
+    starts = [part.start for part in embedding.further]
+    if starts != sorted({start for start in starts if start < characters}):
+        return f"the parts of space {embedding.space} do not begin one after another within the text"
+    return vector_problem(embedding)
 
 
 def _fingerprint(identity: str) -> bytes:

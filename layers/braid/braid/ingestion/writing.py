@@ -171,6 +171,8 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges)
     if accepted.heirs:
+        # Before the others are passed on: a heir's own mentions are not known by these identities.
+        store.graph.delete_relationships(tenant_id, [edge for edge in accepted.stale if edge.source in accepted.heirs])
         # By the store itself, as very many texts may have a name.
         store.graph.pass_mentions(tenant_id, accepted.heirs)
         store.graph.delete(tenant_id, list(accepted.heirs))
