@@ -14,6 +14,7 @@ from braid.models import (
     Filters,
     GraphConstraint,
     Hints,
+    Kind,
     Path,
     PlanStep,
     Query,
@@ -276,3 +277,17 @@ def test_a_question_comes_back_from_json_whole() -> None:
         hints=Hints(steps=(PlanStep(operation=StepOperation.EXPAND, types=("CALLS",)),)),
     )
     assert Query.model_validate_json(asked.model_dump_json()) == asked
+
+
+def test_the_defaults_that_stored_records_leave_out_stay_as_they_are() -> None:
+    # The embedded store keeps what differs from them: another default would change what is stored already.
+    plain = Record(id="a", tenant_id="acme")
+    stored = {name: getattr(plain, name) for name in Record.model_fields if name not in {"id", "tenant_id", "source"}}
+    lists = ("aliases", "embeddings", "supersedes", "supplied_spaces")
+    values = {"importance": 0.5, "trusted": True, "access_count": 0, "schema_version": 1, "content": "", "metadata": {}}
+    assert {name: value for name, value in stored.items() if value is not None} == {
+        **dict.fromkeys(lists, ()),
+        **values,
+        "kind": Kind.CHUNK,
+    }
+    assert set(plain.source.model_dump().values()) == {None}
