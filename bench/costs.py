@@ -14,6 +14,7 @@ from pathlib import Path
 
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.engines.rerankers.voyage import USD_PER_1000_DOCUMENTS
+from braid.ingestion.bulk.steps import BATCH_LINES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -79,12 +80,11 @@ MB_A_PROCESSOR = 1769
 """Lambda gives so much memory a whole virtual processor."""
 SLOWER = 2.0
 """Times that a virtual processor takes longer than a core of the machine that was measured; assumed, to be safe."""
-BATCH_LINES = 500
 MESSAGES_AT_ONCE = 10
 LATE_WAIT_S = 0.08
 """That a late message waits for the stores: eight round trips of 10 ms, one after another; assumed."""
-PAGE_RECORDS, SECONDS_A_STEP = 100, 480
-"""Records of a page that is embedded again, and how long a function goes on with one after another."""
+PAGE_RECORDS, PAGE_TRANSITIONS = 250, 3
+"""Records of a page that is embedded again, by an execution of its own, and transitions of that."""
 LINE_KB = 1
 MEASURED = "10000"
 """Records in the stores whose times of writing are taken."""
@@ -196,21 +196,19 @@ def million_records() -> dict[str, tuple[float, ...]]:
     """Return what a million records cost in US dollars, one amount for each way of :func:`function_seconds`."""
     seconds = function_seconds()
     gb_s = {name: MILLION * each * FUNCTION_MB / 1024 * LAMBDA_GB_S for name, each in seconds.items()}
-    # An execution a batch and phase, of about six transitions each; a step of re-embedding has two.
-    steps = {
-        name: MILLION * seconds[name] / SECONDS_A_STEP * 2 for name in ("embedded again", "moved to another model")
-    }
-    transitions = {"as files": MILLION / BATCH_LINES * 2 * 6, "as late messages": 0.0, **steps}
+    # An execution a batch and phase, of about six transitions each.
+    pages = dict.fromkeys(("embedded again", "moved to another model"), MILLION / PAGE_RECORDS)
+    transitions = {"as files": MILLION / BATCH_LINES * 2 * 6, "as late messages": 0.0}
+    transitions |= {name: count * PAGE_TRANSITIONS for name, count in pages.items()}
     calls = {
         "as files": MILLION / BATCH_LINES * 2,
         "as late messages": MILLION / MESSAGES_AT_ONCE,
-        **{name: count / 2 for name, count in steps.items()},
+        **pages,
     }
     generations = {
         "as files": MILLION / BATCH_LINES * 2,
         "as late messages": MILLION,
-        "embedded again": MILLION / PAGE_RECORDS,
-        "moved to another model": MILLION / PAGE_RECORDS,
+        **{name: count * 2 for name, count in pages.items()},  # the generation and the job
     }
     logged_kb = {name: calls[name] * 4 for name in seconds} | {"as late messages": MILLION * LINE_KB}
     return {

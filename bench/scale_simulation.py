@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.reembedding import Limits
 from braid.settings import Settings
 
 from bench import costs
@@ -42,13 +43,18 @@ LIMITS: Final = Settings()
 
 HNSW_LINKS = 16
 WRITERS: Final = (24, 100, 400)
+IDS_S, READ_S = 24_000, 0.06
+"""Ids listed a second in pages of 10,000, and seconds of reading 250 records, by OpenSearch on two busy cores."""
+READS_TO_FILL, READS_TO_COMPARE = 5, 2
+"""Reads of a page's records: of the text, of both indexes before and of one after writing; and of both indexes."""
 LEAST_NODES = 3
 """Nodes that a deployment of some size has in any case, one a zone."""
 COMPRESSIONS = {"": 1, "4x": 4, "32x": 32}
 VECTOR_BYTES = {"in memory": 4 * DIMENSIONS, "on disk, 1 bit a value in memory": DIMENSIONS // 8}
 """Bytes of a vector that the k-NN index holds in memory; OpenSearch's formula adds 8 a link and a tenth."""
-RECORD_KB, REPLICAS, SHARD_GB = 5.0, 1, 30
-"""A record with text, vector and postings on disk: 5 KB in the embedded store, measured; and the vendor's advice."""
+RECORD_KB, REPLICAS, SHARD_GB, FULLEST_GB = 5.0, 1, 30, 40
+"""A record with text, vector and postings on disk: 5 KB in the embedded store, measured; the vendor's advice for a
+shard; and for one that holds a part of the largest tenant, short of the vendor's limit of 50."""
 NODE_GB, HEAP_GB, KNN_SHARE, NODE_CPUS, NODE_H = 64, 31, 0.5, 8, 4 * 0.335
 """A node of 64 GB (r6g.2xlarge), of whose memory beside the heap the k-NN index may take half."""
 STATEMENTS_AN_EDGE, STATEMENTS_A_VERTEX, STATEMENT_BYTES = 11, 18, 100
@@ -127,15 +133,22 @@ class IndexShape(NamedTuple):
 def index_shape(records: int, largest: int) -> IndexShape:
     """Return the shape of an index of so many records, of which the largest tenant has some.
 
-    A tenant is spread where it would fill a shard alone. Vectors are compressed as little as three nodes allow.
+    The largest tenant is spread over so many shards that none of them, with its part of the others, is too full.
+    Vectors are compressed as little as three nodes allow.
     """
     count_of = shards(records)
-    spread = min(shards(largest), max(1, count_of - 1))
+    most = max(1, count_of - 1)
+    spread = next((each for each in range(1, most) if fullest_gb(records, largest, count_of, each) <= FULLEST_GB), most)
     needed = {
         level: nodes((1 + REPLICAS) * vectors_gb(4 * DIMENSIONS / by, records)) for level, by in COMPRESSIONS.items()
     }
     level = next((level for level, many in needed.items() if many <= LEAST_NODES), list(COMPRESSIONS)[-1])
     return IndexShape(count_of, spread, level, needed[level])
+
+
+def fullest_gb(records: int, largest: int, shards: int, spread: int) -> float:
+    """Return the size of a shard that holds a part of the largest tenant."""
+    return ((records - largest) / shards + largest / spread) * RECORD_KB / 1e6
 
 
 def index_shapes() -> list[tuple[str, ...]]:
@@ -144,7 +157,8 @@ def index_shapes() -> list[tuple[str, ...]]:
     for records in (1_000_000, 10_000_000, RECORDS, 10 * RECORDS):
         shape = index_shape(records, records // 10)
         level = f"`{shape.compression}`" if shape.compression else "whole vectors"
-        rows.append((f"{records:,}", f"{shape.shards:,}", str(shape.tenant_shards), level, str(shape.nodes)))
+        fullest = f"{fullest_gb(records, records // 10, shape.shards, shape.tenant_shards):.0f} GB"
+        rows.append((f"{records:,}", f"{shape.shards:,}", str(shape.tenant_shards), fullest, level, str(shape.nodes)))
     return rows
 
 
@@ -444,6 +458,58 @@ def writing(writers: int, rate: int, *, batches: int = 4_000) -> tuple[float, fl
     return world.now * RECORDS / written / 3_600, busy[0] * written / world.now, busy[1] * written / world.now
 
 
+def embedding_again(writers: int, rate: int, *, lists: int = 5) -> tuple[float, float]:
+    """Simulate a move to other models by so many writers, with the stores of a rate of questions.
+
+    The pages of a list are embedded and written beside each other, the next list waits for the last of them, and a
+    second pass compares both indexes.
+
+    Returns
+    -------
+    tuple of float
+        Hours for all records, and the share of time that the processors of the index are busy.
+    """
+    import simpy
+
+    world, sized, times = simpy.Environment(), stores(rate), write_times()
+    chance = random.Random(7)  # noqa: S311 - a simulation
+    index, pages = simpy.Resource(world, sized.search_cpus), Limits().pages
+    busy = 0.0
+
+    def writer(left: Iterator[int], embedding: float, storing: float) -> Steps:
+        nonlocal busy
+        for _ in left:
+            yield world.timeout(chance.uniform(0.8, 1.2) * embedding)
+            with index.request() as turn:
+                yield turn
+                taken = chance.uniform(0.8, 1.2) * storing
+                busy += taken
+                yield world.timeout(taken)
+
+    def job() -> Steps:
+        fill = BATCH_LINES * times.embedding, BATCH_LINES * times.indexing + READS_TO_FILL * READ_S
+        for embedding, storing in (fill, (0.0, READS_TO_COMPARE * READ_S), (0.0, READS_TO_COMPARE * READ_S)):
+            for _ in range(lists):
+                yield world.timeout(pages * BATCH_LINES / IDS_S)
+                left = iter(range(pages))
+                yield world.all_of([world.process(writer(left, embedding, storing)) for _ in range(writers)])
+
+    world.run(world.process(job()))
+    written = lists * pages * BATCH_LINES
+    return world.now * RECORDS / written / 3_600, busy / sized.search_cpus / world.now
+
+
+def embedded_again_at_once() -> list[tuple[str, ...]]:
+    """Return a row for each number of writers and size of the stores."""
+    rows: list[tuple[str, ...]] = []
+    for writers in WRITERS:
+        for rate in RATES[1:]:
+            hours, busy = embedding_again(writers, rate)
+            shown = f"{busy:.0%}".replace("%", " %")
+            rows.append((f"{writers}, stores for {rate:,} questions a second", f"{hours:,.0f}", shown))
+    return rows
+
+
 def written_at_once() -> list[tuple[str, ...]]:
     """Return a row for each number of writers and size of the stores."""
     rows = []
@@ -458,7 +524,14 @@ def written_at_once() -> list[tuple[str, ...]]:
 def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
-    parameters = ("records", "`OpenSearchShards`", "`OpenSearchTenantShards`", "`OpenSearchCompression`", "nodes")
+    parameters = (
+        "records",
+        "`OpenSearchShards`",
+        "`OpenSearchTenantShards`",
+        "fullest shard",
+        "`OpenSearchCompression`",
+        "nodes",
+    )
     yield "index", table(parameters, index_shapes())
     rates = (
         "questions a second",
@@ -484,6 +557,7 @@ def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
     yield "simulation", table(head, simulated(questions))
     yield "ingest", table(("writing all of it", "days", "of them at once for one day"), ingest())
     yield "writing", table(("writers (`ImportWriters`)", "hours", "index busy", "graph busy"), written_at_once())
+    yield "again", table(("writers (`ImportWriters`)", "hours", "index busy"), embedded_again_at_once())
 
 
 def written(page: str, made: Iterator[tuple[str, str]]) -> str:

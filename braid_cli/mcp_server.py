@@ -20,13 +20,14 @@ from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
+from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import ToolAnnotations
 from pydantic import Field
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from braid import Braid, Result
+    from braid import Braid, Fact, Result
     from mcp.server.auth.provider import TokenVerifier
 
     Store = Callable[[], Braid]
@@ -38,12 +39,25 @@ INSTRUCTIONS: Final = (
 )
 LISTED_RECORDS: Final = 10_000
 """Records that are looked at for a list of documents."""
+_MOST_TOKENS: Final = 20_000
+"""Of any answer, and of a resource."""
+_LEAST_TEXT: Final = 60
+"""Tokens of a result's text that are worth reading: where there is less room, fewer results are shown."""
+_MORE: Final = "… and more, with a larger `budget` or `limit`"
 _MOST_WORDS: Final = 10_000
+_ANY_ID: Final = ResourceSecurity(exempt_params={"id"})
+"""Ids are no paths: one may begin with a slash, or have two dots in it."""
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 Question = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS, description="The question, in plain words.")]
 Budget = Annotated[
-    int, Field(ge=100, le=20_000, description="About how many tokens the answer may have; texts are cut to fit.")
+    int,
+    Field(
+        ge=300,
+        le=_MOST_TOKENS,
+        description="Most tokens of the answer, estimated on the high side. Texts are cut to fit, then the last "
+        "results are left out.",
+    ),
 ]
 EntityName = Annotated[str, Field(min_length=1, max_length=512, description="Name, alias or id of an entity.")]
 Types = Annotated[
@@ -116,7 +130,9 @@ def _add_questions(server: MCPServer, store: Store) -> None:
             rather = "it may not be stored: say so rather than guess"
             remarks.append(f"{in_words(found.confidence).capitalize()} ({found.confidence:.2f} of 1); {rather}.")
         read = [f"“{phrase}” was read as {name}.\n" for phrase, name in found.answer.misspelt.items()]
-        return "\n".join([*remarks, _fenced("".join(read) + _within(budget, found), "search")])
+        said = "\n".join([*remarks, ""])
+        room = _room_in_fence(budget - tokens(said), "".join(read), "search")
+        return said + _fenced("".join(read) + _within(room, found), "search")
 
     @server.tool(title="Context", annotations=_READS, structured_output=False)
     def context(
@@ -138,7 +154,7 @@ def _add_questions(server: MCPServer, store: Store) -> None:
                 if kept:
                     break
                 body, _, end = text.rpartition("\n")
-                text, size = f"{cut(body, room - tokens(end))} …\n{end}", room
+                text, size = f"{cut(body, room - tokens(f' …{end}'))} …\n{end}", room
             kept.append(text)
             room -= size
         return "\n\n".join(kept) or "Nothing stored is worth reading first."
@@ -148,10 +164,12 @@ def _add_graph(server: MCPServer, store: Store) -> None:
     @server.tool(title="Related entities", annotations=_READS, structured_output=False)
     def related(
         entity: EntityName,
+        *,
         types: Types = [],  # noqa: B006 - a schema's default
         direction: Literal["out", "in", "both"] = "both",
         depth: Depth = 1,
         limit: Limit = 20,
+        budget: Budget = 3_000,
     ) -> str:
         """List the entities that stand in relation to one, the nearest first, with the path to each."""
         with told():
@@ -163,7 +181,7 @@ def _add_graph(server: MCPServer, store: Store) -> None:
             + " · ".join(name.replace("_", " ").lower() for name in hit.path.types)
             for hit in found.hits
         ]
-        return _fenced("\n".join(lines), "related") if lines else "Nothing is related to it."
+        return _listed(budget, lines, "related") or "Nothing is related to it."
 
     @server.tool(title="Facts", annotations=_READS, structured_output=False)
     def facts(
@@ -171,17 +189,17 @@ def _add_graph(server: MCPServer, store: Store) -> None:
         types: Types = [],  # noqa: B006 - a schema's default
         depth: Depth = 1,
         limit: Limit = 50,
+        budget: Budget = 3_000,
     ) -> str:
         """Say what is known about an entity: its relationships as sentences, each with the record it is known from."""
         with told():
             found = store().facts(entity, types=types, depth=depth, limit=limit, trusted_only=True)
-        lines = [f"{fact}{f' [{fact.evidence}]' if fact.evidence else ''}" for fact in found]
-        return _fenced("\n".join(lines), "facts") if lines else "Nothing is known about it."
+        return _listed(budget, [_cited(fact) for fact in found], "facts") or "Nothing is known about it."
 
 
 def _add_documents(server: MCPServer, store: Store) -> None:
     @server.tool(title="List documents", annotations=_READS, structured_output=False)
-    def list_documents(limit: Limit = 50) -> str:
+    def list_documents(limit: Limit = 50, budget: Budget = 3_000) -> str:
         """List the documents that are stored, with how many passages each has."""
         with told():
             records = list(islice(store().records(), LISTED_RECORDS + 1))
@@ -190,24 +208,26 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         )
         lines = [f"{title}: {count}" for title, count in counted.most_common(limit)]
         more = len(counted) > limit or len(records) > LISTED_RECORDS
-        return _fenced("\n".join([*lines, *(["… and more"] if more else [])]), "list_documents") if lines else "None."
+        return _listed(budget, lines, "list_documents", more=more) or "None."
 
-    @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain")
+    @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
     def record(id: str) -> str:  # noqa: A002 - the template's name
         """Read one record by the id that it is cited by."""
         found = store().get(id)
         if found is None or not found.trusted:
             raise ResourceNotFoundError(f"no record is called {id!r}")
-        return _fenced(found.text(), "record")
+        text = found.text()
+        short = cut(text, _MOST_TOKENS)
+        return _fenced(f"{short} …" if len(short) < len(text) else text, "record")
 
-    @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain")
+    @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain", security=_ANY_ID)
     def entity(id: str) -> str:  # noqa: A002 - the template's name
         """Read what is known about an entity, by its id or name."""
         try:
             found = store().facts(id, trusted_only=True)
         except BraidError as error:
             raise ResourceNotFoundError(_refusal(error)) from error
-        return _fenced("\n".join(map(str, found)), "entity")
+        return _listed(_MOST_TOKENS, [_cited(fact) for fact in found], "entity")
 
 
 def _add_writing(server: MCPServer, store: Store) -> None:
@@ -245,21 +265,58 @@ def _fenced(text: str, tool: str) -> str:
     return fence(text, {"tool": tool}, nonce=secrets.token_hex()).content
 
 
-def _within(budget: int, results: Iterable[Result]) -> str:
-    """Return results for a model, the room that is left shared evenly by those that follow."""
-    shown, left = list(results), budget
+def _room_in_fence(budget: int, text: str, tool: str) -> int:
+    """Return the tokens that a budget leaves for more than a text inside its fence."""
+    empty, key = fence(text, {"tool": tool}, nonce="")
+    return budget - tokens(empty.replace(key, "0" * len(key)))  # no key has more tokens than one of digits
+
+
+def _cited(fact: Fact) -> str:
+    return f"{fact}{f' [{fact.evidence}]' if fact.evidence else ''}"
+
+
+def _listed(budget: int, lines: Sequence[str], tool: str, *, more: bool = False) -> str:
+    """Return the first lines inside a fence, as many as a budget has room for; nothing of none."""
+    room = _room_in_fence(budget, _MORE, tool)
+    kept: list[str] = []
+    for line in lines:
+        shown = line if kept else cut(line, room)
+        room -= tokens(shown)
+        if room < 0:
+            break
+        kept.append(shown)
+    rest = [_MORE] if more or len(kept) < len(lines) else []
+    return _fenced("\n".join([*kept, *rest]), tool) if kept else ""
+
+
+def _within(budget: int, results: Sequence[Result]) -> str:
+    """Return the first results for a model, as many as there is room for with some of their text, in even shares."""
+    shown: list[tuple[str, Result]] = []
+    left = budget - tokens(_MORE)
+    needed = 0
+    for result in results:
+        head = _head(result)
+        needed += tokens(head) + min(_LEAST_TEXT, len(result.content))
+        if shown and needed > left:
+            break
+        shown.append((head, result))
     parts = []
-    for place, result in enumerate(shown):
-        page = "" if result.citation.page is None else f", page {result.citation.page}"
-        head = f"{result.rank}. {result.title} [{result.id}] ({result.citation.title}{page}; score {result.final:.2f})"
-        paths = [" → ".join(path.names or path.ids) for path in result.paths[:1] if path.types]
-        head = "\n".join([head, *(f"   path: {path}" for path in paths)])
-        room = left // (len(shown) - place) - tokens(head)
+    for place, (head, result) in enumerate(shown):
+        room = left // (len(shown) - place) - tokens(f"{head}… …")
         content, text = result.content, cut(result.content, room) if room > 0 else ""
         if text and result.marked and result.marked[1] > len(text):
             content = content[result.marked[0] :]
             text = "… " + cut(content, room)
-        part = f"{head}\n   {text}{' …' if len(text.removeprefix('… ')) < len(content) else ''}"
-        left -= tokens(part)
-        parts.append(part)
-    return "\n".join(parts)
+        parts.append(f"{head}\n   {text}{' …' if len(text.removeprefix('… ')) < len(content) else ''}")
+        left -= tokens(parts[-1])
+    return "\n".join([*parts, *([_MORE] if len(shown) < len(results) else [])])
+
+
+def _head(result: Result) -> str:
+    """Return the line that a result is cited by, and the path that led to it."""
+    title, origin = cut(result.title, _LEAST_TEXT), cut(result.citation.title, _LEAST_TEXT)
+    page = None if result.citation.page is None else f"page {result.citation.page}"
+    about = filter(None, (origin if origin != title else None, page, f"score {result.final:.2f}"))
+    head = f"{result.rank}. {title} [{result.id}] ({', '.join(about)})"
+    paths = [" → ".join(path.names or path.ids) for path in result.paths[:1] if path.types]
+    return "\n".join([head, *(f"   path: {cut(path, _LEAST_TEXT)}" for path in paths)])

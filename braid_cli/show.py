@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
 from rich.markup import escape
 from rich.padding import Padding
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from braid.models import Answer, Citation, FactSet, Path, RelatedEntity, Result
     from rich.console import Console
 
-STRANDS = {Source.VECTOR: "vectors", Source.LEXICAL: "words", Source.KNOWLEDGE: "names", Source.GRAPH: "graph"}
 COLOURS = {Source.VECTOR: "cyan", Source.LEXICAL: "green", Source.KNOWLEDGE: "yellow", Source.GRAPH: "magenta"}
 MEANINGS = {
     Source.VECTOR: "similar in meaning",

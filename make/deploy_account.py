@@ -26,6 +26,8 @@ INTERFACES = ("sync-states", "states", "lambda", "sqs", "secretsmanager")
 """AWS services that functions in a VPC call."""
 SEARCH_PORT, GRAPH_PORT = 443, 8182
 WAIT_S = 10
+_TRACED = "OtlpEndpoint"
+"""A parameter of every version whose functions understand what the workflow hands them since traces go with it."""
 
 Client = Any
 """A client of some AWS service: what boto3 makes has no type of its own."""
@@ -51,6 +53,7 @@ def account(
     *,
     region: str | None,
     functions: int,
+    stack: str,
     clients: Callable[[str], Client] | None = None,
     fetch: Callable[[str], str] | None = None,
 ) -> list[Finding]:
@@ -64,6 +67,8 @@ def account(
         Where it is deployed to; the caller's own region when None.
     functions
         How many functions the template makes.
+    stack
+        Name of the stack, which may be there already.
     clients
         Returns a client of a service.
     fetch
@@ -88,6 +93,7 @@ def account(
         ("network", lambda: _network(values, clients)),
         ("concurrency", lambda: _concurrency(values, clients("lambda"), functions)),
         ("key", lambda: _key(values, clients)),
+        ("stack", lambda: _upgrade(values, clients("cloudformation"), stack)),
         ("issuer of tokens", lambda: _issuer(values, fetch or _fetched)),
     ]
     for what, check in checks:
@@ -97,6 +103,32 @@ def account(
             absent = "NotFound" in error.response["Error"]["Code"]
             found.append(Finding(what, str(error) if absent else f"could not be read: {error}", warning=not absent))
     return found
+
+
+def _upgrade(values: Mapping[str, str], client: Client, stack: str) -> Iterator[Finding]:
+    """Check what an update of the deployed stack needs beside what a first deployment does."""
+    try:
+        (deployed,) = client.describe_stacks(StackName=stack)["Stacks"]
+    except ClientError as error:
+        if "does not exist" not in str(error):
+            raise
+        yield Finding(f"stack {stack} is made anew")
+        return
+    before = {each["ParameterKey"]: each["ParameterValue"] for each in deployed.get("Parameters", ())}
+    settled = deployed["StackStatus"].endswith("_COMPLETE") and deployed["StackStatus"] != "ROLLBACK_COMPLETE"
+    way_out = "wait, or delete it where its first deployment failed (aws cloudformation delete-stack)"
+    yield Finding(f"stack {stack}, {deployed['StackStatus']}", "" if settled else f"cannot be updated: {way_out}")
+    if values["GradualDeployment"] == "true":
+        once = "set it to false for this one deployment: functions of before refuse what the workflow now hands them"
+        yield Finding("GradualDeployment over the version that is deployed", "" if _TRACED in before else once)
+    if values["GradualDeployment"] == "true" or values["ProvisionedConcurrency"] != "0":
+        same = before.get("Release") == values["Release"]
+        again = "is deployed already: name another one, or the code of before stays"
+        yield Finding(f"Release={values['Release']}", again if same else "")
+    pages = client.get_paginator("list_stack_resources").paginate(StackName=stack)
+    kinds = {each["ResourceType"] for each in pages.search("StackResourceSummaries")}
+    steps = "update in two steps (docs/deploy.md, Deploy): an alarm's name can be in one stack only"
+    yield Finding("alarms in a stack of their own", steps if "AWS::CloudWatch::Alarm" in kinds else "")
 
 
 def _arns(values: Mapping[str, str], own: str) -> Iterator[Finding]:

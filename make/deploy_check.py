@@ -241,8 +241,10 @@ def check(name: str, *, offline: bool, output: Callable[[tuple[str, ...]], str |
             *found,
             Finding("account", "not asked" if offline else "asked once the parameters are right", warning=True),
         ]
-    region = samconfig[name].get("global", {}).get("parameters", {}).get("region") or os.environ.get("AWS_REGION")
-    return [*found, *account(values, region=region, functions=_functions(template, values))]
+    general = samconfig[name]["global"]["parameters"]
+    region = general.get("region") or os.environ.get("AWS_REGION")
+    functions = _functions(template, values)
+    return [*found, *account(values, region=region, functions=functions, stack=general["stack_name"])]
 
 
 def _functions(template: Mapping[str, Any], values: Mapping[str, str]) -> int:

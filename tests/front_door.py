@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from braid.api.router import Library
 
 WRITER = "saltmarrow"
+SAMPLE: dict[str, Any] = json.loads(Path(__file__).with_name("http_api_event.json").read_text(encoding="utf-8"))
+"""As ``sam local generate-event apigateway http-api-proxy`` writes it."""
+_OF_SOME = frozenset(
+    {"authentication", "authorizer", "body", "cookies", "pathParameters", "queryStringParameters", "stageVariables"}
+)
+"""What only some requests have."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ def event(
     headers: Mapping[str, str] | None = None,
     authorizer: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return an event of API Gateway's HTTP API, format 2.0."""
+    """Return an event of API Gateway's HTTP API, format 2.0: AWS's own sample, with what this request is instead."""
     query = query if isinstance(query, str) else urlencode(query, doseq=True)
     parameters: dict[str, str] = {}
     for name, value in parse_qsl(query, keep_blank_values=True):
@@ -74,16 +81,16 @@ def event(
     text = json.dumps(body) if raw is None and body is not None else raw
     has_body = text is not None
     encoded = isinstance(text, bytes)
+    context = {name: value for name, value in SAMPLE["requestContext"].items() if name not in _OF_SOME}
     return {
-        "version": "2.0",
-        "routeKey": "$default",
+        **{name: value for name, value in SAMPLE.items() if name not in _OF_SOME},
         "rawPath": path,
         "rawQueryString": query,
         "headers": {**({"content-type": "application/json"} if has_body else {}), **(headers or {})},
         **({"queryStringParameters": parameters} if parameters else {}),
         "requestContext": {
-            "http": {"method": method, "path": path, "protocol": "HTTP/1.1", "sourceIp": "192.0.2.1"},
-            "stage": "$default",
+            **context,
+            "http": {**context["http"], "method": method, "path": path, "sourceIp": "192.0.2.1"},
             "requestId": "request-1",
             **({} if authorizer is None else {"authorizer": dict(authorizer)}),
         },

@@ -27,6 +27,7 @@ TOKEN = "BRAID_TOKEN"  # noqa: S105 - the variable's name
         "braid mcp --tenant saltmarrow",
         f"{TOKEN}=… braid mcp --url https://braid.example.com --add",
         "braid mcp --http --tenant saltmarrow",
+        "braid mcp --openapi --url https://braid.example.com",
     )
 )
 def mcp(
@@ -55,12 +56,25 @@ def mcp(
         ),
     ] = False,
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of --http; 0 takes a free one.")] = 8701,
+    openapi: Annotated[
+        bool,
+        typer.Option(
+            "--openapi",
+            help="Print the tools of --url as an OpenAPI document instead, for gateways such as AgentCore.",
+            metavar=FLAG,
+        ),
+    ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print address and token of --http as one JSON object.", metavar=FLAG)
     ] = False,
 ) -> None:
     """Offer search, context, related, facts and list_documents to an agent, over standard input and output or HTTP."""
     token = os.environ.get(token_env, "")
+    if openapi:
+        from braid_cli.gateway_tools import gateway_document
+
+        sys.stdout.write(f"{gateway_document(url or '')}\n")
+        return
     of_token = None if tenant == DEFAULT_TENANT else tenant
     if not http:
         from braid_cli.mcp_server import make_server

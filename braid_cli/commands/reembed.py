@@ -232,6 +232,8 @@ def _show_job(job: ReembeddingJob, *, as_json: bool) -> None:
         )
     if job.message:
         out.print(f"  {job.message}", markup=False)
+    for each in job.set_aside:
+        out.print(f"  set aside: {each.tenant}/{each.record_id}: {each.error}", markup=False)
     if job.status is Status.RUNNING and job.phase is not Phase.DONE:
         out.print(f"  {_SPENT}")
 

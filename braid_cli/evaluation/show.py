@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from braid.client.results import STRANDS
 from rich import box
 from rich.padding import Padding
 from rich.rule import Rule
@@ -14,7 +15,7 @@ from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.failures import INSTEAD
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.run import within
-from braid_cli.show import COLOURS, STRANDS, path_text, printable
+from braid_cli.show import COLOURS, path_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -112,7 +112,7 @@ def _require_extra() -> None:
         import sentence_transformers  # noqa: F401 - gigabytes, and only here
     except ImportError as error:
         raise ConfigurationError(
-            "sentence-transformers is not installed: install the extra `export` (several GB), or use --via direct"
+            "this needs the extra export, several GB: pip install 'braid[export]'; or use --via direct"
         ) from error
 
 

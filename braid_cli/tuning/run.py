@@ -157,7 +157,8 @@ def tune(
         Called with the number of fits made and the number of all.
     """
     if len(questions) < folds:
-        raise InvalidRequest(f"{len(questions)} judged questions make no {folds} folds", field="folds")
+        few = f"{len(questions)} judged questions make no {folds} folds"
+        raise InvalidRequest(f"{few}: judge more, or take fewer by --folds", field="folds")
     if tuned is None:
         tuned = tuned_parameters(questions)
     fold_of = assign_folds(questions, folds, seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -67,6 +68,12 @@ WRONG = {
     "an edge to nothing": Wrong(lambda b: b.add([{"source": "no", "type": "OWNS", "target": "no2"}]), "content[0]"),
     "no such policy": Wrong(lambda b: b.add("text", missing="ignore"), "missing"),
     "an update of nothing": Wrong(lambda b: b.update("nothing", text="x"), "id"),
+    "a misspelt field of a question": Wrong(
+        lambda b: b.search("x", tpo_k=1), "tpo_k: unknown field; did you mean top_k?"
+    ),
+    "a misspelt field of a text": Wrong(
+        lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
+    ),
     "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
     "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
     "too many hops": Wrong(lambda b: b.related("Nobody", depth=9), "depth"),
@@ -179,6 +186,15 @@ class BraidContract:
         assert record.metadata == {"x": 1, "y": 3}
         assert braid.search("Lisbon labels depot", top_k=1)[0].id == "a"
 
+    def test_an_update_takes_a_title_and_names_what_it_does_not_know(self, braid: Braid) -> None:
+        braid.add({"id": "a", "text": LEDGER, "title": "Books", "source": {"page": 3}})
+        braid.update("a", title="Ledgers")
+        stored = braid.get("a")
+        assert stored is not None
+        assert (stored.source.title, stored.source.page) == ("Ledgers", 3)
+        with pytest.raises(InvalidRequest, match=r"^importence: unknown field; did you mean importance\?$"):
+            braid.update("a", importence=1.0)
+
     def test_what_was_deleted_is_gone(self, braid: Braid) -> None:
         braid.add({"id": f"n-{number}", "text": f"Note {number}."} for number in range(130))
         assert braid.delete("n-0") == 1
@@ -257,6 +273,28 @@ class BraidContract:
         assert "<b>bold</b>" in repr(results)
         assert results[0:1] == results.answer.results
         assert "nothing found" in repr(braid.search("zzz", filters={"entity_types": ["None"]}))
+
+    def test_results_show_how_sure_they_are_and_the_path_that_led_to_them(self, braid: Braid) -> None:
+        braid.add(
+            [
+                {"id": "svc", "type": "Service", "name": "Ledger"},
+                {"id": "team", "type": "Team", "name": "Harbour <team>"},
+                {"source": "team", "type": "OWNS", "target": "svc"},
+                {"id": "quay", "text": "The quay opens in May.", "title": "Quays"},
+                {"source": "quay", "type": "MENTIONS", "target": "team"},
+            ]
+        )
+        results = braid.search("What does the owner of Ledger say of the quay?")
+        walked = "Ledger ←OWNS─ Harbour <team> ←MENTIONS─ Quays"
+        assert re.search(rf"(?m)^ 1\. .*quay.*\n    path {walked}$", repr(results))
+        assert re.search(r"(?m)^  \(.* \(\d\.\d\d of 1\)\)$", repr(results))
+        html = results._repr_html_()
+        assert walked.replace("<team>", "&lt;team&gt;") in html
+        assert "words" in html
+        assert "lexical" not in html
+        assert repr(braid.facts("Ledger")) == "[Fact('Harbour <team> owns Ledger.')]"
+        assert re.fullmatch(r"\d\.\d\d · Ledger ←OWNS─ Harbour <team> · \[team\]", repr(braid.related("Ledger")))
+        assert repr(braid.related("Quays", types=["OWNS"])) == "(nothing related)"
 
     def test_the_same_calls_can_be_awaited(self, braid: Braid) -> None:
         awaited = AsyncBraid._of(braid)

@@ -98,6 +98,15 @@ class GraphKeepingContract:
         assert graph.found_mentions(ACME, "ab") == mentions[:1]
         graph.finish_removals("nobody")
 
+    def test_found_names_go_with_the_last_of_their_removed_mentions(self, graph: WritableGraph) -> None:
+        names = [vertex(name, found=True) for name in ("gone", "given", "said")]
+        mentions = [edge(one.id, "a", "MENTIONS", evidence="a", position=1) for one in names]
+        graph.upsert([vertex("a"), vertex("b"), *names], [*mentions, edge("said", "b", "MENTIONS", position=2)])
+        graph.upsert([vertex("given")], [])
+        graph.remove_mentions(ACME, mentions)
+        graph.finish_removals(ACME)
+        assert [one.id for one in graph.scan(ACME).vertices] == ["a", "b", "given", "said"]
+
     def test_mentions_are_passed_on_to_other_vertices(self, graph: WritableGraph) -> None:
         mention = edge("old", "a", "MENTIONS", evidence="a", position=3, confidence=0.3, valid_at=day(1), trusted=False)
         kept = edge("new", "b", "MENTIONS", confidence=0.4)

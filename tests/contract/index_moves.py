@@ -51,31 +51,23 @@ def found(index: SearchIndex | IndexMigration, asked: Embedding) -> list[str]:
     return [hit.id for hit in hits.vector]
 
 
-def pending(moves: IndexMigration, limit: int = 100) -> list[Record]:
-    """Return what a whole walk of what is pending gives, page by page, each record once."""
-    seen: dict[str, Record] = {}
+def pending(index: SearchIndex, moves: IndexMigration, limit: int = 100) -> list[Record]:
+    """Return what is pending of a tenant's records, whose ids are listed so many at a time."""
+    found: list[Record] = []
     after: str | None = None
-    while True:
-        page = moves.pending(ACME, WIDE, after=after, limit=limit)
-        seen |= {each.id: each for each in page.records}
-        if page.cursor is None:
-            return list(seen.values())
-        after = page.cursor
+    while ids := moves.ids(ACME, after=after, limit=limit):
+        found += index.get_many(ACME, moves.pending(ACME, ids, WIDE))
+        after = ids[-1]
+    return found
 
 
 def reconcile(moves: IndexMigration) -> int:
-    repaired, after = 0, None
-    while True:
-        part = moves.reconcile(ACME, after=after, limit=3)
-        repaired += part.repaired
-        if part.cursor is None:
-            return repaired
-        after = part.cursor
+    return sum(moves.reconcile(ACME, moves.ids(ACME, following=following)) for following in (False, True))
 
 
-def fill(moves: IndexMigration, records: Iterable[Record] | None = None) -> None:
+def fill(index: SearchIndex, moves: IndexMigration, records: Iterable[Record] | None = None) -> None:
     """Give all that is pending, or these records, a vector of the new space."""
-    moves.fill(ACME, [with_wide(each) for each in (pending(moves) if records is None else records)])
+    moves.fill(ACME, [with_wide(each) for each in (pending(index, moves) if records is None else records)])
 
 
 def names(records: Iterable[Record]) -> list[str]:
@@ -116,6 +108,15 @@ class IndexMovesContract:
         assert moves.count(ACME, model_missing=f"model-of-{SPACE}") == 1
         assert moves.count(ACME, schema_below=3, space_missing=WIDE_SPACE) == 1
 
+    def test_ids_are_listed_in_order_by_the_same_conditions(self, index: SearchIndex, moves: IndexMigration) -> None:
+        index.upsert([record(name, schema_version=version) for name, version in (("c", 1), ("a", 1), ("b", 4))])
+        index.upsert([record("z", tenant_id=GLOBEX)])
+        assert moves.ids(ACME) == ["a", "b", "c"]
+        assert moves.ids(ACME, limit=2) == ["a", "b"]
+        assert moves.ids(ACME, after="a") == ["b", "c"]
+        assert moves.ids(ACME, schema_below=4) == ["a", "c"]
+        assert moves.ids(ACME, following=True) == moves.ids("nobody") == []
+
     # --- writing back -----------------------------------------------------------------------------------------------
 
     def test_new_vectors_are_written_and_those_of_other_spaces_stay(
@@ -145,8 +146,8 @@ class IndexMovesContract:
         index.upsert([record("short", cosine=0.5), record("long", embeddings=(in_parts(0.1, 0.9),))])
         moves.begin("old", "new", SPACES)
         parts = in_parts(0.2, 0.1, 0.8, space=WIDE_SPACE)
-        fill(moves, [each for each in pending(moves) if each.id == "short"])
-        long = [each for each in pending(moves) if each.id == "long"]
+        fill(index, moves, [each for each in pending(index, moves) if each.id == "short"])
+        long = [each for each in pending(index, moves) if each.id == "long"]
         changes = [ReembeddedRecord(read=each, write=each.model_copy(update={"embeddings": (parts,)})) for each in long]
         moves.fill(ACME, changes)
         assert reconcile(moves) == 0
@@ -203,17 +204,17 @@ class IndexMovesContract:
         assert moves.begin("old", "new", SPACES) == MigrationState(active="old", next="new")
         return moves
 
-    def test_everything_is_pending_when_a_move_begins(self, moving: IndexMigration) -> None:
+    def test_everything_is_pending_when_a_move_begins(self, index: SearchIndex, moving: IndexMigration) -> None:
         assert moving.serving() == MigrationState(active="old", next="new")
-        assert names(pending(moving, limit=2)) == ["r1", "r2", "r3", "r4", "r5"]
+        assert names(pending(index, moving, limit=2)) == ["r1", "r2", "r3", "r4", "r5"]
         assert moving.count_pending([ACME], WIDE) >= 5
 
     def test_a_filled_index_is_whole_and_the_active_one_answers_as_before(
         self, index: SearchIndex, moving: IndexMigration
     ) -> None:
         before = found(index, embedding(AXIS))
-        fill(moving)
-        assert pending(moving) == []
+        fill(index, moving)
+        assert pending(index, moving) == []
         assert reconcile(moving) == 0
         assert moving.count_pending([ACME], WIDE) == 0
         assert found(index, embedding(AXIS)) == before
@@ -223,26 +224,26 @@ class IndexMovesContract:
     def test_what_is_pending_of_many_tenants_is_counted_together(
         self, index: SearchIndex, moving: IndexMigration
     ) -> None:
-        fill(moving)
+        fill(index, moving)
         whole = moving.count_pending([ACME], WIDE)
         index.upsert([record("r", "theirs", tenant_id=GLOBEX, cosine=0.5)])
         of_theirs = moving.count_pending([GLOBEX], WIDE)
         assert (whole, moving.count_pending([ACME, "nobody"], WIDE), moving.count_pending([], WIDE)) == (0, 0, 0)
         assert moving.count_pending([ACME, GLOBEX], WIDE) == of_theirs >= 1
 
-    def test_what_is_filled_already_is_not_pending_again(self, moving: IndexMigration) -> None:
-        first, second, *_ = pending(moving)
-        fill(moving, [first, second])
-        assert names(pending(moving)) == ["r3", "r4", "r5"]
+    def test_what_is_filled_already_is_not_pending_again(self, index: SearchIndex, moving: IndexMigration) -> None:
+        first, second, *_ = pending(index, moving)
+        fill(index, moving, [first, second])
+        assert names(pending(index, moving)) == ["r3", "r4", "r5"]
 
-    def test_filling_twice_changes_nothing(self, moving: IndexMigration) -> None:
-        read = pending(moving)
-        fill(moving, read)
-        fill(moving, read)
+    def test_filling_twice_changes_nothing(self, index: SearchIndex, moving: IndexMigration) -> None:
+        read = pending(index, moving)
+        fill(index, moving, read)
+        fill(index, moving, read)
         assert moving.count_pending([ACME], WIDE) == 0
 
     def test_writes_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMigration) -> None:
-        fill(moving)
+        fill(index, moving)
         index.upsert([record("r6", "pump", cosine=0.95).model_copy(update={"embeddings": (*both(0.95),)})])
         index.upsert([record("r1", "valve").model_copy(update={"embeddings": (*both(0.05),)})])
         index.delete(ACME, ["r2"])
@@ -253,23 +254,23 @@ class IndexMovesContract:
         assert index.get_many(ACME, ["r1"])[0].content == "valve"
 
     def test_a_write_without_the_new_vector_is_pending(self, index: SearchIndex, moving: IndexMigration) -> None:
-        fill(moving)
+        fill(index, moving)
         index.upsert([record("r3", "changed", cosine=0.3), record("r7", "late", cosine=0.7)])
-        assert names(pending(moving)) == ["r3", "r7"]
+        assert names(pending(index, moving)) == ["r3", "r7"]
         assert moving.count_pending([ACME], WIDE) >= 2
-        fill(moving)
+        fill(index, moving)
         reconcile(moving)
-        assert pending(moving) == []
+        assert pending(index, moving) == []
         assert moving.count_pending([ACME], WIDE) == 0
 
     def test_a_record_that_changes_while_it_is_embedded_keeps_its_change(
         self, index: SearchIndex, moving: IndexMigration
     ) -> None:
-        read = pending(moving)
+        read = pending(index, moving)
         index.upsert([record("r1", "newer", cosine=0.1)])
         index.delete(ACME, ["r2"])
-        fill(moving, read)
-        fill(moving)
+        fill(index, moving, read)
+        fill(index, moving)
         assert moving.count_pending([ACME], WIDE) == 0
         moving.switch()
         after = stored(index)
@@ -277,7 +278,7 @@ class IndexMovesContract:
         assert after["r1"].content == "newer"
 
     def test_the_switch_changes_index_and_profile_in_one_act(self, index: SearchIndex, moving: IndexMigration) -> None:
-        fill(moving)
+        fill(index, moving)
         assert moving.switch() == MigrationState(active="new", previous="old") == moving.serving()
         assert sorted(found(index, wide(1.0))) == ["r1", "r2", "r3", "r4", "r5"]
         # A question that was embedded before the switch is still answered in full.
@@ -286,26 +287,26 @@ class IndexMovesContract:
     def test_a_roll_back_restores_the_index_and_what_was_written_since(
         self, index: SearchIndex, moving: IndexMigration
     ) -> None:
-        fill(moving)
+        fill(index, moving)
         moving.switch()
         index.upsert([record("r6", "since").model_copy(update={"embeddings": (*both(0.9),)})])
         index.delete(ACME, ["r1"])
         assert moving.rollback() == MigrationState(active="old", next="new") == moving.serving()
         assert sorted(found(index, embedding(AXIS))) == ["r2", "r3", "r4", "r5", "r6"]
-        assert pending(moving) == []
+        assert pending(index, moving) == []
         assert moving.switch() == MigrationState(active="new", previous="old")
 
     def test_an_unfinished_move_can_be_given_up(self, index: SearchIndex, moving: IndexMigration) -> None:
-        fill(moving, pending(moving)[:2])
+        fill(index, moving, pending(index, moving)[:2])
         assert moving.drop(WIDE) == MigrationState(active="old") == moving.serving()
         assert found(index, embedding(AXIS)) == ["r5", "r4", "r3", "r2", "r1"]
         assert moving.begin("old", "newer", SPACES) == MigrationState(active="old", next="newer")
-        assert len(pending(moving)) == 5
+        assert len(pending(index, moving)) == 5
 
     def test_dropping_the_previous_index_leaves_the_active_one(
         self, index: SearchIndex, moving: IndexMigration
     ) -> None:
-        fill(moving)
+        fill(index, moving)
         moving.switch()
         assert moving.drop([SPACE]) == MigrationState(active="new") == moving.serving()
         assert len(found(index, wide(1.0))) == 5
@@ -330,7 +331,7 @@ class IndexMovesContract:
         assert moves.serving() == MigrationState()
 
     def test_vectors_written_back_during_a_move_land_in_both(self, index: SearchIndex, moving: IndexMigration) -> None:
-        fill(moving)
+        fill(index, moving)
         read = {each.id: each for each in index.scan(ACME).records}
         better = read["r1"].model_copy(update={"embeddings": (*both(0.99),), "schema_version": 3})
         assert moving.write_back(ACME, [ReembeddedRecord(read=read["r1"], write=better)]).written == 1

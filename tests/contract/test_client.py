@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import ApiError, Braid, InvalidRequest
 from braid.client.in_process import InProcess
-from braid.errors import ModelMissing
+from braid.errors import ConfigurationError, ModelMissing, StoreError
 from braid.settings import Settings
 
 from tests.contract.client import BraidContract
@@ -61,6 +61,14 @@ def test_a_tenant_has_its_own_data(in_process: Braid) -> None:
     assert repr(ours).endswith("tenant='ours')")
 
 
+def test_a_store_that_was_closed_says_so_instead_of_finding_nothing(tmp_path: Path) -> None:
+    with Braid(tmp_path) as store:
+        assert store.stats().records == 0
+    for call in (lambda: store.search("x"), store.stats, lambda: store.tenant("other").add("x")):
+        with pytest.raises(StoreError, match="was closed; open another Braid"):
+            call()
+
+
 def test_another_tenant_than_the_tokens_is_refused(address: str) -> None:
     with Braid.deployed(address, token("ours"), attempts=1) as braid, pytest.raises(ApiError) as refused:
         braid.tenant("theirs").stats()
@@ -74,6 +82,8 @@ def test_what_names_no_tenant_no_address_or_no_token_is_refused(in_process: Brai
         Braid.deployed("localhost:8700", "t")
     with pytest.raises(InvalidRequest, match=r"^token: "):
         Braid.deployed("http://localhost:8700", "")
+    with pytest.raises(ConfigurationError, match=r"^settings: .*engine='aws'"):
+        Braid.aws(Settings())
 
 
 def test_a_folder_added_again_loses_what_is_gone_and_another_of_its_name_is_refused(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import uuid
 from contextlib import closing
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
+from braid import Braid
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
+from braid.errors import ConfigurationError
 from braid.settings import EngineKind, Settings
 from gremlin_python.process.traversal import TextP
 from moto.server import ThreadedMotoServer
@@ -210,3 +213,34 @@ def test_a_graph_where_nobody_answers_degrades_and_says_so(braid: Callable[..., 
     answer = answered(braid(*asked, **lost))
     assert answer["results"]
     assert set(answer["degraded"]) == {"link", "graph_expand"}
+
+
+def test_the_library_writes_and_asks_the_stores_that_its_settings_name(
+    stores: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (name for name in os.environ if name.startswith("BRAID_")):
+        monkeypatch.delenv(name)
+    with pytest.raises(ConfigurationError, match="BRAID_OPENSEARCH_ENDPOINT and BRAID_NEPTUNE_ENDPOINT"):
+        Braid.aws().stats()
+    for name, value in stores.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "models").mkdir()
+    settings = Settings(engine=EngineKind.AWS, home=tmp_path)
+    with Braid.aws(settings, tenant=f"{TENANT}-library") as braid:
+        assert repr(braid) == f"Braid('{stores['BRAID_OPENSEARCH_ENDPOINT']}', tenant='{TENANT}-library')"
+        braid.add(
+            [
+                {"id": "svc", "type": "Service", "name": "Ledger"},
+                {"id": "team", "type": "Team", "name": "Harbour team"},
+                {"source": "team", "type": "OWNS", "target": "svc"},
+                {"id": "note", "text": "Labels are printed at the depot in Lisbon.", "title": "Labels"},
+            ]
+        )
+        braid.update("note", title="Depots")
+        found = braid.search("Where are labels printed?")
+        assert [(result.id, result.title) for result in found] == [("note", "Depots")]
+        assert found.degraded == ()
+        assert [str(fact) for fact in braid.facts("Ledger")] == ["Harbour team owns Ledger."]
+        assert braid.tenant(f"{TENANT}-other").stats().records == 0
+        assert braid.delete(["note", "svc", "team"]) == 1
+        assert braid.stats().vertices == 0

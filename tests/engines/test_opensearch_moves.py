@@ -38,7 +38,7 @@ def test_a_switch_moves_the_alias_and_keeps_the_other_index(
 ) -> None:
     index.upsert([record("a", cosine=0.5)])
     moves.begin("old", "new", SPACES)
-    fill(moves)
+    fill(index, moves)
     alias = settings.opensearch_index
     first, second = f"{alias}-000001", f"{alias}-000002"
     assert indexes_by_alias(client, alias, attempts=1) == {alias: first, next_alias(alias): second}
@@ -55,13 +55,13 @@ def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
 ) -> None:
     index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])
     moves.begin("old", "new", SPACES)
-    fill(moves)
+    fill(index, moves)
     alone = OpenSearchIndex(client, settings, DIMENSIONS, alias=settings.opensearch_index)
     alone.upsert([record("changed", "new", cosine=0.4), record("added", cosine=0.3)])
     alone.delete_here([f"{ACME}|gone"])
     assert reconcile(moves) == 3
-    assert names(pending(moves)) == ["added", "changed"]
-    fill(moves)
+    assert names(pending(index, moves)) == ["added", "changed"]
+    fill(index, moves)
     assert reconcile(moves) == 0
     assert moves.count_pending([ACME], ("wide-space",)) == 0
     moves.switch()
@@ -78,7 +78,7 @@ def test_a_write_that_meets_the_switch_lands_in_both(
     del client
     index.upsert([record("a", "old", cosine=0.5)])
     moves.begin("old", "new", SPACES)
-    fill(moves)
+    fill(index, moves)
     write_here, switched = OpenSearchIndex.upsert_here, [False]
 
     def upsert_here(self: OpenSearchIndex, records: list[object]) -> None:
@@ -99,7 +99,7 @@ def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(
 ) -> None:
     index.upsert([record("a", cosine=0.5), record("b", cosine=0.4)])
     moves.begin("old", "new", SPACES)
-    read = pending(moves)
+    read = pending(index, moves)
     writer = moves._writer
     write = writer._write
 

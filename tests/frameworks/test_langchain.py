@@ -13,11 +13,7 @@ from langchain_core.load import dumps
 from langchain_core.runnables import RunnableLambda
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
-from tests.documented import ROOT, blocks
-
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from braid import Braid
 
 QUESTION = "Who keeps the ledger?"
@@ -103,14 +99,3 @@ def test_documents_of_the_framework_are_added_and_come_back_as_they_were(braid: 
         assert back.metadata["citation"]["page"] == 4
     finally:
         braid.delete("lc")
-
-
-def test_the_recipe_of_the_documentation_works_as_it_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (recipe,) = [block for block in blocks(ROOT / "docs" / "howto.md") if block.reason == "needs LangChain"]
-    (tmp_path / "handbook").mkdir()
-    (tmp_path / "handbook" / "backups.md").write_text("We keep backups for ninety days.", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    exec(recipe.text, {})  # noqa: S102 - of our own documentation
-    assert capsys.readouterr().out == "We keep backups for ninety days. handbook/backups.md#chunk-0\n"

@@ -26,7 +26,7 @@ from braid.ports.ingestion import ImportStatus
 from braid.settings import Settings
 
 from tests.contract.imports import ended
-from tests.document_files import SENTENCE, docx, pdf
+from tests.document_files import SENTENCE, docx, pdf, xlsx
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 TENANT = "acme"
+SHEET = "xl/worksheets/sheet1.xml"
 MEBIBYTE = 1024 * 1024
 
 
@@ -93,6 +94,14 @@ def test_entities_of_xml_do_not_multiply() -> None:
 def _part(content: bytes, name: str) -> bytes:
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return archive.read(name)
+
+
+def changed(content: bytes, part: str, old: bytes, new: bytes) -> bytes:
+    """Return an archive in one part of which something stands for something else."""
+    parts = {name: _part(content, name) for name in zipfile.ZipFile(io.BytesIO(content)).namelist()}
+    assert old in parts[part]
+    parts[part] = parts[part].replace(old, new, 1)
+    return packed(parts)
 
 
 def test_a_file_of_the_system_is_not_read_into_a_document_by_its_xml(tmp_path: Path) -> None:
@@ -278,9 +287,22 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory so")
 def test_small_files_that_are_made_to_be_slow_are_read_in_time(tmp_path: Path) -> None:
+    cell = b"<w:tc><w:tcPr>%s</w:tcPr><w:p/></w:tc>"
+    goes_on = (b"<w:tr>" + cell % b"<w:vMerge/>" + b"</w:tr>") * 20_000
+    spans = b"<w:tr>" + cell % b'<w:gridSpan w:val="2000000000"/>' + b"</w:tr>"
+    far = b'<row r="%d"><c t="inlineStr"><is><t>gate</t></is></c></row>'
     files = {
         "comments.txt": b"<!---->" * 140 + b"x",
         "comments and spaces.md": b"<!-- --> \n" * 90 + b"x",
+        "merged.docx": changed(docx(), "word/document.xml", b"</w:tbl>", goes_on + spans + b"</w:tbl>"),
+        "empty.xlsx": changed(
+            changed(xlsx(), SHEET, b"</sheetData>", far % 1_048_576 + far % 10**12 + b"</sheetData>"),
+            SHEET,
+            b'<dimension ref="A1:B2"',
+            b'<dimension ref="A1:XFD1048576"',
+        ),
+        "addresses.eml": b"Subject: a\nTo: " + b"a@b.c, " * 300_000 + b"\n\nx",
+        "parameters.eml": b"Subject: a\nContent-Type: text/plain" + b";a=b" * 200_000 + b"\n\nx",
     }
     with ReaderProcess(Limits(seconds=30)) as reader:
         for name, content in files.items():

@@ -79,6 +79,16 @@ def test_it_is_refused_over_http_by_the_name_of_its_field(door: FrontDoor, field
     assert door.ask("GET", "/entities/much").status == 404
 
 
+def test_an_answer_names_the_first_of_very_many_wrong_items(door: FrontDoor) -> None:
+    lost = [f"é{number}" for number in range(100)]
+    body = {"records": [record(id=f"r{number}", supersedes=lost) for number in range(100)]}
+    answered = door.ask("POST", "/records", body)
+    assert answered.status == 422
+    assert answered.fields[0] == "records.0.supersedes"
+    assert len(answered.fields) == 100
+    assert answered.json()["detail"].endswith("nothing was written; the first 100 of 10,000 are named")
+
+
 @much
 def test_it_is_refused_of_a_line_of_an_import(field: str, fields: dict[str, Any]) -> None:
     line = json.dumps(record(**fields)).encode()

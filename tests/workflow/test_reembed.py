@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,13 +28,16 @@ class Steps:
     def __init__(self, stages: DemoStages) -> None:
         self.stages = stages
         self.taken: list[StepName] = []
+        self.pages = 800
         self.meet: Callable[[Step], None] = lambda _: None
 
     def take(self, step: Step) -> Progress:
-        """Take a step as the deployed function does, a page of records at a time."""
+        """Take a step as the deployed function does."""
         self.taken.append(step.step)
         self.meet(step)
-        return take(step, self.stages.reembedding, step_s=0.0)
+        services = self.stages.reembedding
+        limits = dataclasses.replace(services.limits, pages=self.pages)
+        return take(step, dataclasses.replace(services, limits=limits), step_s=0.0)
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def steps(tmp_path: Path) -> Iterator[Steps]:
 @pytest.fixture
 def workflow(steps: Steps) -> Iterator[Workflow]:
     asl = definition(REEMBED_DEFINITION)
-    for state in asl["States"].values():
+    for state in (*asl["States"].values(), asl["States"]["Pages"]["ItemProcessor"]["States"]["Page"]):
         for retry in state.get("Retry", ()):
             retry["MaxAttempts"] = 2
     with Workflow({"reembed": stage_handler("reembed", Step, steps.take)}, asl) as opened:
@@ -59,7 +63,8 @@ def test_the_schedule_embeds_what_is_outdated_batch_after_batch(steps: Steps, wo
     report = Progress.model_validate(run.output)
     assert (report.status, report.written) == (Status.FINISHED, report.total)
     assert report.total > 150
-    assert steps.taken.count(StepName.BATCH) >= 4
+    assert steps.taken.count(StepName.PAGE) == -(-report.total // 50)
+    assert steps.taken.count(StepName.LIST) > 2
     assert set(reembedding.outdated(steps.stages.reembedding, TENANT).values()) == {0}
     assert run.states()[-1] == "Report"
 
@@ -85,22 +90,23 @@ def test_a_move_is_filled_verified_and_switched(steps: Steps, workflow: Workflow
     assert report.status is Status.FINISHED
     assert report.check is not None
     visited = dict.fromkeys(run.states())
-    assert list(visited) == ["Plan", "HowFar", "Batch", "Verify", "Switch", "Report"]
+    assert list(visited) == ["Plan", "HowFar", "List", "Pages", "Verify", "Switch", "Report"]
     assert steps.stages.active_profile() == SECOND
 
 
 def test_a_step_that_fails_is_taken_again_and_an_execution_that_ends_is_gone_on_with(
     steps: Steps, workflow: Workflow
 ) -> None:
+    steps.pages = 1
     raise_schema(steps.stages, 5)
     failures = [1, 0, 1, 1, 1]
 
     def meet(step: Step) -> None:
-        if step.step is StepName.BATCH and failures and failures.pop(0):
+        if step.step is StepName.PAGE and failures and failures.pop(0):
             raise TransientStoreError("the store is busy")
 
     steps.meet = meet
-    with pytest.raises(WorkflowFailed, match="TransientStoreError"):
+    with pytest.raises(WorkflowFailed, match="pages failed: 1, the first with TransientStoreError"):
         workflow.run({})
     (job,) = reembedding.status(steps.stages.reembedding)
     assert 0 < job.written < job.total
@@ -112,7 +118,7 @@ def test_a_job_that_somebody_else_takes_over_ends_without_an_error(steps: Steps,
     raise_schema(steps.stages, 5)
 
     def meet(step: Step) -> None:
-        if step.step is StepName.BATCH:
+        if step.step is StepName.PAGE:
             reembedding.plan(steps.stages.reembedding)
 
     steps.meet = meet

@@ -35,7 +35,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from pydantic import ValidationError
 
@@ -47,6 +47,8 @@ _PLAINER = {
     "model_attributes_type": "must be an object",
 }
 """Messages to the caller by pydantic's type of error, instead of pydantic's own."""
+_LONGEST_NAME = 64
+"""Characters of an unknown name that others are compared with."""
 _LETTERS = "of the letters A to Z and a to z, digits"
 _FORMS = {
     "^[A-Za-z][A-Za-z0-9_]{0,63}$": f"must be 1 to 64 {_LETTERS} and _, beginning with a letter",
@@ -83,13 +85,17 @@ class InvalidRequest(BraidError):
         self.field = field
 
     @classmethod
-    def from_validation(cls, error: ValidationError, names: Mapping[str, str] | None = None) -> Self:
+    def from_validation(
+        cls, error: ValidationError, names: Mapping[str, str] | None = None, known: Collection[str] = ()
+    ) -> Self:
         """Say what pydantic found, one clause a field, without echoing the input or pydantic's links.
 
         Parameters
         ----------
         names
             What a field is called where the caller wrote it, when that is not the model's own name.
+        known
+            Names that there are, of which one is suggested for the first that is wrong, if that is unknown.
         """
         clauses: list[str] = []
         first: str | None = None
@@ -98,6 +104,11 @@ class InvalidRequest(BraidError):
             field = (names or {}).get(field, field)
             first = first or field
             clauses.append(f"{field}: {plainly(detail)}")
+            if known and first == field and detail["type"] == "extra_forbidden":
+                from difflib import get_close_matches
+
+                near = get_close_matches(field[:_LONGEST_NAME], known, 1)
+                clauses[-1] += "".join(f"; did you mean {name}?" for name in near)
         return cls("; ".join(clauses), field=first)
 
 

@@ -14,6 +14,7 @@ from braid.errors import StoreError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
 from braid.models.query import check_reranker
+from braid.ports.cache import writing_in_bulk
 from braid.ports.reembedding import MigrationState
 from braid.settings import EngineKind
 
@@ -157,7 +158,9 @@ class Models(Engines):
                 min_drift=settings.reembed_min_drift,
                 sample=settings.reembed_sample,
                 tolerance=settings.reembed_tolerance,
+                writers=settings.ingest_writers,
             ),
+            writer=lambda: writing_in_bulk(self.cache, settings.ingest_writers),
         )
 
     def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:

@@ -105,8 +105,8 @@ def writing_over(deployed: Deployed, home: Path) -> Iterator[Writing]:
         }
     )
     common = {"BRAID_OPENSEARCH_REFRESH": "true"}
-    # Three seconds for sixty records, a second at a time.
-    slow = {"BRAID_REEMBED_PAGE": "5", "BRAID_REEMBED_TEXTS_PER_S": "20", "BRAID_REEMBED_STEP_S": "1"}
+    # Three seconds for sixty records, in twelve pages one after another.
+    slow = {"BRAID_REEMBED_PAGE": "5", "BRAID_REEMBED_TEXTS_PER_S": "20", "BRAID_INGEST_WRITERS": "1"}
     with ExitStack() as stack:
         stack.enter_context(deployed.changed("Ingest", **common))
         stack.enter_context(deployed.changed("Reembed", **common, **slow))

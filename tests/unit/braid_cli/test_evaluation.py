@@ -463,7 +463,7 @@ def test_differences_are_shown_where_there_is_room() -> None:
 
 
 def asked(confidence: float, *, answered: bool, kind: str = "as it is") -> Asked:
-    return Asked(kind, confidence, answered, Signs(None, None, None, 0.0))
+    return Asked(kind, confidence, answered, Signs(None, None, None, 0.0, 0.0))
 
 
 def test_reliability_is_worked_out_by_hand() -> None:

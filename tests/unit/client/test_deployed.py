@@ -111,6 +111,8 @@ def test_a_server_that_does_not_answer_is_given_up() -> None:
     with HTTPServer(("127.0.0.1", 0), Grudging) as silent:
         address = f"http://127.0.0.1:{silent.server_port}"
         with Braid.deployed(address, "t", timeout_s=0.05, attempts=2) as client:
-            with pytest.raises(ApiError) as caught:
+            with pytest.raises(ApiError, match="no answer in time") as caught:
                 client.stats()
             assert caught.value.status == 0
+    with Braid.deployed(address, "t", attempts=1) as client, pytest.raises(ApiError, match="nothing answers there"):
+        client.stats()

@@ -45,4 +45,4 @@ def test_the_cost_of_a_record_follows_from_what_was_measured() -> None:
     assert seconds["as late messages"] == seconds["as files"] + 0.08
     assert seconds["embedded again"] < seconds["as files"]  # the graph is left as it is
     (files, *_) = costs.million_records()["Lambda"]
-    assert files == 1e6 * seconds["as files"] * 2 * costs.LAMBDA_GB_S + 4_000 * 0.2e-6
+    assert files == 1e6 * seconds["as files"] * 2 * costs.LAMBDA_GB_S + 8_000 * 0.2e-6

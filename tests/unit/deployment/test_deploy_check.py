@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[3]
 TEMPLATE = read_template(ROOT / "template.yaml")
 ANY_CLIENT: Any = boto3.client
 """Clients by names that are known at run time only."""
-REGION, ACCOUNT = "eu-west-1", "123456789012"
+REGION, ACCOUNT, STACK = "eu-west-1", "123456789012", "braid-dev"
 HOST = "vpc-braid-abc.eu-west-1.es.amazonaws.com"
 GRAPH = "braid.cluster-abc.eu-west-1.neptune.amazonaws.com"
 GIVEN = {
@@ -255,6 +256,19 @@ def places(monkeypatch: pytest.MonkeyPatch) -> Any:
         yield Places()
 
 
+def stack(**parameters: str) -> dict[str, Any]:
+    """Return what CloudFormation says of a stack with these parameters."""
+    given = [{"ParameterKey": name, "ParameterValue": value} for name, value in parameters.items()]
+    made = {"StackName": STACK, "CreationTime": datetime(2026, 1, 1, tzinfo=UTC), "StackStatus": "UPDATE_COMPLETE"}
+    return {**made, "Parameters": given}
+
+
+def resource(kind: str) -> dict[str, Any]:
+    """Return what CloudFormation says of a resource."""
+    state = {"ResourceStatus": "CREATE_COMPLETE", "LastUpdatedTimestamp": datetime(2026, 1, 1, tzinfo=UTC)}
+    return {"LogicalResourceId": "One", "ResourceType": kind, **state}
+
+
 def asked(
     given: dict[str, str],
     *,
@@ -262,6 +276,7 @@ def asked(
     cluster: dict[str, Any] | None = None,
     limit: int = 1000,
     functions: int = 9,
+    deployed: tuple[dict[str, Any], list[dict[str, Any]]] | None = None,
     published: str | None = '{"issuer": "https://issuer.example", "jwks_uri": "https://issuer.example/keys"}',
 ) -> list[Finding]:
     """Ask an account whose stores are as stated; EC2 and STS are moto's."""
@@ -275,6 +290,11 @@ def asked(
             stub.add_response("describe_domain", {"DomainStatus": domain}, {"DomainName": "braid"})
         elif service == "neptune":
             stub.add_response("describe_db_clusters", {"DBClusters": [cluster] if cluster else []})
+        elif service == "cloudformation" and deployed is None:
+            stub.add_client_error("describe_stacks", "ValidationError", f"Stack with id {STACK} does not exist")
+        elif service == "cloudformation":
+            stub.add_response("describe_stacks", {"Stacks": [deployed[0]]}, {"StackName": STACK})
+            stub.add_response("list_stack_resources", {"StackResourceSummaries": deployed[1]}, {"StackName": STACK})
         elif service == "lambda":
             stub.add_response("get_account_settings", {"AccountLimit": {"ConcurrentExecutions": limit}})
         else:
@@ -288,7 +308,7 @@ def asked(
             raise OSError("refused")
         return published
 
-    return account(given, region=REGION, functions=functions, clients=clients, fetch=fetch)
+    return account(given, region=REGION, functions=functions, stack=STACK, clients=clients, fetch=fetch)
 
 
 def test_an_account_that_has_everything_lacks_nothing(places: Places) -> None:
@@ -392,6 +412,7 @@ def test_what_may_not_be_read_is_a_warning_and_the_rest_is_asked_all_the_same(pl
             "opensearch": "describe_domain",
             "neptune": "describe_db_clusters",
             "lambda": "get_account_settings",
+            "cloudformation": "describe_stacks",
         }
         if service in operations:
             stub = Stubber(client)
@@ -399,6 +420,50 @@ def test_what_may_not_be_read_is_a_warning_and_the_rest_is_asked_all_the_same(pl
             stub.activate()
         return client
 
-    found = account(places.given(), region=REGION, functions=9, clients=clients, fetch=lambda _: '{"issuer": "x"}')
-    assert {each.what for each in found if each.warning} == {"search index", "knowledge graph", "concurrency"}
+    given, said = places.given(), '{"issuer": "x"}'
+    found = account(given, region=REGION, functions=9, stack=STACK, clients=clients, fetch=lambda _: said)
+    assert {each.what for each in found if each.warning} == {
+        "search index",
+        "knowledge graph",
+        "concurrency",
+        "stack",
+    }
     assert "it calls itself 'x'" in missing(found)["JwtIssuer=https://issuer.example"]
+
+
+@pytest.mark.parametrize(
+    ("has", "before", "changed", "said"),
+    [
+        ("AWS::SQS::Queue", {"OtlpEndpoint": "", "Release": "r1"}, {"GradualDeployment": "true", "Release": "r2"}, {}),
+        ("AWS::SQS::Queue", {"Release": ""}, {}, {}),
+        (
+            "AWS::SQS::Queue",
+            {"Release": "r1"},
+            {"GradualDeployment": "true", "Release": "r2"},
+            {"GradualDeployment over the version that is deployed": "false for this one deployment"},
+        ),
+        (
+            "AWS::SQS::Queue",
+            {"Release": "r1"},
+            {"ProvisionedConcurrency": "1", "Release": "r1"},
+            {"Release=r1": "name another one"},
+        ),
+        ("AWS::CloudWatch::Alarm", {}, {}, {"alarms in a stack of their own": "two steps"}),
+    ],
+)
+def test_an_update_of_a_stack_is_told_what_it_needs_beside_a_first_deployment(
+    places: Places, has: str, before: dict[str, str], changed: dict[str, str], said: dict[str, str]
+) -> None:
+    deployed = stack(**before), [resource(has)]
+    alone = ("stack ", "Gradual", "Release", "alarms")
+    found = missing(asked(places.given(**changed), deployed=deployed))
+    update = {what: remedy for what, remedy in found.items() if what.startswith(alone)}
+    assert update.keys() == said.keys()
+    assert all(part in update[what] for what, part in said.items())
+
+
+def test_a_stack_that_cannot_be_updated_is_named_and_one_that_is_not_there_lacks_nothing(places: Places) -> None:
+    failed = {**stack(), "StackStatus": "ROLLBACK_COMPLETE"}
+    found = missing(asked(places.given(), deployed=(failed, [])))
+    assert "delete it where its first deployment failed" in found["stack braid-dev, ROLLBACK_COMPLETE"]
+    assert "stack braid-dev is made anew" in {each.what for each in asked(places.given()) if not each.remedy}

@@ -21,6 +21,7 @@ from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
 from braid.ports.ingestion import ARRIVING
+from braid.reembedding import Limits
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.settings.files import load_profiles
@@ -616,9 +617,10 @@ def test_writing_a_file_stays_within_the_history_and_the_state_of_an_execution()
 
 def test_embedding_again_ends_before_its_history_is_full_and_leaves_room_for_steps_that_are_repeated() -> None:
     definition = yaml.safe_load((ROOT / "shared/statemachines/reembed.asl.yaml").read_text(encoding="utf-8"))
-    step_s = float(FUNCTIONS["ReembedFunction"]["Properties"]["Environment"]["Variables"]["BRAID_REEMBED_STEP_S"])
-    steps = definition["TimeoutSeconds"] / step_s
-    assert steps * (TASK + CHOICE) < 0.8 * EVENTS_AN_EXECUTION_HAS
+    page = int(FUNCTIONS["ReembedFunction"]["Properties"]["Environment"]["Variables"]["BRAID_REEMBED_PAGE"])
+    lists = 300_000_000 / page / Limits().pages
+    assert lists * (TASK + CHOICE + MAP) < 0.8 * EVENTS_AN_EXECUTION_HAS
+    assert definition["States"]["Pages"]["ItemProcessor"]["ProcessorConfig"]["Mode"] == "DISTRIBUTED"
 
 
 def test_gathering_that_took_too_long_is_gone_on_with_once_the_function_of_before_has_ended() -> None:
@@ -640,8 +642,18 @@ def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_mor
     assert schedule["KmsKeyArn"] == ["HasKey", "KmsKeyArn", "AWS::NoValue"]
     assert (read[0], read[1]["Action"], read[1]["Resource"]) == ("HasKey", "kms:Decrypt", "KmsKeyArn")
     assert set(read[1]["Condition"]) == {"ArnLike"}  # and not by way of a service, which it does not come by
-    (invoke,) = RESOURCES["ReembedRole"]["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
-    assert (invoke["Action"], invoke["Resource"]) == ("lambda:InvokeFunction", "ReembedFunction.Arn")
+    for name, machine in (("Reembed", "reembed"), ("Ingest", "ingest")):
+        (policy,) = RESOURCES[f"{name}Role"]["Properties"]["Policies"]
+        invoke, start, watch = policy["PolicyDocument"]["Statement"]
+        assert (invoke["Action"], invoke["Resource"]) == ("lambda:InvokeFunction", f"{name}Function.Arn")
+        # What it begins for each page is an execution of its own, by the name that it has.
+        assert RESOURCES[f"{name}StateMachine"]["Properties"]["Name"] == f"${{AWS::StackName}}-{machine}"
+        assert (start["Action"], watch["Action"]) == (
+            "states:StartExecution",
+            ["states:DescribeExecution", "states:StopExecution"],
+        )
+        for statement, kind in ((start, "stateMachine"), (watch, "execution")):
+            assert statement["Resource"].rstrip("*").endswith(f":{kind}:${{AWS::StackName}}-{machine}")
     (jobs,) = RESOURCES["KeepJobsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert jobs["Resource"] == "ReembedTable.Arn"
     ((_, _, remove),) = RESOURCES["RemoveIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
@@ -678,9 +690,14 @@ def test_a_start_that_fails_is_tried_for_an_hour_and_then_set_aside_by_the_rule_
 def test_every_step_of_embedding_again_ends_before_its_function_and_is_tried_again() -> None:
     text = (ROOT / "shared/statemachines/reembed.asl.yaml").read_text(encoding="utf-8")
     function = FUNCTIONS["ReembedFunction"]["Properties"]
-    for state in yaml.safe_load(text)["States"].values():
+    states = yaml.safe_load(text)["States"]
+    page = states["Pages"]["ItemProcessor"]["States"]["Page"]
+    for state in (*states.values(), page):
         if state["Type"] == "Task":
             assert state["TimeoutSeconds"] < function["Timeout"]
             assert state["Retry"][0]["JitterStrategy"] == "FULL"
-            assert state["Catch"] == [{"ErrorEquals": ["TakenOver"], "Next": "TakenOver"}]
-    assert float(function["Environment"]["Variables"]["BRAID_REEMBED_STEP_S"]) < 880
+            (caught,) = state["Catch"]
+            expected = (["States.ALL"], "Failed") if state is page else (["TakenOver"], "TakenOver")
+            assert (caught["ErrorEquals"], caught["Next"]) == expected
+    assert any("States.Timeout" in retry["ErrorEquals"] for retry in page["Retry"])  # it goes on where it was
+    assert Settings().reembed_step_s < 880

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.api.auth import FRONT_HEADER, is_open
 
+from tests.front_door import SAMPLE
 from tests.operations import OPERATIONS
 from tests.unit.deployment.test_template import FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, TEMPLATE, read
 
@@ -104,6 +105,8 @@ def test_the_stage_throttles_and_logs_without_paths_and_only_the_interface_may_c
     permission = RESOURCES["FrontDoorPermission"]["Properties"]
     assert permission["Principal"] == "apigateway.amazonaws.com"
     assert permission["SourceArn"].endswith(":${FrontDoor}/*")
+    # Events come in the format of the sample that all tests of the interface begin with.
+    assert RESOURCES["FrontDoorIntegration"]["Properties"]["PayloadFormatVersion"] == SAMPLE["version"]
 
 
 def test_no_statement_reaches_every_resource_but_those_that_cannot_be_narrowed() -> None:

@@ -358,7 +358,7 @@ def test_of_all_imports_together_as_many_batches_are_written_at_once_as_may_be(
         return write(*given)
 
     monkeypatch.setattr(steps, "write", while_another_writes)
-    with pytest.raises(QueueFull, match="2 batches of imports are being written"):
+    with pytest.raises(QueueFull, match="2 batches of imports and of embedding again are being written"):
         steps.batch(first, store)
     # Those that were cut off hold no place any more.
     assert steps.batch(first, store).written == 4

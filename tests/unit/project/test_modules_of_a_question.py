@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LIBRARY = Path(braid.__file__).parent
 ENGINE = "engines/"
 MOST_BESIDE_THE_ENGINE = 41
-MOST_OF_THE_ENGINE = 17
+MOST_OF_THE_ENGINE = 18
 
 
 @pytest.fixture(scope="module")

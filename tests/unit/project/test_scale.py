@@ -32,10 +32,12 @@ def test_vectors_take_the_memory_that_opensearch_says_they_do() -> None:
     assert scale.nodes(16.6 * 3) == 4, "each node of 64 GB has 16.5 for vectors"
 
 
-def test_a_tenant_larger_than_a_shard_is_spread_and_vectors_are_compressed_where_three_nodes_do_not_hold_them() -> None:
+def test_a_tenant_that_would_make_a_shard_too_full_is_spread_and_vectors_too_many_for_nodes_are_compressed() -> None:
     assert scale.index_shape(1_000_000, 1_000_000) == (1, 1, "", 2)
-    assert scale.index_shape(100_000_000, 6_000_000) == (17, 1, "32x", 3), "6 million records are 30 GB"
-    assert scale.index_shape(100_000_000, 20_000_000).tenant_shards == 4
+    assert scale.index_shape(100_000_000, 1_000_000) == (17, 1, "32x", 3), "5 GB beside 29 of the others"
+    for largest, spread in ((6_000_000, 3), (10_000_000, 4), (20_000_000, 7)):
+        assert scale.index_shape(100_000_000, largest).tenant_shards == spread
+        assert scale.fullest_gb(100_000_000, largest, 17, spread) <= 40
     assert scale.index_shape(30_000_000, 30_000_000).tenant_shards == 4, "below the number of shards"
 
 
@@ -43,6 +45,16 @@ def test_more_writers_take_less_time_until_a_store_is_busy() -> None:
     few, more, most = (scale.writing(writers, 100, batches=400) for writers in (4, 40, 4_000))
     assert few[0] > 5 * more[0] > 15 * most[0]
     assert max(few[1:]) < max(more[1:]) < max(most[1:]) <= 1.0
+
+
+def test_a_hundred_million_records_are_embedded_again_in_hours() -> None:
+    page = scale.PAGE.read_text(encoding="utf-8")
+    hours = [scale.embedding_again(writers, 100, lists=1) for writers in (24, 400)]
+    assert hours[0][0] > 5 * hours[1][0]
+    assert hours[1][0] < 24
+    assert hours[0][1] < hours[1][1] <= 1.0
+    for row in scale.embedded_again_at_once():
+        assert f"| {' | '.join(row)} |" in page, "run make scale"
 
 
 def test_stores_grow_with_the_rate_until_there_is_no_larger_one() -> None:

@@ -52,6 +52,15 @@ def test_a_specific_name_among_texts_that_name_one_another_is_trusted() -> None:
     assert trust(mention("keelson", "a", title=True), mention("keelson", "b")) == 1.0
 
 
+def test_one_text_about_what_the_question_names_is_enough_to_trust_the_graph() -> None:
+    keelson = StoredEdge("keelson", MENTIONS, "Keelson", 1.0, "a", found=True)
+    longer = StoredEdge("keelson", MENTIONS, "Keelson, a service", 1.0, "a", found=True)
+    shortened = REQUEST.model_copy(update={"names": (("keelson", 2.4),)})
+    assert trust(keelson) == 1.0
+    assert trust(longer) == 0.0
+    assert trust(keelson, request=shortened) == 0.0
+
+
 @pytest.mark.parametrize("texts", [10, 40])
 def test_the_more_texts_mention_a_name_the_less_it_is_trusted(texts: int) -> None:
     edges = [mention("keelson", f"t{number}", title=number == 0) for number in range(texts)]

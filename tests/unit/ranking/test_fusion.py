@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.models import Candidate, Fusion, GraphHit, Hit, Intent, Source, Weights
 from braid.ranking.fusion import (
-    FEWEST_OF_MANY,
     MAX_PATHS,
-    MOST_APART,
+    MAX_STRAND_SHARE,
+    MIN_FULL_LIST,
     append_below,
     combine,
     fuse,
@@ -63,7 +63,7 @@ def test_weighted_fusion_adds_each_strands_score_times_its_weight() -> None:
     assert weighted_sum([(0.5, {"a": 0.8}), (0.5, {"a": 0.4, "b": 1.0})]) == pytest.approx({"a": 0.6, "b": 0.5})
 
 
-def falling(best: float, least: float, count: int = FEWEST_OF_MANY, name: str = "r") -> dict[str, float]:
+def falling(best: float, least: float, count: int = MIN_FULL_LIST, name: str = "r") -> dict[str, float]:
     return {f"{name}{place}": best - (best - least) * place / (count - 1) for place in range(count)}
 
 
@@ -82,8 +82,8 @@ def test_a_short_list_is_all_there_is_so_that_its_tail_is_nothing() -> None:
 
 def test_neither_strand_is_silenced_and_what_an_operator_fixes_stays() -> None:
     flat, steep = falling(0.6, 0.6), falling(0.9, 0.1)
-    assert words_share(flat, steep, 0.5) == pytest.approx(MOST_APART)
-    assert words_share(steep, flat, 0.5) == pytest.approx(1 - MOST_APART)
+    assert words_share(flat, steep, 0.5) == pytest.approx(MAX_STRAND_SHARE)
+    assert words_share(steep, flat, 0.5) == pytest.approx(1 - MAX_STRAND_SHARE)
     assert words_share(flat, flat, 0.5) == 0.5
     assert [words_share(flat, steep, share) for share in (0.0, 1.0)] == [0.0, 1.0]
     assert words_share({}, steep, 0.3) == words_share(flat, {}, 0.3) == 0.3

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import reembedding
-from braid.errors import ConfigurationError, InvalidRequest, ModelError, TakenOver
+from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
 from braid.models import Query
 from braid.reembedding import Budget, JobKind, Phase, Question, Status
 from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding.workflow import Step, StepName, take
 from braid.retrieval import pipeline
 
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, demo_with_a_second_profile, raise_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
+    from braid.reembedding.pages import Listed, Page, Position
 
     from tests.stages import DemoStages, WordEncoder
 
@@ -228,6 +231,114 @@ def test_a_throttled_job_embeds_no_more_than_its_rate(stages: DemoStages, servic
     slow = dataclasses.replace(services, limits=limits, sleep=slept.append, seconds=lambda: 0.0)
     job = finish(slow)
     assert sum(slept) == pytest.approx(job.written / 10, abs=2.0)
+
+
+def listed(services: Services, job: ReembeddingJob, done: Position | None = None) -> Listed:
+    """Return the pages that the workflow would embed next."""
+    step = Step(step=StepName.LIST, job=job.name, run=job.run, done=done)
+    return take(step, services, step_s=60).listed
+
+
+def embed(services: Services, job: ReembeddingJob, page: Page) -> None:
+    take(Step(step=StepName.PAGE, job=job.name, run=job.run, page=page), services, step_s=60)
+
+
+def test_pages_are_embedded_beside_each_other_and_those_that_are_left_are_listed_again(
+    stages: DemoStages, services: Services
+) -> None:
+    raise_schema(stages, 5)
+    job = reembedding.plan(services)
+    first, *others = listed(services, job).pages
+    assert len(others) == -(-job.total // 20) - 1 > 5
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda page: embed(services, job, page), others))
+    again = reembedding.plan(services)
+    with pytest.raises(TakenOver):
+        embed(services, job, first)
+    left = listed(services, again)
+    assert [page.until for page in left.pages] == [first.until]
+    embed(services, again, left.pages[0])
+    assert listed(services, again, left.position).pages == ()
+    (ended,) = reembedding.status(services)
+    assert (ended.status, ended.written) == (Status.FINISHED, job.total)
+    assert {record.schema_version for record in records(stages).values()} == {5}
+
+
+def test_a_list_that_is_asked_for_twice_ends_its_phase_once(services: Services) -> None:
+    job = reembedding.plan(services, profile=SECOND)
+    pages = listed(services, job)
+    for page in pages.pages:
+        embed(services, job, page)
+    for _ in range(2):
+        assert listed(services, job, pages.position).pages
+        assert reembedding.status(services)[0].phase is Phase.RECONCILE
+
+
+def test_a_page_waits_where_as_many_write_in_bulk_as_may(stages: DemoStages) -> None:
+    raise_schema(stages, 5)
+    stages.settings = stages.settings.model_copy(update={"ingest_writers": 1})
+    services = stages.reembedding
+    job = reembedding.plan(services)
+    pages = listed(services, job)
+    assert pages.writers == 1
+    with services.writer(), pytest.raises(QueueFull):
+        embed(services, job, pages.pages[0])
+    embed(services, job, pages.pages[0])
+    assert reembedding.status(services)[0].written == 20
+
+
+def failing_for(services: Services, wrong: Callable[[str], bool]) -> Services:
+    """Return the same services, whose models cannot embed some texts."""
+
+    class Failing:
+        def __init__(self, encoder: WordEncoder) -> None:
+            self._encoder = encoder
+            self.model_id, self.space, self.dimension = encoder.model_id, encoder.space, encoder.dimension
+            self.max_tokens, self.token_ends = encoder.max_tokens, encoder.token_ends
+
+        def encode(self, texts: list[str], *, instruction: str = "") -> list[bytes]:
+            if any(wrong(text) for text in texts):
+                raise ModelError("a token that the model does not have")
+            return self._encoder.encode(texts, instruction=instruction)
+
+    def encoder_for(model: ModelConfig) -> Any:
+        return Failing(services.encoder_for(model))  # type: ignore[arg-type]
+
+    return dataclasses.replace(services, encoder_for=encoder_for)
+
+
+def test_a_record_that_cannot_be_embedded_is_set_aside_and_the_others_go_on(
+    stages: DemoStages, services: Services
+) -> None:
+    raise_schema(stages, 5)
+    poison = records(stages)[sorted(records(stages))[30]]
+    wrong = failing_for(services, lambda text: text == poison.text())
+    job = finish(wrong)
+    assert (job.status, job.written) == (Status.FINISHED, job.total - len(job.set_aside))
+    assert poison.id in {each.record_id for each in job.set_aside}
+    assert {each.error for each in job.set_aside} == {"ModelError: a token that the model does not have"}
+    again = finish(services)
+    assert (again.written, again.set_aside) == (len(job.set_aside), ())
+
+
+def test_a_move_is_not_switched_while_a_record_is_set_aside_and_says_which(
+    stages: DemoStages, services: Services
+) -> None:
+    poison = next(iter(records(stages).values()))
+    job = finish(failing_for(services, lambda text: text == poison.text()), profile=SECOND)
+    assert (job.status, job.phase) == (Status.FAILED, Phase.VERIFY)
+    assert f"{TENANT}/{poison.id}: ModelError" in job.message
+    assert stages.active_profile() == "minilm"
+    assert finish(services, profile=SECOND).status is Status.FINISHED
+
+
+def test_a_model_that_fails_for_every_record_ends_the_run(stages: DemoStages, services: Services) -> None:
+    raise_schema(stages, 5)
+    with pytest.raises(ModelError):
+        finish(failing_for(services, lambda _: True))
+    (job,) = reembedding.status(services)
+    assert (job.written, len(job.set_aside)) == (0, 100)
+    assert finish(services).written == job.total
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])

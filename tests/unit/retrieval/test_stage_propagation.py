@@ -10,7 +10,7 @@ from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Pat
 from braid.ports.knowledge_graph import Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.fuse_rerank import Limits
-from braid.retrieval.stages.linking_and_seeds import Budget, around, propagation_of
+from braid.retrieval.stages.linking_and_seeds import Budget, propagation_around_answers, propagation_of
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Lost, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, FakeIndex, found, fused, hits, link, plan, query, record, walked
@@ -341,7 +341,7 @@ def test_scores_stay_between_zero_and_one_and_drift_still_lowers_them() -> None:
 
 def test_of_a_walks_answers_only_the_first_are_spread() -> None:
     answers = [walked("a", name, score=0.9) for name in ("x", "y", "z")]
-    request = around(query(), answers, None, as_of=NOW, budget=Budget(seeds=2))
+    request = propagation_around_answers(query(), answers, None, as_of=NOW, budget=Budget(seeds=2))
     assert request is not None
     assert [name for name, _ in request.names] == ["x", "y"]
-    assert around(query(), [], None, as_of=NOW, budget=Budget()) is None
+    assert propagation_around_answers(query(), [], None, as_of=NOW, budget=Budget()) is None

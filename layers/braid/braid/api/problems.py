@@ -144,12 +144,16 @@ def internal() -> Problem:
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the request failed; it has been logged")
 
 
+def of_many(errors: int) -> str:
+    """Return what a problem's detail ends with where it does not name all of its errors."""
+    return f"; the first {MAX_SHOWN} of {errors:,} are named" if errors > MAX_SHOWN else ""
+
+
 def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Return the problem of pydantic's validation errors, without echoing the input."""
     shown = errors[:MAX_SHOWN]
     fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in shown)
-    more = f"; the first {MAX_SHOWN} of {len(errors):,} are named" if len(errors) > MAX_SHOWN else ""
-    detail = f"fields of the request are wrong{more}"
+    detail = f"fields of the request are wrong{of_many(len(errors))}"
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
 
 

@@ -15,7 +15,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
 from braid.api.auth import InvalidToken, sign, verify
 from braid.api.idempotency import IdempotencyKey, run_once
-from braid.api.problems import FieldProblem, Problem, not_found
+from braid.api.problems import MAX_SHOWN, FieldProblem, Problem, not_found, of_many
 from braid.api.schemas import (
     MAX_RECORD_BYTES,
     Deletes,
@@ -224,9 +224,9 @@ def _written(report: WriteReport) -> WriteSummary:
     if report.errors:
         fields = [
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
-            for error in report.errors
+            for error in report.errors[:MAX_SHOWN]
         ]
-        detail = "items of the request are wrong; nothing was written"
+        detail = f"items of the request are wrong; nothing was written{of_many(len(report.errors))}"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
     return WriteSummary.taken_from(report)
 

@@ -142,6 +142,13 @@ class Related(Frozen):
     truncated: bool = False
     """Whether a hub's fan-out budget cut the walk short."""
 
+    def __repr__(self) -> str:
+        """Return a line for each: score, path and id."""
+        lines = [f"{hit.score:.2f} · {hit.path} · [{hit.id}]" for hit in self.hits]
+        return "\n".join([*lines, *(["(and more)"] if self.truncated else [])]) or "(nothing related)"
+
+    __str__ = __repr__
+
 
 class Writes(Frozen):
     """What is written at once; all of it, or nothing if an item is wrong."""

@@ -157,6 +157,8 @@ class Braid:
 
         if not (find_spec("opensearchpy") and find_spec("gremlin_python")):
             raise ConfigurationError("deployed stores need the extra aws: pip install 'braid[aws]'")
+        if settings is not None and settings.engine is not EngineKind.AWS:
+            raise ConfigurationError("settings: are of a folder's store; Settings(engine='aws', …) names deployed ones")
         return cls._of(InProcess(settings or read_settings(engine=EngineKind.AWS)), tenant)
 
     @classmethod
@@ -236,7 +238,8 @@ class Braid:
         try:
             added = self._asked.add_documents(self._tenant, path)
         except OSError as error:
-            raise InvalidRequest(f"{place}: {path} cannot be read: {error.strerror}", field=place) from error
+            read = error.filename or path
+            raise InvalidRequest(f"{place}: {read} cannot be read: {error.strerror}", field=place) from error
         except InvalidRequest as error:
             raise InvalidRequest(f"{place}: {error}", field=error.field or place) from error
         if added.skipped and path.is_file():
@@ -246,7 +249,7 @@ class Braid:
         return added
 
     def update(self, /, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
-        """Change fields of a stored record; ``text`` is its content, and of ``metadata`` the given keys change.
+        """Change fields of a stored record: as :meth:`add` names them, and of ``metadata`` the given keys.
 
         Raises InvalidRequest if no record has the id, or a field is wrong, as well.
         """
@@ -261,8 +264,14 @@ class Braid:
             fields["content"] = fields.pop("text")
         if "metadata" in fields:
             fields["metadata"] = {**stored.metadata, **fields["metadata"]}
+        if "title" in fields:
+            fields["source"] = {**stored.source.model_dump(exclude_none=True), "title": fields.pop("title")}
         known = {name: getattr(stored, name) for name in NewRecord.model_fields if name != "embeddings"}
-        return self.add({"record": {**NewRecord(**known).model_dump(mode="json", exclude_defaults=True), **fields}})
+        changed = {**NewRecord(**known).model_dump(mode="json", exclude_defaults=True), **fields}
+        try:
+            return self.add({"record": changed})
+        except InvalidRequest as error:
+            raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
 
     def delete(self, ids: str | Iterable[str]) -> int:
         """Remove records for good, or entities without one; return how many records there were."""
@@ -299,7 +308,7 @@ class Braid:
         try:
             asked = question if isinstance(question, Question) else Question(text=question, **fields)
         except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"text": "question"}) from error
+            raise InvalidRequest.from_validation(error, {"text": "question"}, Question.model_fields) from error
         return Results(asked.text, self._asked.answer(self._tenant, asked))
 
     def context(self, /, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Any) -> Context:  # noqa: ANN401
@@ -317,7 +326,7 @@ class Braid:
         try:
             asked = ContextQuestion(query=question, messages=tuple(dict(one) for one in messages), **fields)
         except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"query": "question"}) from error
+            raise InvalidRequest.from_validation(error, {"query": "question"}, ContextQuestion.model_fields) from error
         return self._asked.context(self._tenant, asked)
 
     def related(

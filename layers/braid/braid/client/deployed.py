@@ -235,7 +235,7 @@ class Deployed:
                 answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body, redirect=False)
                 running.set({names.HTTP_STATUS: answer.status})
         except urllib3.exceptions.HTTPError as error:
-            raise ApiError(f"{self._url}: {type(error).__name__}") from error
+            raise ApiError(f"{self._url}: {_unreachable(error)}") from error
         if 300 <= answer.status < 400:  # noqa: PLR2004 - HTTP's redirections
             # What is asked and written is for the server that was named, wherever it may send us.
             to = answer.headers.get("Location", "")
@@ -246,6 +246,20 @@ class Deployed:
             return shape.model_validate_json(answer.data)
         except ValidationError as error:
             raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
+
+
+def _unreachable(error: urllib3.exceptions.HTTPError) -> str:
+    """Return why there was no answer, in words; urllib3's own name many addresses and objects."""
+    match reason := getattr(error, "reason", None) or error:
+        case urllib3.exceptions.NameResolutionError():
+            return "no such host; is the address right?"
+        case urllib3.exceptions.SSLError():
+            return "its certificate cannot be verified"
+        case urllib3.exceptions.NewConnectionError():
+            return "nothing answers there; is it running, and the address right?"
+        case urllib3.exceptions.TimeoutError():
+            return "no answer in time; `timeout_s` may be longer"
+    return type(reason).__name__
 
 
 def _as_given(item: Frozen, shape: type[_Shape]) -> _Shape:

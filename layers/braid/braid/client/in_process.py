@@ -10,7 +10,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from braid.app import Application
-from braid.errors import ModelError
+from braid.errors import ModelError, StoreError
 from braid.models import Query
 from braid.ports.keys import pages
 from braid.settings import EngineKind
@@ -53,6 +53,7 @@ class InProcess:
         self._opening = threading.RLock()  # calls come from several threads
         self._has_models = False
         self._warned = False
+        self._closed = False
 
     def __repr__(self) -> str:
         """Say which stores these are."""
@@ -61,8 +62,10 @@ class InProcess:
 
     @property
     def application(self) -> Application:
-        """The application, opened by the first call."""
+        """The application, opened by the first call; StoreError once it was closed."""
         with self._opening:
+            if self._closed:
+                raise StoreError(f"{self!r} was closed; open another Braid")
             if self._opened is None:
                 self._opened = Application(self._settings)
             return self._opened
@@ -77,6 +80,7 @@ class InProcess:
 
     def close(self) -> None:
         """Close what is open."""
+        self._closed = True
         if self._opened is not None:
             self._opened.close()
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Final, overload
 
-from braid.models import LIKELY, Frozen, Label, Name, RecordId, Score, in_words
+from braid.models import Frozen, Label, Name, RecordId, Score, Source, in_words
 from braid.understanding.relations import sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from braid.models import Answer, Citation, GraphHit, Result
+
+
+STRANDS: Final = {
+    Source.VECTOR: "vectors",
+    Source.LEXICAL: "words",
+    Source.KNOWLEDGE: "names",
+    Source.GRAPH: "graph",
+}
+"""What people are told a result was found by."""
 
 
 class Results(Sequence["Result"]):
@@ -59,25 +68,38 @@ class Results(Sequence["Result"]):
     def _remarks(self) -> list[str]:
         """Return what to know before one builds on the results."""
         remarks = [f"degraded: without {', '.join(self.degraded)}"] if self.degraded else []
-        if self and self.confidence < LIKELY:
+        if self:
             remarks.append(f"{in_words(self.confidence)} ({self.confidence:.2f} of 1)")
         remarks += [f"“{phrase}” was read as {name}" for phrase, name in self.answer.misspelt.items()]
         return remarks or ([] if self else ["nothing found"])
 
     def __repr__(self) -> str:
         lines = [f"Results of {self.question!r}", *(f"  ({remark})" for remark in self._remarks())]
-        return "\n".join([*lines, *(f"{result.rank:>2}. {result}" for result in self)])
+        for result in self:
+            lines += [f"{result.rank:>2}. {result}", *(f"    path {path}" for path in _walked(result))]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks, everything from outside escaped."""
-        rows = "".join(
-            f"<tr><td>{result.rank}</td><td>{result.final:.2f}</td>"
-            f'<td style="text-align:left"><b>{escape(result.title)}</b><br>{marked(result.citation)}<br>'
-            f"<small>{escape(said_of(result))}</small></td></tr>"
-            for result in self
-        )
-        remarks = "".join(f"<p><i>{escape(remark)}</i></p>" for remark in self._remarks())
-        return f"<p><b>{escape(self.question)}</b></p>{remarks}<table>{rows}</table>"
+        """Return a table for notebooks, everything from outside escaped; of no colours, as a theme may be dark."""
+        remarks = "".join(f"<div><i>{escape(remark)}</i></div>" for remark in self._remarks())
+        rows = "".join(map(_row, self))
+        return f'<div style="max-width:52em"><b>{escape(self.question)}</b>{remarks}<table>{rows}</table></div>'
+
+
+def _walked(result: Result) -> list[str]:
+    """Return the path that led to a result, where one of any length did."""
+    return [str(path) for path in result.paths[:1] if path.types]
+
+
+def _row(result: Result) -> str:
+    """Return a result as a table's row: rank, score as a number and a bar, text, path and source."""
+    path = "".join(f"<div><small>{escape(walked)}</small></div>" for walked in _walked(result))
+    bar = f'<div style="height:3px;background:currentColor;opacity:.5;width:{result.final:.0%}"></div>'
+    return (
+        f'<tr style="vertical-align:top"><td>{result.rank}</td><td style="min-width:3em">{result.final:.2f}{bar}</td>'
+        f'<td style="text-align:left"><b>{escape(result.title)}</b><br>{marked(result.citation)}{path}'
+        f'<div style="opacity:.7"><small>{escape(said_of(result))}</small></div></td></tr>'
+    )
 
 
 def marked(citation: Citation) -> str:
@@ -92,7 +114,8 @@ def marked(citation: Citation) -> str:
 def said_of(result: Result) -> str:
     """Return where a result is from and by what it was found."""
     page = "" if result.citation.page is None else f", page {result.citation.page}"
-    return " · ".join(dict.fromkeys((f"{result.citation.title}{page}", result.id, " ".join(result.sources))))
+    found_by = " ".join(STRANDS[source] for source in result.sources)
+    return " · ".join(dict.fromkeys((f"{result.citation.title}{page}", result.id, found_by)))
 
 
 class Fact(Frozen):
@@ -111,6 +134,9 @@ class Fact(Frozen):
     def __str__(self) -> str:
         """Return the sentence."""
         return self.text
+
+    def __repr__(self) -> str:
+        return f"Fact({self.text!r}{f', evidence={self.evidence!r}' if self.evidence else ''})"
 
 
 def facts_of(hits: Iterable[GraphHit]) -> list[Fact]:

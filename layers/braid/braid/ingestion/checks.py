@@ -40,7 +40,7 @@ class Accepted:
     vertices: list[Vertex] = field(default_factory=list)
     """New vertices, and those that differ from the stored ones."""
     given_vertices: int = 0
-    """How many of them are there not only for names that were found."""
+    """Number of them without those that are made only for found names."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
     stated: set[Identity] = field(default_factory=set)
@@ -53,7 +53,7 @@ class Accepted:
     stale: list[Relationship] = field(default_factory=list)
     """Stored mentions that were found in earlier versions of the records, and hold no longer."""
     heirs: dict[str, str] = field(default_factory=dict)
-    """Given entities that come in the place of found names, by the ids of these names."""
+    """Given entities that replace found names of the same name, by the ids of these found names."""
     supersession: Supersession = field(default_factory=Supersession)
     errors: list[ItemError] = field(default_factory=list)
 
@@ -180,8 +180,11 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
     given.edges |= {edge.identity(): edge for edge in found.made}
 
 
-def _with_room(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
-    """Return stored records that get their vertices now: without their types, where the graph has no room for these."""
+def _without_types_over_limit(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
+    """Return stored records that need a vertex because an edge names them.
+
+    A new entity type is dropped where the tenant has as many types as it may.
+    """
     wanted = GraphTypes(entities=frozenset(one.entity_type for one in records if one.entity_type))
     if not wanted.entities:
         return list(records)
@@ -217,7 +220,7 @@ def _wanted_vertices(
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
-    found = _with_room(store.index.get_many(tenant_id, unjoined), given, store) if unjoined else []
+    found = _without_types_over_limit(store.index.get_many(tenant_id, unjoined), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
     trust |= {record.id: record.trusted for record in (*found, *records.values())}
     wanted = {
@@ -264,9 +267,9 @@ def _edge_meant(
     """Return an edge as it is to be stored, given what is stored of it."""
     meant = supersession.edge(edge.model_copy(update={"supersedes": ()}))
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
-        # Whatever ends the edge may have no date and would then end it now; the stored end is the first one.
+        # What ends the edge may have no date, so that its end would move with each repetition: the stored one stays.
         meant = ended(meant, before.invalid_at)
-    return supersession.edge(before) if _kept(before, meant) else meant
+    return supersession.edge(before) if _stored_stays(before, meant) else meant
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[Identity, Relationship]:
@@ -283,8 +286,12 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
     }
 
 
-def _kept(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
-    """Whether a stored edge stays: neither what is found nor a stranger's word replaces what is given and trusted."""
+def _stored_stays(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
+    """Whether a stored edge stays as it is.
+
+    An edge that was found in a text replaces no given one, and one that is not trusted no trusted one that is still in
+    force, unless both have the same evidence.
+    """
     if before is not None and meant.found and not before.found:
         return True
     if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 _AT_ONCE = 100
-"""Records that one transaction deletes: each may have 200 mentions of names."""
+"""Most records that one transaction deletes."""
 
 
 class DeleteReport(Frozen):
@@ -78,15 +78,37 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
     for ids in (page[start : start + _AT_ONCE] for page in pages for start in range(0, len(page), _AT_ONCE)):
-        with writing_turn(tenant_id, store), store.transaction(tenant_id):
-            forget(tenant_id, store.intent_log, ids=ids)
-            named = sorted({edge.source for edge in store.graph.found_mentions(tenant_id, ids)})
-            relationships += store.graph.delete_relationships_of(tenant_id, ids)
-            vertices += store.graph.delete(tenant_id, ids)
-            store.graph.delete_unmentioned(tenant_id, named[:NAMES_AT_ONCE])
-            records += store.index.delete(tenant_id, ids)
-        delete_unmentioned(tenant_id, named[NAMES_AT_ONCE:], store)
+        for some in _of_few_names(tenant_id, ids, store):
+            with writing_turn(tenant_id, store), store.transaction(tenant_id):
+                forget(tenant_id, store.intent_log, ids=some)
+                named = {edge.source for edge in store.graph.found_mentions(tenant_id, some)}
+                relationships += store.graph.delete_relationships_of(tenant_id, some)
+                vertices += store.graph.delete(tenant_id, some)
+                store.graph.delete_unmentioned(tenant_id, sorted(named))
+                records += store.index.delete(tenant_id, some)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
+
+
+def _of_few_names(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterator[list[str]]:
+    """Yield the ids in parts whose records mention few names together, or one record each.
+
+    A part and its names are deleted in one transaction, for which no other tenant waits long: names that were to be
+    removed later would stay where the process ends before, and no repeated delete would find them.
+    """
+    mentioned: dict[str, set[str]] = {}
+    for edge in store.graph.found_mentions(tenant_id, ids):
+        mentioned.setdefault(edge.target, set()).add(edge.source)
+    part: list[str] = []
+    names: set[str] = set()
+    for one in ids:
+        own = mentioned.get(one, set())
+        if part and len(names | own) > NAMES_AT_ONCE:
+            yield part
+            part, names = [], set()
+        part.append(one)
+        names |= own
+    if part:
+        yield part
 
 
 @contextmanager
@@ -99,16 +121,6 @@ def writing_turn(tenant_id: str, store: DeleteStore) -> Iterator[None]:
         store.graph.finish_removals(tenant_id)
         yield
         store.graph.finish_removals(tenant_id)
-
-
-def delete_unmentioned(tenant_id: str, names: Sequence[str], store: DeleteStore) -> None:
-    """Remove found names that no text mentions any more, few at a time, so that others can write in between.
-
-    What is left where this breaks off, repair removes.
-    """
-    for start in range(0, len(names), NAMES_AT_ONCE):
-        with writing_turn(tenant_id, store), store.transaction(tenant_id):
-            store.graph.delete_unmentioned(tenant_id, names[start : start + NAMES_AT_ONCE])
 
 
 def record_pages(tenant_id: str, store: DeleteStore, document: str | None) -> Iterator[list[str]]:

@@ -1,4 +1,4 @@
-"""Names found in the texts of a write: their vertices, their mentions, and what a text no longer says.
+"""Names found in the texts of a write: their vertices and mentions, and which stored mentions no longer hold.
 
 A name that is given, in this write or stored, is not made again: its entity gets the found mentions. All others become
 vertices whose id is a hash of the name, so that every text that has a name leads to the same one. The same texts give

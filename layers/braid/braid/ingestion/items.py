@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
-from braid.models import Kind, Record, Relationship, Vertex
+from braid.models import Kind, NewRecord, Record, Relationship, Vertex
 from braid.models.records import too_much
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
@@ -183,7 +183,9 @@ class Items:
         try:
             self._make(place, row, kind or "record")
         except ValidationError as error:
-            self._refuse(place, row, str(InvalidRequest.from_validation(error, names)).removeprefix("request: "))
+            fields = Relationship.model_fields if kind == "relationship" else NewRecord.model_fields
+            known = ["title", *(names.get(field, field) for field in fields)]
+            self._refuse(place, row, str(InvalidRequest.from_validation(error, names, known)).removeprefix("request: "))
         except InvalidItem as error:
             self._refuse(place, row, str(error))
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.deleting import delete_unmentioned, writing_turn
+from braid.ingestion.deleting import writing_turn
 from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import embedding_turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
@@ -126,8 +126,6 @@ def write(
         )
         with logged(whole, request, store.intent_log), deadline.within(STORES_S):
             superseded = _put(tenant_id, accepted, embedded, store, batch)
-    removed = NAMES_AT_ONCE if len(accepted.stale) <= MENTIONS_AT_ONCE else 0
-    delete_unmentioned(tenant_id, _without_mentions(accepted)[removed:], store)
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -178,22 +176,19 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         # By the store itself, as very many texts may have a name.
         store.graph.pass_mentions(tenant_id, accepted.heirs)
         store.graph.delete(tenant_id, list(accepted.heirs))
-    if 0 < len(accepted.stale) <= MENTIONS_AT_ONCE:
+    names = {edge.source for edge in accepted.stale}
+    are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
+    if names and are_few:
         store.graph.delete_relationships(tenant_id, accepted.stale)
-        store.graph.delete_unmentioned(tenant_id, _without_mentions(accepted)[:NAMES_AT_ONCE])
+        store.graph.delete_unmentioned(tenant_id, names)
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [record.id for record in accepted.records if not record.trusted])
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     ended += supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
-    if len(accepted.stale) > MENTIONS_AT_ONCE:
+    if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
-
-
-def _without_mentions(accepted: Accepted) -> list[str]:
-    """Return the found names that lose a mention."""
-    return sorted({edge.source for edge in accepted.stale})
 
 
 def require_written(report: WriteReport) -> WriteReport:

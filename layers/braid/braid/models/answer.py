@@ -94,6 +94,13 @@ class Path(Frozen):
             near, far = names[place], names[place + 1]
             yield (far, kind, near, predicate) if turned else (near, kind, far, predicate)
 
+    def __str__(self) -> str:
+        """Return the walk in words: the names, and between them the edges with their directions."""
+        first, *others = self.names or self.ids
+        inward = self.inward or (False,) * len(self.types)
+        steps = zip(self.types, inward, others, strict=True)
+        return first + "".join(f" ←{kind}─ {name}" if turned else f" ─{kind}→ {name}" for kind, turned, name in steps)
+
     def onwards(self, further: Path) -> Path:
         """Return this path continued by one that begins at its end; only the other where it returns to this one.
 

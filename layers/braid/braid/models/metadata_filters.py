@@ -79,7 +79,7 @@ def _bound(value: object) -> object:
     try:
         return MOMENT.validate_python(value)
     except ValidationError:
-        raise ValueError("is neither a number nor a date such as 2024-05-01; only these have ranges") from None
+        raise ValueError("a bound has to be a number or a date such as 2024-05-01") from None
 
 
 FieldName = Annotated[Text, AfterValidator(_short_enough)]

@@ -8,7 +8,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -173,13 +173,8 @@ class Frozen(BaseModel):
 
         A question makes hundreds, and checking each costs ten times as much as making it.
         """
-        made = cls.__new__(cls)
         defaults, fields = _defaults(cls)
-        _set(made, "__dict__", defaults | values)
-        _set(made, "__pydantic_fields_set__", fields)
-        _set(made, "__pydantic_extra__", None)
-        _set(made, "__pydantic_private__", None)
-        return made
+        return _made(cls, fields, defaults, values)
 
     @classmethod
     def taken_from(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - of any field
@@ -189,10 +184,25 @@ class Frozen(BaseModel):
 
     def altered(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field
         """Return a copy with some fields changed to values that are known to be valid."""
-        return self.unchecked(**{**self.__dict__, **changes})
+        return _made(type(self), self.__pydantic_fields_set__ | changes.keys(), self.__dict__, changes)
 
 
-_set: Final = object.__setattr__
+def _made(model: type[_Model], fields: set[str], values: dict[str, Any], others: dict[str, Any]) -> _Model:
+    """Return an instance of a model that nothing checked: of some values, and of others that take their place."""
+    made = object.__new__(model)
+    made.__dict__.update(values)
+    made.__dict__.update(others)
+    # Straight into the slots: a frozen model refuses assignments.
+    _set_fields(made, fields)
+    _set_extra(made, None)
+    _set_private(made, None)
+    return made
+
+
+_Model = TypeVar("_Model", bound=Frozen)
+_set_fields, _set_extra, _set_private = (
+    getattr(BaseModel, f"__pydantic_{slot}__").__set__ for slot in ("fields_set", "extra", "private")
+)
 
 
 @cache

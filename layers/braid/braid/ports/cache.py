@@ -12,7 +12,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from braid.errors import ConfigurationError, InvalidRequest, StoreError
+from braid.errors import ConfigurationError, InvalidRequest, QueueFull, StoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
@@ -22,6 +22,11 @@ MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
 COUNTER = "counter/"
 """What the key of a counter begins with, and that of no value; a policy of the deployment names it."""
+_ALL, _WRITERS = "all-tenants", "batches being written"
+"""Counter of all tenants together. A tenant of this name shares no counter with it: its own have other keys."""
+_WRITERS_S = 300
+"""A batch takes a minute or so; what one has taken that died is free again after this."""
+_WRITERS_RETRY_S = 5
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
@@ -139,6 +144,19 @@ def place(
     finally:
         if taken is not None and clock() // window_s == window:
             cache.count(tenant_id, key, -1, window_s)
+
+
+@contextmanager
+def writing_in_bulk(cache: ResilientCache, limit: int) -> Iterator[None]:
+    """Hold one of the places of all who write many records, of imports and of re-embedding, while the block runs.
+
+    Raises QueueFull if there is none.
+    """
+    with place(cache, _ALL, _WRITERS, limit=limit, window_s=_WRITERS_S, clock=time.time) as held:
+        if not held:
+            message = f"{limit} batches of imports and of embedding again are being written; try again later"
+            raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
+        yield
 
 
 class NoCache:

@@ -119,13 +119,6 @@ def encode_phase(phase: int, cursor: str | None) -> str:
     return f"{phase:d}:{cursor or ''}"
 
 
-def next_phase(phase: int, cursor: str | None, *, last: int) -> str | None:
-    """Return the cursor behind a page of several scans in turn, of which ``last`` is the last; None at the end."""
-    if cursor is None:
-        return encode_phase(phase + 1, None) if phase < last else None
-    return encode_phase(phase, cursor)
-
-
 def decode_phase(text: str | None) -> tuple[int, str | None]:
     """Read what :func:`encode_phase` wrote; None begins the first scan.
 

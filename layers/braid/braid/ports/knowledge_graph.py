@@ -254,7 +254,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def remove_mentions(self, tenant_id: TenantId, mentions: Sequence[Relationship]) -> None:
         """Remove mentions that were found in texts, however many: no reader sees them any more.
 
-        In a transaction, the last change of the graph.
+        In a transaction, the last change of the graph. The found names that have no edge left go when it is finished.
         """
 
     def finish_removals(self, tenant_id: TenantId) -> None:

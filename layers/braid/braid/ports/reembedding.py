@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from braid.models import Embedding
-    from braid.ports.search_index import Conditions, ScanPage, SearchHits, SearchRequest
+    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
 
 
+MAX_IDS = 10_000
+"""Most ids that one request lists; OpenSearch returns no more."""
 ProfileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 
 
@@ -95,16 +97,6 @@ class WriteBackResult(Frozen):
     """Changed or removed since they were read, and so left for the next pass."""
 
 
-class ReconcileResult(Frozen):
-    """Outcome of comparing a part of two indexes."""
-
-    cursor: str | None = None
-    """What the next part is asked with; None when there is none."""
-    compared: int = 0
-    repaired: int = 0
-    """Records of the next index that were missing, superfluous or not as in the active one."""
-
-
 @runtime_checkable
 class IndexMigration(Protocol):
     """The index as re-embedding sees it; beside a :class:`~braid.ports.search_index.SearchIndex` of the same store."""
@@ -120,6 +112,25 @@ class IndexMigration(Protocol):
 
     def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
         """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
+
+    def ids(
+        self,
+        tenant_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        following: bool = False,
+        **conditions: Unpack[Conditions],
+    ) -> list[RecordId]:
+        """Return the next ids, in order, of the records that meet every condition given: those greater than ``after``.
+
+        Parameters
+        ----------
+        limit
+            Most ids, up to :data:`MAX_IDS`.
+        following
+            Whether of the next index instead of the active one.
+        """
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is still as it was read, in the active index and in the one beside it.
@@ -140,11 +151,8 @@ class IndexMigration(Protocol):
             Embedding spaces that the next index holds, and the length of their vectors: those of both profiles.
         """
 
-    def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
-        """Return the next records that the next index lacks, or has without a vector in one of these spaces.
-
-        A cursor stays good when the process that asked is gone. Records come without vectors.
-        """
+    def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[RecordId]:
+        """Return which of some records the next index lacks, or has without a vector in one of these spaces."""
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with what the active one has of its spaces and with the new vectors.
@@ -153,8 +161,11 @@ class IndexMigration(Protocol):
         index meanwhile does not stay in the next one.
         """
 
-    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:
-        """Compare the next part of both indexes, vectors aside, and bring the next one into line."""
+    def reconcile(self, tenant_id: str, ids: Sequence[str]) -> int:
+        """Compare some records of both indexes, vectors aside, and remove from the next one what differs.
+
+        Returns how many were missing, superfluous or different; filling again brings those of the active index back.
+        """
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return how many records of these tenants, up to 1,000, :meth:`pending` would return.

@@ -32,6 +32,8 @@ ALONE, LINKED_TEXTS = 0.02, 0.05
 from which on it is fully."""
 SPECIFIC_NAME = 0.9
 """Weight of a question's name over the number of texts that mention it, from which on the graph is trusted fully."""
+CERTAIN_NAME = 2.5
+"""Weight of a question's name from which on it is surely meant, and whole: not of one that is a form of it."""
 
 
 class FoundMentions:
@@ -83,7 +85,8 @@ class FoundMentions:
         """Return how far the answer should go by the graph, in [0, 1]; the rest is for vectors and words.
 
         What is given is trusted. Else it is the product of two: how common it is that a text's title is mentioned by
-        another, and how specific the question's best name is.
+        another, and how specific the question's best name is. Where a text has a name of the question as its whole
+        title, texts are about what is asked, and the former is full.
         """
         if not self or self._is_given_at_seeds():
             return 1.0
@@ -96,6 +99,9 @@ class FoundMentions:
         named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
         specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
         together = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
+        certain = (place for place, weight in named if weight >= CERTAIN_NAME)
+        if any(self._is_same_name(place, text) for place in certain for text in self._titled.get(place, ())):
+            together = 1.0
         return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
 
     def _is_given_at_seeds(self) -> bool:
@@ -138,6 +144,6 @@ class FoundMentions:
         return {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
 
     def _is_same_name(self, entity: int, text: int) -> bool:
-        """Return whether a given mention is by a text that has the entity's name as its title."""
+        """Return whether a text has an entity's name as its whole title."""
         one, other = self._around.node(entity).name, self._around.node(text).name
         return bool(one and other and one.casefold() == other.casefold())

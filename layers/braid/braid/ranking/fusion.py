@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 RANK_CONSTANT = 60
 MAX_PATHS = 3
-FEWEST_OF_MANY = 10
-"""Hits of a list that may have been cut off: a shorter one is all that there is."""
-MOST_APART = 0.7
-"""Largest share of the text that one strand's standing out gives it."""
+MIN_FULL_LIST = 10
+"""A list of fewer hits was not cut off: there are no more."""
+MAX_STRAND_SHARE = 0.7
+"""Largest share of the text's weight that vectors or words get for standing out."""
 
 
 def reciprocal_rank_fusion(
@@ -64,7 +64,8 @@ def fuse(
     trust
         Share of propagation in the score; vectors and words have the rest, relative to the best.
     cut_off
-        Whether the text's lists end because no more was asked for, and not at the edge of a graph constraint.
+        Whether both lists of the text hold only the best hits: a record that one of them lacks then gets the lowest
+        score of that list. Else, as inside a graph constraint, the lists are whole, and it gets 0.
     """
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
@@ -89,9 +90,9 @@ def fuse(
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
             ranks[hit.id][source] = hit.rank
-    # Names and walks come ranked together, and of several runs: here each has its place in what its strand found.
+    # Matches of names and hits of walks come in one ranking; each is ranked among its own here.
     for source in (Source.KNOWLEDGE, Source.GRAPH):
-        # One of the graph without a path is where propagation began, and nothing that the graph found.
+        # A graph hit without a path is a seed that came from the text search: the graph did not find it.
         own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
         for identity, rank in _ranks(best_scores(own)).items():
             ranks[identity][source] = rank
@@ -177,7 +178,7 @@ def words_share(vector: Mapping[str, float], lexical: Mapping[str, float], share
     tails = least_scores(vector, lexical)
     by_vector, by_words = (max(scores.values()) - tail for scores, tail in zip((vector, lexical), tails, strict=True))
     both = by_vector + by_words
-    words = min(MOST_APART, max(1.0 - MOST_APART, by_words / both if both > 0 else 0.5))
+    words = min(MAX_STRAND_SHARE, max(1.0 - MAX_STRAND_SHARE, by_words / both if both > 0 else 0.5))
     return words * share / (words * share + (1.0 - words) * (1.0 - share))
 
 
@@ -191,8 +192,8 @@ def sum_of_texts(
 ) -> dict[str, float]:
     """Return the weighted sum of both text strands' scores for each id.
 
-    What one strand did not return has the least score of its list there, the most that it can have, rather than none:
-    of a list that was cut off.
+    Where lists were cut off, a record that one of them lacks gets the lowest score of that list, the most that it can
+    have there; else 0.
     """
     vector_least, lexical_least = least_scores(vector, lexical) if cut_off else (0.0, 0.0)
     return {
@@ -204,7 +205,7 @@ def sum_of_texts(
 
 def least_scores(vector: Mapping[str, float], lexical: Mapping[str, float]) -> tuple[float, float]:
     """Return the least score of each list; 0 of a short one, beyond which there is nothing more to find."""
-    full = max(FEWEST_OF_MANY, len(vector), len(lexical))
+    full = max(MIN_FULL_LIST, len(vector), len(lexical))
     vector_least, lexical_least = (min(scores.values()) if len(scores) >= full else 0.0 for scores in (vector, lexical))
     return vector_least, lexical_least
 

@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     Mask = NDArray[np.bool_]
 
 
+def group_begins(groups: Numbers) -> Numbers:
+    """Return the place of the first of each run of equal values."""
+    begins = np.ones(len(groups), dtype=np.bool_)
+    np.not_equal(groups[1:], groups[:-1], out=begins[1:])
+    return np.flatnonzero(begins)
+
+
+def distinct(numbers: Numbers) -> Numbers:
+    """Return the different values in order; ``np.unique`` does so as well, and imports masked arrays to begin with."""
+    ordered = np.sort(numbers)
+    return ordered[group_begins(ordered)]
+
+
 class Neighbourhood(NamedTuple):
     """The vertices and edges around a request's seeds, as arrays with one value a vertex, or an edge.
 

@@ -14,6 +14,7 @@ from braid.deadline import check
 from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.found_mentions import FoundMentions
+from braid.ranking.neighbourhood import distinct, group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def _strongest_edges(around: Neighbourhood) -> _Ties:
     sources, targets, confidence = around.sources[edges], around.targets[edges], around.confidence[edges]
     pairs = np.minimum(sources, targets) * len(around.ids) + np.maximum(sources, targets)
     order = np.lexsort((-confidence, pairs))
-    first = order[np.flatnonzero(np.diff(pairs[order], prepend=-1))]
+    first = order[group_begins(pairs[order])]
     return _Ties(edges[first], sources[first], targets[first], confidence[first])
 
 
@@ -177,7 +178,7 @@ def _breadth_first(
         nearer, targets, tie = near[taken], far[taken], taken % count
         product = certainty[nearer] * ties.confidence[tie]
         order = np.lexsort((order_of[nearer], -product, targets))
-        best = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
+        best = order[group_begins(targets[order])]
         nearer, targets, tie, product = nearer[best], targets[best], tie[best], product[best]
         came_from[targets], along[targets], certainty[targets] = nearer, tie, product
         reached[targets] = True
@@ -247,7 +248,7 @@ def boost_shared_entities(scores: Scores, request: PropagateRequest, around: Nei
     size = len(around.ids)
     is_bridge = ~around.has_record
     is_bridge[[place for one, _ in request.names if (place := around.place(one)) is not None]] = False
-    told = np.unique(around.sources[around.mentions] * size + around.targets[around.mentions])
+    told = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
     one, other = told // size, told % size
     entities, records = np.concatenate([one, other]), np.concatenate([other, one])
     between = is_bridge[entities] & around.has_record[records]

@@ -6,20 +6,22 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from braid.errors import InvalidRequest, TakenOver
-from braid.models import Frozen, TenantId, Timestamp
+from braid.models import Frozen, RecordId, TenantId, Timestamp
 from braid.ports.reembedding import JobName, JobRecord, ProfileName
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from braid.ports.reembedding import JobStore
 
 
 _ATTEMPTS: Final = 20
-"""A worker saves a job once a page of records, so conflicts are rare."""
+_WAIT_S: Final = 0.5
+"""Most seconds between two attempts: some hundred workers save a job, each once in some seconds."""
 
 
 class JobKind(StrEnum):
@@ -72,6 +74,14 @@ class Check(Frozen):
     """Whether the questions were judged ones, rather than derived from the records."""
 
 
+class SetAside(Frozen):
+    """A record that could not be embedded or written, and was left so that the others go on."""
+
+    tenant: TenantId
+    record_id: RecordId
+    error: str
+
+
 class ReembeddingJob(Frozen):
     """A job and its progress."""
 
@@ -88,6 +98,7 @@ class ReembeddingJob(Frozen):
     tenant: TenantId | None = None
     """Tenant whose records are being processed; None before the first."""
     cursor: str | None = None
+    """Which scan of its records, and the last id up to which every page is done."""
     rounds: Annotated[int, Field(ge=0)] = 0
     """Number of further passes of a move, each because records were left."""
     total: Annotated[int, Field(ge=0)] = 0
@@ -97,8 +108,10 @@ class ReembeddingJob(Frozen):
     lost: Annotated[int, Field(ge=0)] = 0
     """Records that changed while they were embedded, and are left for the next pass."""
     repaired: Annotated[int, Field(ge=0)] = 0
+    set_aside: tuple[SetAside, ...] = ()
+    """Since a run last took the job over, which tries them again if they are still to be embedded."""
     busy_s: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds of work, without pauses between batches."""
+    """Seconds of work, of all workers at once, without pauses between steps."""
     started_at: Timestamp
     updated_at: Timestamp
     check: Check | None = None
@@ -150,12 +163,22 @@ def save(jobs: JobStore, job: ReembeddingJob, *, now: datetime, **changes: objec
     return following
 
 
-def stop(jobs: JobStore, name: str, status: Status, *, now: datetime) -> None:
-    """Save a status and a new run, so that workers on the job stop; no effect if there is no job.
+def change(jobs: JobStore, name: str, changed: Callable[[ReembeddingJob], dict[str, object]], *, now: datetime) -> None:
+    """Save changes of a job as it is now, also while others save it; no effect if there is no job.
 
-    Raises TakenOver if others keep saving the job between its read and its write.
+    Raises TakenOver if others keep saving the job between its read and its write, and whatever ``changed`` raises.
     """
-    for attempt in Retrying(stop=stop_after_attempt(_ATTEMPTS), retry=retry_if_exception_type(TakenOver), reraise=True):
+    for attempt in Retrying(
+        stop=stop_after_attempt(_ATTEMPTS),
+        wait=wait_random(0, _WAIT_S),
+        retry=retry_if_exception_type(TakenOver),
+        reraise=True,
+    ):
         with attempt:
             if (job := read(jobs, name)) is not None:
-                save(jobs, job, now=now, run=job.run + 1, status=status)
+                save(jobs, job, now=now, **changed(job))
+
+
+def stop(jobs: JobStore, name: str, status: Status, *, now: datetime) -> None:
+    """Save a status and a new run, so that workers on the job stop; no effect if there is no job."""
+    change(jobs, name, lambda job: {"run": job.run + 1, "status": status}, now=now)

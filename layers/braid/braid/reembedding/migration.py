@@ -51,8 +51,10 @@ def verify(
     left = _left(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:
-            message = (
-                f"{left} records still lack vectors after {job.rounds} more rounds; is something writing old ones?"
+            message = f"{left} records still lack vectors after {job.rounds} more rounds; " + (
+                f"{job.set_aside[0].tenant}/{job.set_aside[0].record_id}: {job.set_aside[0].error}"
+                if job.set_aside
+                else "is something writing old ones?"
             )
             return save(services.jobs, job, now=services.now(), status=Status.FAILED, message=message)
         return save(services.jobs, job, now=services.now(), phase=Phase.FILL, rounds=job.rounds + 1)

@@ -45,12 +45,13 @@ def plan(
     if job is not None and job.open and job.profile == profile:
         if job.status is Status.PAUSED and not resume_paused:
             return job
-        from_the_start = job.status is Status.FAILED
+        from_the_start = job.status is Status.FAILED or bool(job.set_aside)
         if profile and profile not in _served(services):
             _begin_move(services, profile)  # the index that was filled is gone
             from_the_start = True
-        again = {"phase": Phase.FILL, "tenant": None, "cursor": None} if from_the_start else {}
-        return save(services.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, message="", rounds=0, **again)
+        again: dict[str, object] = {"phase": Phase.FILL, "tenant": None, "cursor": None} if from_the_start else {}
+        again |= {"message": "", "rounds": 0, "set_aside": ()}
+        return save(services.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, **again)
     if profile:
         if tenant:
             raise InvalidRequest("tenant: a move to another profile is of all tenants", field="tenant")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from braid.models.model_profiles import AUTO, models_of, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from braid.models import Record
@@ -48,6 +50,10 @@ class Limits:
     """Number of questions that a switch is verified with."""
     tolerance: float = 0.01
     """Allowed loss of recall."""
+    writers: int = 0
+    """Most pages that a workflow embeds at once; 0 sets no limit."""
+    pages: int = 800
+    """Most pages that a step lists: an execution of a workflow has 25,000 events, and each step takes some fifteen."""
 
 
 def raise_version(record: Record, current: int) -> Record:
@@ -73,6 +79,8 @@ class Services:
     seconds: Callable[[], float]
     """Monotonic clock, in seconds."""
     sleep: Callable[[float], None]
+    writer: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Holds one of the places of all who write in bulk; raises QueueFull if there is none."""
     forced_model: str = AUTO
     limits: Limits = field(default_factory=Limits)
     transform: Callable[[Record, int], Record] = raise_version

@@ -1,39 +1,29 @@
-"""Steps of a re-embedding job: one page of records at a time, persisted after each, so that any process can resume."""
+"""Steps of a re-embedding job, each persisted so that any process can resume: run here, or by a workflow of many."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, cast
 
 from pydantic import ValidationError, model_validator
 
-from braid.errors import InvalidRequest, TakenOver
+from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
-from braid.ports.keys import decode_phase, next_phase
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
-from braid.ports.search_index import ScanPage
-from braid.reembedding import writing
 from braid.reembedding.drifted_records import Reembed
-from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, require, save
+from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.migration import switch, verify
-from braid.reembedding.planning import plan, tenants_of
+from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
+from braid.reembedding.planning import plan
 from braid.reembedding.services import Budget
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.models import Record
-    from braid.models.model_profiles import ModelConfig
     from braid.reembedding.migration import Question
     from braid.reembedding.services import Services
-
-
-_CHARACTERS_A_TOKEN: Final = 4
-_PAGE_CHARACTERS: Final = 1_000_000
-"""Text after which a page ends: a page of long texts is as soon embedded as one of many short ones."""
 
 
 def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> ReembeddingJob:
@@ -45,106 +35,54 @@ def batch(services: Services, name: str, run: int, budget: Budget | None = None)
     began = services.seconds()
     texts = tokens = 0
     job = require(services.jobs, name, run)
-    while job.status is Status.RUNNING and job.phase in {Phase.FILL, Phase.RECONCILE, Phase.SWEEP}:
+    while job.status is Status.RUNNING and job.phase in PAGED:
+        started = services.seconds()
+        listed = list_pages(services, job, most=1)
+        done = Done()
+        for page in listed.pages:
+            done = embed_page(services, job, page)
+        elapsed = services.seconds() - started
         try:
-            job, records = _page(services, job)
+            job = settle(services, job, cast("Position", listed.position), busy_s=elapsed, done=done)
         except TakenOver:
             return require(services.jobs, name, run)  # only paused, or else this raises
-        texts += len(records)
-        tokens += sum(len(record.text()) // _CHARACTERS_A_TOKEN + 1 for record in records)
+        texts += done.seen
+        tokens += done.tokens
         if budget.spent(texts=texts, tokens=tokens, seconds=services.seconds() - began):
             break
         job = require(services.jobs, name, run)  # it may have been paused
     return job
 
 
-def _page(services: Services, job: ReembeddingJob) -> tuple[ReembeddingJob, Sequence[Record]]:
-    """Process one page of one tenant, and advance to the next tenant or phase after its last."""
-    if job.tenant is None:
-        tenants = tenants_of(services, job, None, limit=1)
-        if not tenants:
-            return _phase_over(services, job), ()
-        job = job.model_copy(update={"tenant": tenants[0], "cursor": None})
-    tenant = job.tenant or ""
-    began = services.seconds()
-    counts = {"repaired": job.repaired, "seen": job.seen, "written": job.written, "lost": job.lost}
-    records: Sequence[Record] = ()
-    if job.phase is Phase.RECONCILE:
-        compared = services.migration.reconcile(tenant, after=job.cursor)
-        counts["repaired"] += compared.repaired
-        cursor = compared.cursor
-    else:
-        page = _pending(services, job, tenant, services.limits.page)
-        if (fitting := _fitting(page.records)) < len(page.records):
-            page = _pending(services, job, tenant, fitting)
-        records, cursor = page.records, page.cursor
-        if job.phase is Phase.FILL and job.profile:
-            settled = writing.fill(services, tenant, records, job.profile)
-        else:
-            settled = writing.refresh(services, tenant, records, _lacking(services, job))
-        counts["seen"] += len(records)
-        counts["written"] += settled.written
-        counts["lost"] += len(settled.lost)
-    elapsed = services.seconds() - began
-    changes: dict[str, object] = {**counts, "cursor": cursor, "busy_s": job.busy_s + elapsed}
-    if cursor is None:
-        following = tenants_of(services, job, tenant, limit=1)
-        if not following:
-            return _phase_over(services, job.model_copy(update=changes)), records
-        changes["tenant"] = following[0]
-    job = save(services.jobs, job, now=services.now(), **changes)
-    _throttle(services, len(records), elapsed)
-    return job, records
+def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float) -> Progress:
+    """Note that the pages up to a position are done, and return the job with its next ones."""
+    if job.status is not Status.RUNNING or job.phase not in PAGED:
+        return Progress.of(job)
+    if failed := [each.error for each in step.outcomes if each.error]:
+        raise StoreError(f"pages failed: {len(failed)}, the first with {failed[0]}; the next run lists them again")
+    if (done := step.done) is not None:
+        job = settle(services, job, done, busy_s=max(0.0, (services.now() - done.began).total_seconds()))
+    if job.phase not in PAGED:
+        return Progress.of(job)
+    listed = list_pages(services, job, most=services.limits.pages, seconds=step_s)
+    return Progress.of(job).model_copy(update={"listed": listed})
 
 
-def _throttle(services: Services, texts: int, elapsed: float) -> None:
-    if services.limits.texts_per_s and texts:
-        services.sleep(max(0.0, texts / services.limits.texts_per_s - elapsed))
-
-
-def _fitting(records: Sequence[Record]) -> int:
-    """Return how many of the first records a page's text has room for, one at least."""
-    ends = accumulate(len(record.text()) for record in records)
-    return max(1, sum(end <= _PAGE_CHARACTERS for end in ends))
-
-
-def _pending(services: Services, job: ReembeddingJob, tenant: str, limit: int) -> ScanPage:
-    """Return the next page of records to embed."""
-    if job.phase is Phase.FILL and job.profile:
-        return services.migration.pending(tenant, services.spaces_of(job.profile), after=job.cursor, limit=limit)
-    # First records of an old schema version, then those without a vector, model by model.
-    models = services.active_models()
-    number, after = decode_phase(job.cursor)
-    if number == 0:
-        # A sweep follows a switch, and concerns vectors only.
-        below = None if job.phase is Phase.SWEEP else services.schema_below(tenant)
-        page = services.index.scan(tenant, schema_below=below, after=after, limit=limit) if below else ScanPage()
-    else:
-        page = services.index.scan(tenant, model_missing=models[number - 1].id, after=after, limit=limit)
-    return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(models)))
-
-
-def _lacking(services: Services, job: ReembeddingJob) -> Sequence[ModelConfig] | None:
-    """Return the model whose vectors the records of the next page lack; None for records of an old schema version."""
-    number, _ = decode_phase(job.cursor)
-    return None if number == 0 else [services.active_models()[number - 1]]
-
-
-def _phase_over(services: Services, job: ReembeddingJob) -> ReembeddingJob:
-    """Save that the phase has finished for every tenant, and the phase that follows."""
-    following = {
-        (JobKind.MOVE, Phase.FILL): Phase.RECONCILE,
-        (JobKind.MOVE, Phase.RECONCILE): Phase.VERIFY,
-    }.get((job.kind, job.phase), Phase.DONE)
-    done = {"status": Status.FINISHED} if following is Phase.DONE else {}
-    return save(services.jobs, job, now=services.now(), phase=following, tenant=None, cursor=None, **done)
+def _embed(services: Services, job: ReembeddingJob, page: Page) -> Progress:
+    """Embed a page among others that are embedded at the same time, and add what became of it to the job."""
+    if job.status is Status.RUNNING:
+        with services.writer():
+            done = embed_page(services, job, page)
+        change(services.jobs, job.name, done.added_to, now=services.now())
+    return Progress.of(job)
 
 
 class StepName(StrEnum):
     """Name of a workflow step."""
 
     PLAN = "plan"
-    BATCH = "batch"
+    LIST = "list"
+    PAGE = "page"
     VERIFY = "verify"
     SWITCH = "switch"
 
@@ -159,6 +97,13 @@ class Asked(Frozen):
     """Whether a paused job stays paused."""
 
 
+class Outcome(Frozen):
+    """How a page of a workflow ended."""
+
+    error: str | None = None
+    """Name of the error of one that failed."""
+
+
 class Step(Frozen):
     """Request of one step; every step but the first names its job and run."""
 
@@ -166,6 +111,12 @@ class Step(Frozen):
     asked: Asked | None = None
     job: JobName | None = None
     run: int | None = None
+    done: Position | None = None
+    """Of a list: up to where the pages of the one before are done."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Of a list: those of the pages before."""
+    page: Page | None = None
+    """Of a page: which one."""
 
     @model_validator(mode="after")
     def _names_what_it_is_about(self) -> Step:
@@ -173,6 +124,8 @@ class Step(Frozen):
             return self
         if self.job is None or self.run is None:
             raise ValueError(f"{self.step.value} needs job and run")
+        if self.step is StepName.PAGE and self.page is None:
+            raise ValueError("page needs a page")
         return self
 
 
@@ -187,10 +140,15 @@ class Progress(Frozen):
     total: int
     written: int
     lost: int
+    set_aside: int
     per_s: float | None
     eta_s: float | None
     check: Check | None
     message: str
+    listed: Listed = Listed()
+    """The pages to embed next, of a step that lists them."""
+    outcomes: tuple[Outcome, ...] = ()
+    """Filled in by the workflow."""
 
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
@@ -198,6 +156,7 @@ class Progress(Frozen):
         same = ("run", "kind", "status", "phase", "total", "written", "lost", "check", "message")
         return cls(
             job=job.name,
+            set_aside=len(job.set_aside),
             per_s=None if job.rate is None else round(job.rate, 2),
             eta_s=None if job.eta_s is None else round(job.eta_s, 1),
             **{name: getattr(job, name) for name in same},
@@ -207,13 +166,13 @@ class Progress(Frozen):
 def take(step: Step, services: Services, *, step_s: float) -> Progress:
     """Run one step of a job; repeating it is harmless.
 
-    Raises TakenOver if another execution has taken the job over, and InvalidRequest or ConfigurationError as
-    :func:`braid.reembedding.plan`.
+    Raises TakenOver if another execution has taken the job over, QueueFull if as many write as may, and InvalidRequest
+    or ConfigurationError as :func:`braid.reembedding.plan`.
 
     Parameters
     ----------
     step_s
-        Seconds after which a batch ends; below the function's timeout.
+        Seconds after which no more pages are listed; below the function's timeout.
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
         asked = step.asked or Asked()
@@ -223,7 +182,8 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
     elif step.step is StepName.SWITCH:
         job = switch(services, step.job, step.run)
     else:
-        job = batch(services, step.job, step.run, Budget(seconds=step_s))
+        job = require(services.jobs, step.job, step.run)
+        return _list(services, job, step, step_s=step_s) if step.page is None else _embed(services, job, step.page)
     return Progress.of(job)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
+from binascii import a2b_base64, b2a_base64
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
@@ -65,7 +65,8 @@ def stored_forms(*names: str) -> list[str]:
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
     first; one of three to six, by its initials. The first names are also known by their :func:`misspellings`.
     """
-    return other_forms(*names) + [_misspelling(number) for number in misspelling_numbers(*names)]
+    misspelt = [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
+    return other_forms(*names) + misspelt
 
 
 def other_forms(*names: str) -> list[str]:
@@ -75,16 +76,16 @@ def other_forms(*names: str) -> list[str]:
 
 def misspelling_numbers(*names: str) -> list[int]:
     """Return the :func:`misspellings` of an entity's first names as numbers, for stores that keep these apart."""
-    return [number for name in names[:MAX_MISSPELT_NAMES] for number in _misspelling_numbers(normalise(name))]
+    return [
+        int.from_bytes(digest, "big")
+        for name in names[:MAX_MISSPELT_NAMES]
+        for digest in _misspelling_digests(normalise(name))
+    ]
 
 
 def misspelling_number(key: str) -> int:
     """Return the number of one of the :func:`misspellings`."""
-    return int.from_bytes(b64decode(key[len(MISSPELT) :]), "big")
-
-
-def _misspelling(number: int) -> str:
-    return MISSPELT + b64encode(number.to_bytes(_HASH_BYTES, "big")).decode()
+    return int.from_bytes(a2b_base64(key[len(MISSPELT) :]), "big")
 
 
 def _forms(name: str) -> list[str]:
@@ -113,16 +114,16 @@ def misspellings(name: str) -> list[str]:
     is missing, too many, wrong or in the wrong place is found by equal keys (as in SymSpell). Digits are never wrong:
     LX-400 is not LX-500. Each key is a hash of 48 bits: there are many, and nobody reads them.
     """
-    return [_misspelling(number) for number in _misspelling_numbers(name)]
+    return [MISSPELT + b2a_base64(digest, newline=False).decode() for digest in _misspelling_digests(name)]
 
 
-def _misspelling_numbers(name: str) -> list[int]:
+def _misspelling_digests(name: str) -> list[bytes]:
     if len(name) > MAX_MISSPELT:
         return []
     long = [match.span() for match in _LONG_WORD.finditer(name)]
     left_out = [name[:at] + name[at + 1 :] for start, end in long for at in range(start, end)]
     keys = dict.fromkeys((name, *left_out)) if left_out else ()
-    return [int.from_bytes(blake2b(key.encode(), digest_size=_HASH_BYTES).digest(), "big") for key in keys]
+    return [blake2b(key.encode(), digest_size=_HASH_BYTES).digest() for key in keys]
 
 
 def without_brackets(name: str) -> str:

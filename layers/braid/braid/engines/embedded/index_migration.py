@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
-from braid.ports.keys import decode_phase, next_phase
-from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult, merged
-from braid.ports.search_index import ScanPage
+from braid.ports.reembedding import MigrationState, WriteBackResult, merged
 
 if TYPE_CHECKING:
     import sqlite3
@@ -58,6 +56,21 @@ class EmbeddedIndexMigration:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return 0 if tenant is None else rows.count(connection, tenant, conditions)
 
+    def ids(
+        self,
+        tenant_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        following: bool = False,
+        **conditions: Unpack[Conditions],
+    ) -> list[str]:
+        """Return the next ids of the records that meet every condition; no other index follows this one."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            if tenant is None or following:
+                return []
+            return rows.ids(connection, tenant, conditions, after=after or "", limit=limit)
+
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that has not changed since it was read, all in one transaction."""
         self._index.check_vectors(change.write for change in changes)
@@ -87,23 +100,18 @@ class EmbeddedIndexMigration:
                 return now
             return _serve(connection, now.begun(active, target))
 
-    def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
-        """Return the next records without a vector in one of these spaces, space by space."""
-        first, cursor = decode_phase(after)
-        for number, space in enumerate(spaces[first:], start=first):
-            page = self._index.scan(tenant_id, space_missing=space, after=cursor, limit=limit)
-            if page.records or page.cursor:
-                return ScanPage(records=page.records, cursor=next_phase(number, page.cursor, last=len(spaces) - 1))
-            cursor = None
-        return ScanPage()
+    def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
+        """Return which of some records have no vector in one of these spaces."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            return [] if tenant is None else rows.lacking(connection, tenant, ids, spaces)
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write the new vectors beside the stored ones; a record that changed since it was read is skipped."""
         return self.write_back(tenant_id, changes)
 
-    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:  # noqa: ARG002 - the port's signature
+    def reconcile(self, tenant_id: str, ids: Sequence[str]) -> int:  # noqa: ARG002 - the port's signature
         """Return that nothing differs: both profiles' vectors belong to the same rows."""
-        return ReconcileResult()
+        return 0
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return how many vectors are missing: records without one, counted for each space."""

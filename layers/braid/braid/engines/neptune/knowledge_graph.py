@@ -160,8 +160,9 @@ class GremlinGraph:
         return removed
 
     def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
-        """Remove mentions as any other edges: nobody waits for it."""
+        """Remove mentions as any other edges, and names that have none left: nobody waits for it."""
         self.delete_relationships(tenant_id, mentions)
+        self.delete_unmentioned(tenant_id, {edge.source for edge in mentions})
 
     def finish_removals(self, tenant_id: str) -> None:
         """Do nothing: what is removed is not stored any more."""

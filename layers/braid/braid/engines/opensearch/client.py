@@ -1,4 +1,7 @@
-"""OpenSearch client: signed requests, time limits, retries, and its errors as Braid's."""
+"""OpenSearch client: signed requests, time limits, retries, and its errors as Braid's.
+
+What a question does when these are raised, :mod:`braid.retrieval.pipeline` decides.
+"""
 
 from __future__ import annotations
 

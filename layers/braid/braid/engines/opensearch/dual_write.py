@@ -11,7 +11,7 @@ from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from opensearchpy import OpenSearch
 
@@ -76,8 +76,8 @@ class _Stored(NamedTuple):
 
     seq_no: int
     primary_term: int
-    record: Record | None
-    """With its vectors; None when only the version was read."""
+    record: Record
+    """With its vectors."""
 
     def if_unchanged(self) -> dict[str, int]:
         """Return the parameters that make a write conditional on this version."""
@@ -98,7 +98,7 @@ class ConditionalWriter:
         operations: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         for change in changes:
             now = stored.get(change.read.id)
-            if now is None or now.record is None or not change.is_as_read(now.record):
+            if now is None or not change.is_as_read(now.record):
                 continue
             embeddings = merged(now.record.embeddings, change.write.embeddings)
             written = change.write.model_copy(update={"embeddings": embeddings})
@@ -125,9 +125,9 @@ class ConditionalWriter:
         for change in changes:
             name = change.read.id
             now, before = stored.get(name), there.get(name)
-            if now is None or now.record is None or not change.is_as_read(now.record):
+            if now is None or not change.is_as_read(now.record):
                 continue
-            held = [*now.record.embeddings, *(before.record.embeddings if before and before.record else ())]
+            held = [*now.record.embeddings, *(before.record.embeddings if before else ())]
             known = {each.space: each for each in held if each.space in spaces}
             written = change.read.model_copy(
                 update={
@@ -159,9 +159,15 @@ class ConditionalWriter:
         self._remove(target, tenant_id, states)
         return len(wrong)
 
-    def existing(self, alias: str, tenant_id: str, ids: Sequence[str]) -> set[str]:
-        """Return the ids of the records that exist."""
-        return set(self._read(alias, tenant_id, ids, whole=False))
+    def existing(self, alias: str, tenant_id: str, ids: Sequence[str], *, spaces: Collection[str] = ()) -> set[str]:
+        """Return the ids of the records that exist and have a vector in each of these spaces."""
+        found: set[str] = set()
+        for start in range(0, len(ids), _READ_AT_ONCE):
+            keys = self._keys(tenant_id, ids[start : start + _READ_AT_ONCE])
+            for entry in self._entries(alias, keys, _source_includes=[mapping.SPACES]):
+                if set(spaces) <= set(entry["_source"].get(mapping.SPACES, ())):
+                    found.add(keys[entry["_id"]])
+        return found
 
     def _remove(self, alias: str, tenant_id: str, states: dict[str, Outcome]) -> None:
         operations: dict[str, tuple[dict[str, Any], None]] = {
@@ -179,21 +185,27 @@ class ConditionalWriter:
         }
         self._write(alias, operations)
 
-    def _read(self, alias: str, tenant_id: str, ids: Sequence[str], *, whole: bool = True) -> dict[str, _Stored]:
+    def _read(self, alias: str, tenant_id: str, ids: Sequence[str]) -> dict[str, _Stored]:
         found: dict[str, _Stored] = {}
         for start in range(0, len(ids), _READ_AT_ONCE):
-            keys = {mapping.document_id(tenant_id, name): name for name in ids[start : start + _READ_AT_ONCE]}
-            what = {"_source_excludes": [mapping.DIGEST]} if whole else {"_source": False}
-            answer = call(
-                self._attempts, self._client.mget, index=alias, body=mapping.all_of(keys, self._settings), **what
-            )
-            for entry in answer["docs"]:
-                if "error" in entry:
-                    raise refusal(int(entry["error"].get("status", 0)), entry["error"])
-                if entry["found"]:
-                    record = mapping.record_of(entry["_source"]) if whole else None
-                    found[keys[entry["_id"]]] = _Stored(entry["_seq_no"], entry["_primary_term"], record)
+            keys = self._keys(tenant_id, ids[start : start + _READ_AT_ONCE])
+            for entry in self._entries(alias, keys, _source_excludes=[mapping.DIGEST]):
+                record = mapping.record_of(entry["_source"])
+                found[keys[entry["_id"]]] = _Stored(entry["_seq_no"], entry["_primary_term"], record)
         return found
+
+    def _keys(self, tenant_id: str, ids: Sequence[str]) -> dict[str, str]:
+        return {mapping.document_id(tenant_id, name): name for name in ids}
+
+    def _entries(self, alias: str, keys: Collection[str], **fields: list[str]) -> Iterator[dict[str, Any]]:
+        """Yield the documents that exist, searchable or not."""
+        body = mapping.all_of(keys, self._settings)
+        answer = call(self._attempts, self._client.mget, index=alias, body=body, **fields)
+        for entry in answer["docs"]:
+            if "error" in entry:
+                raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+            if entry["found"]:
+                yield entry
 
     def _write(
         self,
@@ -209,4 +221,4 @@ class ConditionalWriter:
 
 
 def _content(stored: _Stored | None) -> Record | None:
-    return None if stored is None or stored.record is None else without_vectors(stored.record)
+    return None if stored is None else without_vectors(stored.record)

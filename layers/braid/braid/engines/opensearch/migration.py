@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
-from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, open_client
+from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, complete, open_client
 from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, previous_alias
 from braid.engines.opensearch.embedding_spaces import properties_of
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.ports.keys import decode_phase, next_phase
-from braid.ports.reembedding import MigrationState, ReconcileResult, WriteBackResult
-from braid.ports.search_index import ScanPage
+from braid.ports.reembedding import MigrationState, WriteBackResult
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -103,6 +101,27 @@ class OpenSearchMigration:
         except IndexMissing:
             return 0
 
+    def ids(
+        self,
+        tenant_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        following: bool = False,
+        **conditions: Unpack[Conditions],
+    ) -> list[str]:
+        """Return the next ids of the records that meet every condition given, of the active or the next index."""
+        if after is None:
+            self._refresh()
+        body = query.ids_page(query.outdated_clause(tenant_id, **conditions), after=after or "", limit=limit)
+        routing = mapping.routing(tenant_id, self._settings)
+        alias = self._next if following else self._alias
+        try:
+            answer = self._call(lambda: complete(self._client.search(index=alias, body=body, **routing)))
+        except IndexMissing:
+            return []
+        return [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
+
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that is unchanged since it was read, to the active index and then to the other one."""
         if not changes:
@@ -138,19 +157,10 @@ class OpenSearchMigration:
             return _serving(self._indexes())
         return following
 
-    def pending(self, tenant_id: str, spaces: Sequence[str], *, after: str | None = None, limit: int = 100) -> ScanPage:
-        """Return the next records that the next index lacks, and then those that lack a vector there."""
-        number, cursor = decode_phase(after)
-        if cursor is None:
-            self._refresh()
-        if number == 0:
-            page = self._index.scan(tenant_id, after=cursor, limit=limit)
-            there = self._writer.existing(self._next, tenant_id, [record.id for record in page.records])
-            records = tuple(record for record in page.records if record.id not in there)
-        else:
-            page = self._others[self._next].scan(tenant_id, space_missing=spaces[number - 1], after=cursor, limit=limit)
-            records = page.records
-        return ScanPage(records=records, cursor=next_phase(number, page.cursor, last=len(spaces)))
+    def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
+        """Return which of some records the next index lacks or has without a vector in one of these spaces."""
+        there = self._writer.existing(self._next, tenant_id, ids, spaces=spaces)
+        return [record_id for record_id in ids if record_id not in there]
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with the new vectors and the active index's vectors of its spaces."""
@@ -161,18 +171,9 @@ class OpenSearchMigration:
             self._alias, self._next, tenant_id, changes, spaces=frozenset(target.meta.get(_SPACES, ()))
         )
 
-    def reconcile(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> ReconcileResult:
+    def reconcile(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records from the next index that differ from the active one; filling again then repairs it."""
-        number, cursor = decode_phase(after)
-        if after is None:
-            self._refresh()
-        scanned = self._index if number == 0 else self._others[self._next]
-        page = scanned.scan(tenant_id, after=cursor, limit=limit)
-        repaired = self._writer.remove_different(
-            self._alias, self._next, tenant_id, [record.id for record in page.records]
-        )
-        cursor = next_phase(number, page.cursor, last=1)
-        return ReconcileResult(cursor=cursor, compared=len(page.records), repaired=repaired)
+        return self._writer.remove_different(self._alias, self._next, tenant_id, ids)
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return how many records the two indexes differ by plus how many lack a vector, from two requests."""

@@ -192,6 +192,18 @@ def by_keys(tenant_id: str, keys: Sequence[str], *, with_vectors: bool = False) 
     }
 
 
+def ids_page(query: dict[str, Any], *, after: str, limit: int) -> dict[str, Any]:
+    """Return the search for the next ids of records, without the records."""
+    return {
+        "size": limit,
+        "track_total_hits": False,
+        "sort": [{"id": "asc"}],
+        "query": query,
+        "search_after": [after],
+        "_source": False,
+    }
+
+
 def scan_page(query: dict[str, Any], *, after: str, limit: int, with_vectors: bool) -> dict[str, Any]:
     """Return the search for one record more than a page of a scan, in the order of their ids.
 

@@ -9,13 +9,12 @@ The lines are written in the phases of :mod:`braid.ingestion.bulk.phases`, so th
 
 from __future__ import annotations
 
-import time
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from pydantic import ValidationError
 
-from braid.errors import InvalidRequest, ObjectChanged, QueueFull
+from braid.errors import InvalidRequest, ObjectChanged
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
@@ -39,7 +38,7 @@ from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, write
-from braid.ports.cache import place as writing_place
+from braid.ports.cache import writing_in_bulk
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
@@ -54,11 +53,6 @@ if TYPE_CHECKING:
 BATCH_LINES = 250
 BATCH_BYTES = 4 * 1024 * 1024
 _IN_MEMORY = 8 * 1024 * 1024
-_ALL, _WRITERS = "all-tenants", "batches being written"
-"""Counter of all tenants together. A tenant of this name shares no counter with it: its own have other keys."""
-_WRITERS_S = 300
-"""A batch takes a minute or so; what one has taken that died is free again after this."""
-_WRITERS_RETRY_S = 5
 
 
 class FileStore(DocumentStore, Protocol):
@@ -163,11 +157,7 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
     QueueFull
         If as many batches are being written as may be, those of other imports included; the same holds.
     """
-    limit = store.settings.ingest_writers
-    with writing_place(store.cache, _ALL, _WRITERS, limit=limit, window_s=_WRITERS_S, clock=time.time) as held:
-        if not held:
-            message = f"{limit} batches of imports are being written; try again later"
-            raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
+    with writing_in_bulk(store.cache, store.settings.ingest_writers):
         return _write_batch(task, store)
 
 

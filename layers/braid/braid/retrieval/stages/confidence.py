@@ -1,9 +1,9 @@
-"""The chance that one of an answer's first results answers its question: a logistic model of four signs.
+"""The chance that one of an answer's first results answers its question: a logistic model of five signs.
 
 Fusion tells which record is the best of those there are, and not how good that is. What tells it is how far the best
-stands out in each strand, whether the first texts have all that the question speaks of, and whether a relationship says
-it. The signs need nothing but what the last stage has at hand, and neither a corpus nor a form of question is known to
-them.
+stands out in each strand, whether the first texts are about what the question names and have all that it speaks of, and
+whether a relationship says it. The signs need nothing but what the last stage has at hand, and neither a corpus nor a
+form of question is known to them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ranking.scoring import BM25_HALF
 from braid.retrieval.stages.candidates import stem
-from braid.understanding.tokens import STOP_WORDS, cased_words, has_ideographs, search_words, without_marks
+from braid.understanding.names import name_certainty, without_brackets
+from braid.understanding.tokens import (
+    STOP_WORDS,
+    cased_words,
+    has_ideographs,
+    normalise,
+    search_words,
+    without_marks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
@@ -30,6 +38,8 @@ BACKGROUND: Final = 40
 """Rank of the hit that stands for what is found whatever is asked; the last one in a small corpus."""
 FEWEST: Final = 5
 """Vector hits without which it is not known how near a text is to any question."""
+MOST_TITLES: Final = 2.0
+"""Titles named in a question beyond which further ones say nothing more."""
 _BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
 
 
@@ -50,17 +60,21 @@ class Signs(NamedTuple):
     """BM25 score of the best text by words, less that of the sixth."""
     coverage: float | None
     """Share of the question's names times share of its other words: the mean of that in one of the first texts, and of
-    that in all of them, as it takes several to answer a question of several hops."""
+    that in all of them, as it takes several to answer a question of several hops. Or, where that is more, the share of
+    its other words in all of them, as far as one is about a name of the question."""
+    titles: float
+    """How many names of the question the first texts have as their titles, each by how surely it is meant as a name."""
     fact: float
     """Relevance of the best fact among the first results; 0 without one."""
 
 
-INTERCEPT: Final = -0.053
+INTERCEPT: Final = -0.039
 MODEL: Final = (
-    Sign(0.343, 0.17, 1.001),  # nearness
-    Sign(7.579, 8.006, 0.885),  # lead
-    Sign(0.528, 0.294, 0.437),  # coverage
-    Sign(0.057, 0.229, 0.871),  # fact
+    Sign(0.343, 0.17, 0.845),  # nearness
+    Sign(7.579, 8.006, 0.67),  # lead
+    Sign(0.563, 0.31, 0.589),  # coverage
+    Sign(0.356, 0.609, 0.632),  # titles
+    Sign(0.057, 0.229, 0.856),  # fact
 )
 """Fitted by ``python -m bench confidence``; ``bench/confidence.md`` says on what, and how it does on other corpora."""
 
@@ -92,14 +106,15 @@ def signs(question: str, searched: Searched | None, results: Sequence[Result]) -
     results
         The answer's, best first.
     """
-    coverage = _coverage(question, results[:FIRST])
+    titles = _titles_named(question, results[:FIRST])
+    coverage = _coverage(question, results[:FIRST], titles)
     fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
-        return Signs(None, None, coverage, fact)
+        return Signs(None, None, coverage, titles, fact)
     # Of a vector that came with its record nobody knows that it is the text's.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
-    return Signs(_nearness(vector), _lead(searched.lexical), coverage, fact)
+    return Signs(_nearness(vector), _lead(searched.lexical), coverage, titles, fact)
 
 
 def _nearness(vector: Sequence[Hit]) -> float | None:
@@ -119,7 +134,13 @@ def _bm25(score: float) -> float:
     return BM25_HALF * score / max(1.0 - score, 1e-2)
 
 
-def _coverage(question: str, results: Sequence[Result]) -> float | None:
+def _titles_named(question: str, results: Sequence[Result]) -> float:
+    asked = f" {normalise(question)} "
+    titles = dict.fromkeys(normalise(without_brackets(result.title)) for result in results if result.title)
+    return min(MOST_TITLES, sum(name_certainty(question, title) for title in titles if title and f" {title} " in asked))
+
+
+def _coverage(question: str, results: Sequence[Result], titles: float) -> float | None:
     texts = [f"{result.title} {result.content[result.matched_from :]}" for result in results if result.content]
     if not texts:
         return None
@@ -131,8 +152,9 @@ def _coverage(question: str, results: Sequence[Result]) -> float | None:
     named = [word for word in cased[1:] if word[0].isupper()] + [word for word in cased if not word.isalpha()]
     names = asked & {stem(word.casefold()) for word in named}
     written = list(map(_searchable, texts))
-    *each, together = (_share(names, text) * _share(asked - names, text) for text in (*written, "".join(written)))
-    return (max(each) + together) / 2
+    shares = [(_share(names, text), _share(asked - names, text)) for text in (*written, "".join(written))]
+    *each, together = (of_names * of_others for of_names, of_others in shares)
+    return max((max(each) + together) / 2, min(1.0, titles) * shares[-1][1])
 
 
 def _searchable(text: str) -> str:

@@ -13,7 +13,13 @@ from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Inte
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, linking_and_seeds
 from braid.retrieval.stages.facts import find_facts
-from braid.retrieval.stages.linking_and_seeds import Budget, around, linked_names, propagation_of, walk_seeds
+from braid.retrieval.stages.linking_and_seeds import (
+    Budget,
+    linked_names,
+    propagation_around_answers,
+    propagation_of,
+    walk_seeds,
+)
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.understanding import intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
@@ -65,7 +71,7 @@ def run(
         case GraphOperation.STEP:
             found = walk.step(request)
     taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
-    if request.operation in _WALKS and len(hits := linking_and_seeds.fitting(found.hits, taken)) < len(found.hits):
+    if request.operation in _WALKS and len(hits := linking_and_seeds.fit_to_state(found.hits, taken)) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
@@ -143,15 +149,15 @@ class _Walk:
         mentioning = {hit.id for hit in mentioned.hits}
         # A walk along the same mention is no second finding, and would hide the name that led there.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
-        further = self._preference.keep(linking_and_seeds.weighted(further, weights))
+        further = self._preference.keep(linking_and_seeds.scaled_by_seed(further, weights))
         answering = [hit for hit in further if self._preference.answers(hit)]
         # Of the names in a question for causes none is the answer once a walk from one of them is.
         begun = {hit.path.ids[0] for hit in answering}
         begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
-        further += linking_and_seeds.evidence(answering)
+        further += linking_and_seeds.evidence_hits(answering)
         hits = [
-            *linking_and_seeds.named(links, begun),
-            *linking_and_seeds.mentioning(mentioned.hits, links, begun),
+            *linking_and_seeds.entity_hits(links, begun),
+            *linking_and_seeds.mention_hits(mentioned.hits, links, begun),
             *further,
         ]
         ranked = linking_and_seeds.ranked(hits)
@@ -197,15 +203,17 @@ class _Walk:
         if not weights:
             return GraphFound(took_ms=0)
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        ranked = linking_and_seeds.ranked(self._preference.keep(linking_and_seeds.weighted(expansion.hits, weights)))
+        ranked = linking_and_seeds.ranked(
+            self._preference.keep(linking_and_seeds.scaled_by_seed(expansion.hits, weights))
+        )
         if self.plan.intent is Intent.TEMPORAL:
-            ranked = linking_and_seeds.in_time(ranked)
+            ranked = linking_and_seeds.sorted_by_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
 
     def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add the neighbourhood of a walk's answers and the first hits: records of a cause, or of a measure taken."""
         reached = linking_and_seeds.ranked(filter(linking_and_seeds.ends_there, answers))
-        request = around(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
+        request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
         if request is None:
             return found
         if self.watch.ms() > TIME_FOR_MORE_MS:
@@ -217,7 +225,9 @@ class _Walk:
             _LOG.warning("what lies around a walk's answers is lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
-        hits = linking_and_seeds.ranked([*found.hits, *linking_and_seeds.beyond(nearby.hits, reached, known)])
+        hits = linking_and_seeds.ranked(
+            [*found.hits, *linking_and_seeds.neighbours_of_answers(nearby.hits, reached, known)]
+        )
         return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
@@ -284,7 +294,7 @@ class _Walk:
         # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
         mentioned = self.graph.expand(self._mentions(found.frontier))
         reached = [linking_and_seeds.as_link(hit) for hit in found.hits]
-        mentions = map(linking_and_seeds.with_reason, linking_and_seeds.mentioning(mentioned.hits, reached))
+        mentions = map(linking_and_seeds.with_reason, linking_and_seeds.mention_hits(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
         return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 

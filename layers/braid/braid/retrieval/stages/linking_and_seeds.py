@@ -58,10 +58,13 @@ def linked_names(
     """Return the entities that a question names, the best match first, each once and at most ten.
 
     One look-up of the graph. ``phrase`` is as the question has it, ``score`` how well it matched: a name 1, an alias
-    .9, less for another form of a name. ``certainty`` says how surely the words are meant as a name. A form that
-    several names share is left out; so is every form of words that are part of a name found as it is written. What a
-    name is shortened to is linked beside a vertex of just that name, unless that has a record of its own. Words that
-    explain nothing else are read as a name that one letter tells them apart from, if they are in no text.
+    .9, less for another form of a name. ``certainty`` says how surely the words are meant as a name.
+
+    1. Names and aliases as they are written, the longest first.
+    2. Beside them shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity with a
+       record is called just so.
+    3. Other forms of names, in the words that are left. A form that entities of different names share is left out.
+    4. Misspelt names, in words that explain nothing else and of which at least one is in no text.
 
     Parameters
     ----------
@@ -154,7 +157,7 @@ def propagation_of(
     return request.model_copy(update={"texts": texts, "bridging": parameters.bridging})
 
 
-def around(
+def propagation_around_answers(
     query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, budget: Budget
 ) -> PropagateRequest | None:
     """Return the propagation from a walk's answers and the text hits; None without answers.
@@ -191,7 +194,10 @@ def _request(
 
 
 def _hits(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
-    """Return the first hits of both text strands by how far their sum is above the tails', with their shares of 1."""
+    """Return the best text hits as seeds, with weights that add up to 1: the squares of their scores.
+
+    A score is the weighted sum of vector and word score, less the same sum of the lowest scores of both lists.
+    """
     vector, lexical = best_scores(searched.vector), best_scores(searched.lexical)
     share = words_share(vector, lexical, budget.parameters.lexical_share)
     vector_least, lexical_least = least_scores(vector, lexical)
@@ -213,16 +219,19 @@ ONE_HOP = 0.5
 """Score of a record one hop from a name, as on every other walk: ``1 / (1 + hops)``."""
 ONE_HOP_WITH_EVIDENCE = 0.6
 """The same where the mention has evidence: it was read in that record, not guessed."""
-WHERE_IT_BEGAN, TOLD_OF_IT = 0.25, 0.5
-"""Factors of an entity at which a causal or temporal walk began, and of a mention of it."""
-AROUND_IT = 0.5
-"""Factor of a neighbour of a walk's answers, times its share of what is propagated from them."""
+START_FACTOR = 0.25
+"""Of an entity at which a causal or temporal walk began: it is what the question is about."""
+MENTION_OF_START_FACTOR = 0.5
+EVIDENCE_FACTOR = 0.5
+"""Of the record that is the evidence of a path's last edge."""
+NEIGHBOUR_FACTOR = 0.5
+"""Of a neighbour of a walk's answers, times its share of what is propagated from them."""
 
 MAX_HITS_BYTES = 56 * 1024
 """Largest hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids and the question."""
 
 
-def fitting(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
+def fit_to_state(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
     """Return the best hits that fit within :data:`MAX_HITS_BYTES`, of which facts have taken some, in their order."""
     together = GraphFound.unchecked(hits=tuple(hits), took_ms=0).model_dump_json()
     if taken + len(together.encode()) <= MAX_HITS_BYTES:
@@ -236,7 +245,7 @@ def fitting(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
     return tuple(hit for place, hit in enumerate(hits) if place in kept)
 
 
-def weighted(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
+def scaled_by_seed(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
     """Scale each hit's score by the weight of its seed, so that nothing outranks the seed that led to it."""
     return [scaled(hit, weights[hit.path.ids[0]]) for hit in hits]
 
@@ -259,7 +268,7 @@ def scaled(hit: GraphHit, factor: float) -> GraphHit:
     return hit.altered(score=clamp(hit.score * factor))
 
 
-def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]:
+def entity_hits(links: Iterable[EntityLink], starts: Collection[str]) -> list[GraphHit]:
     """Return the linked entities themselves: an entity that has a record can be an answer.
 
     One at which a causal or temporal walk began is the question's subject, and so less likely its answer.
@@ -267,7 +276,7 @@ def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]
     return [
         GraphHit.unchecked(
             id=link.entity_id,
-            score=clamp(link.score * (WHERE_IT_BEGAN if link.entity_id in begun else 1.0)),
+            score=clamp(link.score * (START_FACTOR if link.entity_id in starts else 1.0)),
             rank=1,
             source=Source.KNOWLEDGE,
             path=Path.unchecked(ids=(link.entity_id,), types=(), names=(link.name,), invalid_at=link.invalid_at),
@@ -280,7 +289,7 @@ def named(links: Iterable[EntityLink], begun: Collection[str]) -> list[GraphHit]
     ]
 
 
-def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Collection[str] = ()) -> list[GraphHit]:
+def mention_hits(hits: Iterable[GraphHit], links: Sequence[EntityLink], starts: Collection[str] = ()) -> list[GraphHit]:
     """Return the records that mention a linked entity, scored by name match and the mention's confidence.
 
     A mention with evidence counts more, one of the seed of a causal or temporal walk less.
@@ -290,17 +299,17 @@ def mentioning(hits: Iterable[GraphHit], links: Sequence[EntityLink], begun: Col
     for hit in hits:
         link = by_id[hit.path.ids[0]]
         one_hop = ONE_HOP_WITH_EVIDENCE if any(hit.path.evidence) else ONE_HOP
-        score = clamp(one_hop * hit.score * link.score * (TOLD_OF_IT if link.entity_id in begun else 1.0))
+        score = clamp(one_hop * hit.score * link.score * (MENTION_OF_START_FACTOR if link.entity_id in starts else 1.0))
         found.append(hit.altered(score=score, source=Source.KNOWLEDGE, reason=f"entity match: {link.name}"))
     return found
 
 
-def evidence(hits: Iterable[GraphHit]) -> list[GraphHit]:
+def evidence_hits(hits: Iterable[GraphHit]) -> list[GraphHit]:
     """Return the record that is the evidence of each path's last edge; it counts half of the hit."""
     return [
         GraphHit(
             id=hit.path.evidence[-1],
-            score=clamp(TOLD_OF_IT * hit.score),
+            score=clamp(EVIDENCE_FACTOR * hit.score),
             rank=1,
             path=hit.path,
             has_record=True,
@@ -316,7 +325,9 @@ def ends_there(hit: GraphHit) -> bool:
     return hit.path.ids[-1] == hit.id
 
 
-def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Collection[str]) -> list[GraphHit]:
+def neighbours_of_answers(
+    nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Collection[str]
+) -> list[GraphHit]:
     """Return the neighbours of a walk's answers, each with the walk's path continued to it.
 
     Parameters
@@ -326,19 +337,18 @@ def beyond(nearby: Iterable[GraphHit], answers: Iterable[GraphHit], known: Colle
     """
     ways = {hit.id: hit.path for hit in answers}
     return [
-        hit.model_copy(update={"score": clamp(AROUND_IT * hit.score), "path": ways[begun].onwards(hit.path)})
-        if (begun := hit.path.ids[0]) in ways
-        else scaled(hit, AROUND_IT)
+        hit.model_copy(update={"score": clamp(NEIGHBOUR_FACTOR * hit.score), "path": ways[start].onwards(hit.path)})
+        if (start := hit.path.ids[0]) in ways
+        else scaled(hit, NEIGHBOUR_FACTOR)
         for hit in nearby
         if hit.id not in known
     ]
 
 
-def with_reason(hit: GraphHit) -> GraphHit:
-    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it."""
+def with_reason(hit: GraphHit, **changes: object) -> GraphHit:
+    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it; and other changes."""
     path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
-    reason = hit.reason or path
-    return hit.altered(reason=reason)
+    return hit.altered(reason=hit.reason or path, **changes)
 
 
 def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
@@ -348,10 +358,10 @@ def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
         if hit.id not in best or hit.score > best[hit.id].score:
             best[hit.id] = hit
     ordered = sorted(best.values(), key=lambda hit: (-hit.score, hit.id))
-    return tuple(with_reason(hit).altered(rank=rank) for rank, hit in enumerate(ordered, start=1))
+    return tuple(with_reason(hit, rank=rank) for rank, hit in enumerate(ordered, start=1))
 
 
-def in_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
+def sorted_by_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
     """List hits by when they happened, those without a time last; their ranks stay those of their scores."""
     return tuple(
         sorted(hits, key=lambda hit: (hit.timestamp is None, hit.timestamp and hit.timestamp.timestamp(), hit.rank))

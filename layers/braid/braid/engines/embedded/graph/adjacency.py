@@ -15,6 +15,7 @@ from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
 from braid.ranking.graph_walks import Node
+from braid.ranking.neighbourhood import group_begins
 
 if TYPE_CHECKING:
     import sqlite3
@@ -110,19 +111,22 @@ class Adjacency:
         """Return which of ``relationship_types`` are among some."""
         return np.array([name in types for name in self.relationship_types], dtype=np.bool_)
 
-    def matching(self, entity_types: Sequence[str], time_range: TimeRange | None) -> Mask:
-        """Return which vertices are of one of the types, any if there are none, and have a time in the range."""
-        keep = np.ones(len(self.ids), dtype=np.bool_)
+    def matching(
+        self, entity_types: Sequence[str], time_range: TimeRange | None, vertices: Numbers | slice = slice(None)
+    ) -> Mask:
+        """Return which of some vertices are of one of the types, if there are any, and have a time in the range."""
+        keep = np.ones(len(self.type_of[vertices]), dtype=np.bool_)
         if entity_types:
             wanted = np.array([name in entity_types for name in self.entity_types], dtype=np.bool_)
-            keep &= wanted[self.type_of]
+            keep &= wanted[self.type_of[vertices]]
         if time_range is not None:
             start, end = to_microseconds(time_range.start), to_microseconds(time_range.end)
-            keep &= self.timestamps != NO_TIME
+            timestamps = self.timestamps[vertices]
+            keep &= timestamps != NO_TIME
             if start is not None:
-                keep &= self.timestamps >= start
+                keep &= timestamps >= start
             if end is not None:
-                keep &= self.timestamps < end
+                keep &= timestamps < end
         return keep
 
     def _sort(self, direction: Direction) -> Neighbours:
@@ -253,8 +257,6 @@ def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Number
 
 def place_in_group(groups: Numbers) -> Numbers:
     """Return each value's place in its group of equal values, which are adjacent."""
-    if not len(groups):
-        return groups
-    begins = np.flatnonzero(np.diff(groups, prepend=-1))
-    counts = np.diff(begins, append=len(groups))
+    begins = group_begins(groups)
+    counts = np.append(begins[1:], len(groups)) - begins
     return np.arange(len(groups)) - np.repeat(begins, counts)

@@ -91,12 +91,15 @@ class EmbeddedKnowledgeGraph:
         self._change(tenant_id, mentions, note)
 
     def finish_removals(self, tenant_id: str) -> None:
-        """Remove the rows of mentions that are removed, in transactions of few rows."""
+        """Remove the rows of mentions that are removed, and the names that have none left, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             more = tenant is not None and removals.are_left(connection, tenant)
         while more and tenant is not None:
             with self._store.transaction() as connection:
-                more = removals.remove_rows(connection, tenant, removals.ROWS_AT_ONCE)
+                names = rows.read_ids(connection, removals.remove_rows(connection, tenant))
+                if rows.delete_unmentioned(connection, tenant, names):
+                    Generation.GRAPH.advance(connection, tenant)  # a write may have seen them
+                more = removals.are_left(connection, tenant)
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
@@ -276,9 +279,12 @@ class EmbeddedKnowledgeGraph:
 
 
 def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
-    """Remove the rows of removed mentions that a process left behind: what is written now may be the same ones."""
+    """Remove the rows of removed mentions that a process left behind: what is written now may be the same ones.
+
+    The names stay, as this write may go by their being there.
+    """
     while removals.are_left(connection, tenant):
-        removals.remove_rows(connection, tenant, removals.ROWS_AT_ONCE)
+        removals.remove_rows(connection, tenant)
 
 
 def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:

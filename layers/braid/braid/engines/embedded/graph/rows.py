@@ -263,6 +263,14 @@ def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collect
     return delete(connection, tenant, [row[0] for row in unmentioned])
 
 
+def read_ids(connection: sqlite3.Connection, numbers: Collection[int]) -> list[str]:
+    """Return the ids of vertices by their numbers."""
+    found = connection.execute(
+        "SELECT id FROM vertices WHERE number IN (SELECT value FROM json_each(?))", (json.dumps(list(numbers)),)
+    )
+    return [row[0] for row in found]
+
+
 def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
     """Remove edges of one tenant by their identity and return how many there were."""
     numbers = _numbers(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})

@@ -12,22 +12,21 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_walks import GatheredGraph, StoredEdge, WalkEdge, max_starts
-from braid.ranking.neighbourhood import Neighbourhood
+from braid.ranking.neighbourhood import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Mask, Numbers
-    from braid.ports.graph_query import GraphQuery, QueryStep
+    from braid.ports.graph_query import GraphQuery, QueryStart, QueryStep
     from braid.ports.knowledge_graph import PropagateRequest
 
 
 def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
     """Return the vertices and edges within ``max_hops`` of a request's seeds."""
     as_of = to_microseconds(request.as_of) or 0
-    known = sorted(graph.numbers[seed] for seed in request.seeds() if seed in graph.numbers)
-    frontier: Numbers = np.array(known, dtype=np.int64)
+    frontier = _numbers(graph, list(request.seeds()))
     frontier = frontier[graph.vertices_in_force(frontier, as_of, trusted_only=request.trusted_only)]
     seen = np.zeros(len(graph.ids), dtype=np.bool_)
     seen[frontier] = True
@@ -52,10 +51,10 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
             truncated = not bool(within.all())
             edges, targets = edges[within], targets[within]
         followed.append(edges)
-        frontier = np.unique(targets)
+        frontier = distinct(targets)
         frontier = frontier[~seen[frontier]]
         seen[frontier] = True
-    vertices, edges = np.flatnonzero(seen), np.unique(np.concatenate(followed))
+    vertices, edges = np.flatnonzero(seen), distinct(np.concatenate(followed))
     return Neighbourhood(
         ids=[graph.ids[vertex] for vertex in vertices.tolist()],
         has_record=graph.has_record[vertices],
@@ -101,33 +100,35 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         Ids of the vertices that have a name or alias, for each of :func:`phrases`.
     """
     as_of = to_microseconds(query.as_of) or 0
-    in_force = graph.vertices_in_force(slice(None), as_of, trusted_only=query.trusted_only)
     start = query.start
-    keep = in_force & graph.matching(start.entity_types, start.time_range)
-    if start.ids:
-        keep &= _among(graph, start.ids)
-    if start.names:
-        keep &= _among(graph, [name for asked in start.names for name in named.get(normalise(asked), ())])
+
+    def standing(vertices: Numbers, conditions: QueryStart | QueryStep) -> Mask:
+        in_force = graph.vertices_in_force(vertices, as_of, trusted_only=query.trusted_only)
+        return in_force & graph.matching(conditions.entity_types, conditions.time_range, vertices)
+
     # Vertices are numbered in the order of their ids.
-    frontier = np.flatnonzero(keep)
+    frontier = _numbers(graph, start.ids) if start.ids else np.arange(0 if start.names else len(graph.ids))
+    if start.names:
+        called = _numbers(graph, [name for asked in start.names for name in named.get(normalise(asked), ())])
+        frontier = np.intersect1d(frontier, called) if start.ids else called
+    frontier = frontier[standing(frontier, start)]
     starts = frontier[: max_starts(query)]
     truncated = len(frontier) > len(starts)
     frontier = starts
     seen = {*starts.tolist()}
     steps: list[dict[str, list[WalkEdge]]] = []
     for place, step in enumerate(query.steps, start=1):
-        wanted = in_force & graph.matching(step.entity_types, step.time_range)
-        if step.name is not None:
-            wanted &= _among(graph, named.get(normalise(step.name), ()))
         parents, edges, targets = edges_of(graph.neighbours(step.direction), frontier)
         edges_in_force = graph.edges_in_force(edges, as_of, trusted_only=query.trusted_only)
-        kept = edges_in_force & wanted[targets] & _walkable(graph, step, edges)
+        kept = edges_in_force & standing(targets, step) & _walkable(graph, step, edges)
+        if step.name is not None:
+            kept &= np.isin(targets, _numbers(graph, named.get(normalise(step.name), ())))
         parents, edges, targets = parents[kept], edges[kept], targets[kept]
         places = place_in_group(parents)
         followed = places < query.fan_out
         truncated = truncated or not bool(followed.all())
         steps.append(_edges(graph, frontier[parents[followed]], edges[followed], targets[followed]))
-        reached = np.unique(targets[places <= query.fan_out])
+        reached = distinct(targets[places <= query.fan_out])
         seen.update(reached.tolist())
         frontier = reached[:MAX_FRONTIER]
         truncated = truncated or (len(reached) > len(frontier) and place < len(query.steps))
@@ -139,10 +140,9 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
     )
 
 
-def _among(graph: Adjacency, ids: Sequence[str]) -> Mask:
-    keep = np.zeros(len(graph.ids), dtype=np.bool_)
-    keep[[graph.numbers[name] for name in ids if name in graph.numbers]] = True
-    return keep
+def _numbers(graph: Adjacency, ids: Sequence[str]) -> Numbers:
+    """Return the numbers of the vertices that there are of some, in order."""
+    return np.array(sorted({graph.numbers[name] for name in ids if name in graph.numbers}), dtype=np.int64)
 
 
 def _walkable(graph: Adjacency, step: QueryStep, edges: Numbers) -> Mask:

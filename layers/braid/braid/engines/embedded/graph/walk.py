@@ -11,6 +11,7 @@ from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, moment_of,
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
+from braid.ranking.neighbourhood import group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
         inward = graph.sources[edges] != steps[-1].vertices[parents]
         # Parents are in the order of their paths, so their places decide between equal scores as the paths would.
         order = np.lexsort((inward, kinds, parents, -scores, targets))
-        first = order[np.flatnonzero(np.diff(targets[order], prepend=-1))]
+        first = order[group_begins(targets[order])]
         first = first[np.lexsort((targets[first], parents[first]))]
         step = Hop(targets[first], scores[first], parents[first], edges[first], inward[first])
         if not len(step.vertices):
@@ -113,7 +114,7 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
 def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> list[int]:
     """Return places in the result: the filtered best by score, ties by id, then in the order of the request."""
     vertices = reached.vertices
-    keep = graph.matching(request.entity_types, request.time_range)[vertices]
+    keep = graph.matching(request.entity_types, request.time_range, vertices)
     if request.records_only:
         keep &= graph.has_record[vertices]
     if request.among is not None:

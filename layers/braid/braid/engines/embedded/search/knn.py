@@ -6,6 +6,8 @@ A long text has several vectors, one for each part: its record's score is that o
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
+from operator import neg
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -167,19 +169,24 @@ def _rows_of_nearest(
     rows: list[VectorRow] = []
     valid: dict[str, int] = {}
     """Place of the nearest key of each valid record, nearest first."""
-    at_once = k + k // 2
-    for start in range(0, len(nearest.keys), at_once):
-        if len(valid) >= k:
-            kth = list(valid.values())[k - 1]
-            if nearest.cosines[start] < nearest.cosines[kth] - 2 * COSINE_ERROR:
-                return rows, True
-        keys = nearest.keys[start : start + at_once]
+
+    def beyond(kth: int) -> int:
+        """Return the first place whose vector cannot be as near as the one at a place."""
+        least = nearest.cosines[kth] - 2 * COSINE_ERROR
+        return bisect_right(nearest.cosines, -least, key=neg)
+
+    start, end = 0, beyond(min(k, len(nearest.keys)) - 1) if nearest.keys else 0
+    while start < len(nearest.keys):
+        keys = nearest.keys[start:end]
         for record_id, is_valid, part_start, vector, place in connection.execute(
             statement, {**row_filter.values, "space": space, "keys": json.dumps(keys)}
         ):
             rows.append((record_id, is_valid, part_start, vector))
             if is_valid:
                 valid.setdefault(record_id, start + place)
+        if len(valid) >= k and beyond(list(valid.values())[k - 1]) <= end < len(nearest.keys):
+            return rows, True
+        start, end = end, end + k + k // 2
     return rows, len(nearest.keys) == nearest.size
 
 

@@ -22,7 +22,7 @@ from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from braid.engines.embedded.search.filters import RowFilter
     from braid.ports.search_index import Conditions
@@ -61,7 +61,8 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
     """
     known_spaces: set[str] = set()
     for record in records:
-        body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"})
+        # Without defaults, which are nearly all of it: a question reads a hundred records.
+        body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"}, exclude_defaults=True)
         old = connection.execute(
             "SELECT number, title, aliases, content, body FROM records WHERE tenant = ? AND id = ?", (tenant, record.id)
         ).fetchone()
@@ -257,6 +258,24 @@ def page(
     return _records(connection, tenant_id, rows, with_vectors=with_vectors)
 
 
+def ids(connection: sqlite3.Connection, tenant: int, conditions: Conditions, *, after: str, limit: int) -> list[str]:
+    """Return up to ``limit`` ids greater than ``after`` of the records that meet every condition given, in order."""
+    where, values = _where(tenant, conditions)
+    statement = f"SELECT r.id FROM records AS r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit"  # noqa: S608 - see below
+    return [str(row[0]) for row in connection.execute(statement, {**values, "after": after, "limit": limit})]
+
+
+def lacking(connection: sqlite3.Connection, tenant: int, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
+    """Return which of some records have no vector in one of these spaces."""
+    found = connection.execute(
+        "SELECT r.id FROM records AS r WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"
+        " AND EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS"
+        " (SELECT 1 FROM vectors WHERE record = r.number AND space = wanted.value)) ORDER BY r.id",
+        (tenant, json.dumps(list(ids)), json.dumps(list(spaces))),
+    )
+    return [str(row[0]) for row in found]
+
+
 def count(connection: sqlite3.Connection, tenant: int, conditions: Conditions) -> int:
     """Return how many records meet every condition given."""
     where, values = _where(tenant, conditions)
@@ -278,7 +297,7 @@ def _records(
     vectors = _vectors(connection, [row[0] for row in rows]) if with_vectors else {}
     return [
         _record(tenant_id, record_id, content, tuple(vectors.get(number, ())), _JSON.raw_decode(body)[0])
-        for number, record_id, content, body in checked(rows, every=1)
+        for number, record_id, content, body in checked(rows, every=16)
     ]
 
 
@@ -286,24 +305,30 @@ def _record(
     tenant_id: str, record_id: str, content: str, embeddings: tuple[Embedding, ...], body: dict[str, Any]
 ) -> Record:
     """Return a record of what was written of it, which was checked before."""
-    for name in _MOMENTS:
-        if body.get(name) is not None:
-            body[name] = datetime.fromisoformat(body[name])
-    for name in _TUPLES:
-        body[name] = tuple(body.get(name, ()))
-    body["kind"], body["metadata"] = _KINDS[body.get("kind", Kind.CHUNK)], body.get("metadata", {})
-    source = body.get("source", {})
-    if source.get("type"):
-        source["type"] = SourceType(source["type"])
-    body["source"] = SourceRef.unchecked(**source) if any(source.values()) else _NOWHERE
+    for name in body.keys() & _READ.keys():
+        body[name] = _READ[name](body[name])
+    body.setdefault("metadata", {})
     return Record.unchecked(id=record_id, tenant_id=tenant_id, content=content, embeddings=embeddings, **body)
 
 
-_KINDS: Final = {kind.value: kind for kind in Kind}
+def _moment(value: str | None) -> datetime | None:
+    return None if value is None else datetime.fromisoformat(value)
+
+
+def _source(value: dict[str, Any]) -> SourceRef:
+    if value.get("type"):
+        value["type"] = SourceType(value["type"])
+    return SourceRef.unchecked(**value)
+
+
 _JSON: Final = json.JSONDecoder()
-_MOMENTS: Final = ("created_at", "updated_at", "valid_at", "invalid_at", "timestamp")
-_TUPLES: Final = ("aliases", "supersedes", "supplied_spaces")
-_NOWHERE: Final = SourceRef()
+_READ: Final[Mapping[str, Callable[[Any], object]]] = {
+    "kind": Kind,
+    "source": _source,
+    **dict.fromkeys(("created_at", "updated_at", "valid_at", "invalid_at", "timestamp"), _moment),
+    **dict.fromkeys(("aliases", "supersedes", "supplied_spaces"), tuple),
+}
+"""By field: what makes its value of the one in JSON."""
 
 
 def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import email
-import email.policy
+from email.policy import EmailPolicy
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.html import html_document
@@ -20,11 +20,21 @@ _HEADERS = {"from": "From", "to": "To", "cc": "Cc"}
 _BODIES = {"text/plain": 0, "text/html": 1}
 """What can be a message's text, the best first."""
 _PARTS = 1_000
+_HEADER_CHARACTERS = 10_000
+
+
+class _ShortHeaders(EmailPolicy):
+    """The default policy with the beginning of very long headers, which take the square of their length to parse."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        """Return the name and the value of a header."""
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_HEADER_CHARACTERS]
 
 
 def read_mail(source: Source) -> Document:
     """Read a message: its subject, its text, who wrote it to whom and when; attachments are named, and not read."""
-    message = email.message_from_bytes(source.content, policy=email.policy.default)
+    message = cast("EmailMessage", email.message_from_bytes(source.content, policy=_ShortHeaders()))
     subject = one_line(tidied(_header(message, "Subject")))
     body, best, attached, parts = None, len(_BODIES), list[str](), 0
     for part in message.walk():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 _ARCHIVED_FILES = 10_000
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Of the templates of python-docx and python-pptx."""
+_HEADING = re.compile("Heading [1-9]")
+_SHEET_ROWS = 1_048_576
+"""As many as Excel has."""
 _RATIO_FROM_BYTES = 16 * 1024 * 1024
 """Size from which the ratio counts: a small file of blanks shrinks more than any real document."""
 
@@ -75,14 +79,17 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
 
     levels: list[tuple[int, str]] = []
     held: list[str] = []
+    styles: dict[str | None, str] = {}
     listed = False
     for block in file.iter_inner_content():
         if isinstance(block, Table):
-            rows = [" | ".join(dict.fromkeys(one_line(cell.text) for cell in row.cells)) for row in block.rows]
-            held.append("\n\n" + tidied("\n".join(rows)))
+            held.append("\n\n" + tidied("\n".join(_docx_rows(block))))
             continue
-        text, style = tidied(block.text).strip(), (block.style.name or "") if block.style else ""
-        depth = int(style[8:]) if style.startswith("Heading ") and style[8:].isdigit() else 0
+        named = block._p.style  # noqa: SLF001 - its style is looked for among all styles, each time
+        if named not in styles:
+            styles[named] = (block.style.name or "") if block.style else ""
+        text, style = tidied(block.text).strip(), styles[named]
+        depth = int(style[8:]) if _HEADING.fullmatch(style) else 0
         if not text or style == "Title":
             continue
         if not depth:
@@ -96,6 +103,24 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
             levels.pop()
         levels.append((depth, one_line(text)))
     yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+
+
+def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
+    """Yield the rows, each text of a row once; a cell that goes on below has its text in every row.
+
+    ``row.cells`` makes a cell of each column that one spans, and follows what goes on up to where it begins.
+    """
+    from docx.table import _Cell
+
+    above: dict[int, str] = {}
+    for row in table.rows:
+        column, texts = row.grid_cols_before, dict[int, str]()
+        for cell in row._tr.tc_lst:  # noqa: SLF001 - as they are written
+            goes_on = cell.vMerge == "continue" and column in above
+            texts[column] = above[column] if goes_on else one_line(_Cell(cell, table).text)
+            column += cell.grid_span
+        above = texts
+        yield " | ".join(dict.fromkeys(texts.values()))
 
 
 def read_pptx(source: Source) -> Document:
@@ -143,10 +168,14 @@ def read_xlsx(source: Source) -> Document:
     book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)
     try:
         title, metadata, date = _core(book.properties)
-        sections: list[Section] = []
-        for sheet in book.worksheets:
-            rows = rows_of(sheet.iter_rows(values_only=True), source.limits)
-            sections += table_sections(rows, source.mapping, heading=(one_line(sheet.title),))
+        sections = bounded(_sheets(book, source), source.limits)
     finally:
         book.close()
-    return Document(title or source.stem, "xlsx", bounded(sections, source.limits), metadata, date)
+    return Document(title or source.stem, "xlsx", sections, metadata, date)
+
+
+def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a workbook of openpyxl
+    for sheet in book.worksheets:
+        sheet.reset_dimensions()  # what a file says of itself; each row would be filled up to it
+        rows = rows_of(sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True), source.limits)
+        yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title),))

@@ -1,0 +1,259 @@
+"""Pages of a re-embedding job: lists them by ranges of ids, and embeds one.
+
+Pages are independent of each other, so that many workers embed them at once. A job notes how far its pages were listed
+only when all of them are done: whoever goes on lists the rest again, and what is embedded already is not listed, or
+found to be so.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pydantic import Field
+
+from braid.errors import InvalidRequest, ModelError, StoreError, TransientStoreError
+from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
+from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.reembedding import MAX_IDS, WriteBackResult
+from braid.reembedding import writing
+from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
+from braid.reembedding.planning import tenants_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from braid.reembedding.services import Services
+
+_LOG = logging.getLogger(__name__)
+PAGED: Final = frozenset({Phase.FILL, Phase.RECONCILE, Phase.SWEEP})
+"""Phases that go through records; the others are one step each."""
+_CAUSE: Final = 300
+"""Characters of what is noted of an error."""
+MOST_SET_ASIDE: Final = 100
+"""Records of a run; where more fail, it is not they that are wrong."""
+_MOST_BYTES: Final = 120_000
+"""Of the list of a step's pages in JSON; what a workflow hands on has at most 256 KiB."""
+_CHARACTERS_A_TOKEN: Final = 4
+_EMBEDDED_CHARACTERS: Final = 1_000_000
+"""Text after which a part of a page is written: some long texts take as long as many short ones."""
+
+
+class Page(Frozen):
+    """Some of a tenant's records, by the range of their ids."""
+
+    tenant: TenantId
+    scan: int = Field(default=0, ge=0)
+    """Which of the phase's scans lists them."""
+    after: RecordId | None = None
+    until: RecordId
+
+
+class Position(Frozen):
+    """Up to where pages were listed."""
+
+    phase: Phase
+    tenant: TenantId | None = None
+    cursor: str | None = None
+    """As of :class:`~braid.reembedding.jobs.ReembeddingJob`."""
+    began: Timestamp
+
+
+class Listed(Frozen):
+    """The next pages of a job."""
+
+    pages: tuple[Page, ...] = ()
+    position: Position | None = None
+    """What the job notes once they are done; None where its phase has no pages."""
+    writers: int = 0
+    """How many of them may be embedded at once; 0 sets no limit."""
+
+
+class Done(NamedTuple):
+    """What became of a page."""
+
+    seen: int = 0
+    written: int = 0
+    lost: int = 0
+    repaired: int = 0
+    tokens: int = 0
+    """As estimated from the length of the texts."""
+    set_aside: tuple[SetAside, ...] = ()
+
+    def added_to(self, job: ReembeddingJob) -> dict[str, object]:
+        """Return the job's counts with these."""
+        counts = {name: getattr(job, name) + getattr(self, name) for name in ("seen", "written", "lost", "repaired")}
+        others = {(one.tenant, one.record_id): one for one in (*job.set_aside, *self.set_aside)}
+        return {**counts, "set_aside": tuple(others.values())}
+
+
+def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: float | None = None) -> Listed:
+    """Return the next pages of a job that is in a phase of pages; none if its last ones are done.
+
+    Parameters
+    ----------
+    most
+        Most pages.
+    seconds
+        Seconds after which no more are looked for.
+    """
+    began, at = services.seconds(), services.now()
+    pages: list[Page] = []
+    size = 0
+    tenant = job.tenant or _following(services, job, None)
+    cursor = job.cursor
+    while tenant is not None and len(pages) < most and size < _MOST_BYTES:
+        number, after = decode_phase(cursor)
+        scans = _scans(services, job, tenant)
+        if number >= len(scans):
+            tenant, cursor = _following(services, job, tenant), None
+            continue
+        wanted = min(MAX_IDS, (most - len(pages)) * services.limits.page)
+        scan = scans[number]
+        found = [] if scan is None else services.migration.ids(tenant, after=after, limit=wanted, **scan)
+        for last in _lasts(found, services.limits.page):
+            pages.append(Page(tenant=tenant, scan=number, after=after, until=last))
+            after = last
+            size += len(json.dumps(pages[-1].model_dump()))
+            if size >= _MOST_BYTES:
+                break
+        whole = len(found) < wanted and (not found or after == found[-1])
+        cursor = encode_phase(number + 1, None) if whole else encode_phase(number, after)
+        if seconds is not None and services.seconds() - began > seconds:
+            break
+    position = Position(phase=job.phase, tenant=tenant, cursor=cursor, began=at)
+    return Listed(pages=tuple(pages), position=position, writers=services.limits.writers)
+
+
+def _lasts(ids: Sequence[str], size: int) -> list[str]:
+    """Return the last id of each page."""
+    return [ids[min(start + size, len(ids)) - 1] for start in range(0, len(ids), size)]
+
+
+def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
+    return next(iter(tenants_of(services, job, tenant, limit=1)), None)
+
+
+def _scans(services: Services, job: ReembeddingJob, tenant: str) -> list[dict[str, Any] | None]:
+    """Return by which conditions a tenant's records are listed, one scan after another; None is one of no record."""
+    if job.phase is Phase.RECONCILE:
+        return [{}, {"following": True}]
+    if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
+        return [{}]
+    # A sweep follows a switch, and concerns vectors only.
+    below = None if job.phase is Phase.SWEEP else services.schema_below(tenant)
+    models = services.active_models()
+    return [{"schema_below": below} if below else None, *({"model_missing": model.id} for model in models)]
+
+
+def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
+    """Embed a page's records and write them, or compare them, as the job's phase has it.
+
+    A record that fails alone is set aside, if the stores answer otherwise.
+
+    Raises
+    ------
+    TakenOver
+        If another worker took the job over.
+    TransientStoreError
+        If a store did not answer; what is written stays, and repeating goes on with the rest.
+    BraidError
+        If more records fail than are set aside.
+    """
+    scan = _scans(services, job, page.tenant)[page.scan]
+    # More may have been written into the range since it was listed: they are left for the next run.
+    limit = services.limits.page
+    found = [] if scan is None else services.migration.ids(page.tenant, after=page.after, limit=limit, **scan)
+    ids = [record_id for record_id in found if record_id <= page.until]
+    if job.phase is Phase.RECONCILE:
+        return Done(repaired=services.migration.reconcile(page.tenant, ids))
+    if job.phase is Phase.FILL and job.profile:
+        ids = services.migration.pending(page.tenant, ids, services.spaces_of(job.profile))
+    records = services.index.get_many(page.tenant, ids)
+    done = Done()
+    while records:
+        began = services.seconds()
+        fitting = _fitting(records)
+        part, records = records[:fitting], records[fitting:]
+        done = _plus(done, part, *_each(part, _write(services, job, page), len(job.set_aside) + len(done.set_aside)))
+        _throttle(services, len(part), services.seconds() - began)
+        if records:
+            require(services.jobs, job.name, job.run)
+    return done
+
+
+def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: Sequence[SetAside]) -> Done:
+    return done._replace(
+        seen=done.seen + len(part),
+        written=done.written + settled.written,
+        lost=done.lost + len(settled.lost),
+        tokens=done.tokens + sum(len(record.text()) // _CHARACTERS_A_TOKEN + 1 for record in part),
+        set_aside=(*done.set_aside, *aside),
+    )
+
+
+def _write(services: Services, job: ReembeddingJob, page: Page) -> Callable[[Sequence[Record]], WriteBackResult]:
+    profile = job.profile
+    if job.phase is Phase.FILL and profile:
+        return lambda records: writing.fill(services, page.tenant, records, profile)
+    models = None if page.scan == 0 else [services.active_models()[page.scan - 1]]
+    return lambda records: writing.refresh(services, page.tenant, records, models)
+
+
+def _each(
+    records: Sequence[Record], write: Callable[[Sequence[Record]], WriteBackResult], aside: int
+) -> tuple[WriteBackResult, list[SetAside]]:
+    """Write records together or, where that fails, one by one; return what was written and which failed alone."""
+    try:
+        return write(records), []
+    except TransientStoreError:
+        raise
+    except (ModelError, StoreError, InvalidRequest) as error:
+        if len(records) > 1:
+            settled, failed = WriteBackResult(written=0), list[SetAside]()
+            for record in records:
+                alone, wrong = _each([record], write, aside + len(failed))
+                settled = WriteBackResult(written=settled.written + alone.written, lost=(*settled.lost, *alone.lost))
+                failed += wrong
+            return settled, failed
+        if aside >= MOST_SET_ASIDE:
+            raise
+        (record,) = records
+        _LOG.error("record %s of %s is set aside: %s: %s", record.id, record.tenant_id, type(error).__name__, error)
+        cause = f"{type(error).__name__}: {error}"[:_CAUSE]
+        return WriteBackResult(written=0), [SetAside(tenant=record.tenant_id, record_id=record.id, error=cause)]
+
+
+def _fitting(records: Sequence[Record]) -> int:
+    """Return how many of the first records are embedded together, one at least."""
+    ends = accumulate(len(record.text()) for record in records)
+    return max(1, sum(end <= _EMBEDDED_CHARACTERS for end in ends))
+
+
+def _throttle(services: Services, texts: int, elapsed: float) -> None:
+    if services.limits.texts_per_s and texts:
+        services.sleep(max(0.0, texts / services.limits.texts_per_s - elapsed))
+
+
+def settle(
+    services: Services, job: ReembeddingJob, position: Position, *, busy_s: float, done: Done | None = None
+) -> ReembeddingJob:
+    """Save that all pages up to a position are done, and the following phase behind the last ones.
+
+    Raises TakenOver if another worker saved the job since it was read.
+    """
+    if position.phase is not job.phase:  # a step that is repeated
+        return job
+    changes = {**(done or Done()).added_to(job), "busy_s": job.busy_s + busy_s}
+    if position.tenant is not None:
+        changes |= {"tenant": position.tenant, "cursor": position.cursor}
+        return save(services.jobs, job, now=services.now(), **changes)
+    following = {
+        (JobKind.MOVE, Phase.FILL): Phase.RECONCILE,
+        (JobKind.MOVE, Phase.RECONCILE): Phase.VERIFY,
+    }.get((job.kind, job.phase), Phase.DONE)
+    if following is Phase.DONE:
+        changes["status"] = Status.FINISHED
+    return save(services.jobs, job, now=services.now(), phase=following, tenant=None, cursor=None, **changes)
