@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
+
 from braid.api.problems import RETRY_AFTER_S, FieldProblem, Problem
 from braid.models import Frozen
 

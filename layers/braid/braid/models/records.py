@@ -256,7 +256,8 @@ def too_much(item: Record | Vertex) -> TooMuch | None:
         return TooMuch("aliases", f"must not hold more than {MAX_ALIASES} items")
     for field, names in (("name", filter(None, (item.name,))), ("aliases", item.aliases)):
         if any(len(normalize("NFKC", name)) > len(name) + MAX_WRITTEN_OUT for name in names if not name.isascii()):
-            return TooMuch(field, f"must not get more than {MAX_WRITTEN_OUT} characters longer with ligatures written out")
+            message = f"must not get more than {MAX_WRITTEN_OUT} characters longer when its ligatures are written out"
+            return TooMuch(field, message)
     return _too_much_in(item) if isinstance(item, Record) else None
 
 
