@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -161,6 +162,14 @@ def test_a_process_that_ended_in_between_holds_the_key_for_a_minute_and_no_longe
 
 def _end(_: Any) -> Any:
     raise SystemExit
+
+
+@pytest.mark.parametrize("damaged", [b"5", b"[1]", b"[" * 100_000], ids=["number", "short", "deep"])
+def test_what_cannot_be_read_under_a_key_is_taken_over(library: DemoStages, damaged: bytes) -> None:
+    place = f"once/{hashlib.sha256(KEY['idempotency-key'].encode()).hexdigest()}"
+    library.cache.put("saltmarrow", place, damaged, 60)
+    answers = [FrontDoor(library).ask("POST", "/records", RECORD, headers=KEY) for _ in range(2)]
+    assert [answered.json()["written"] for answered in answers] == [1, 1]
 
 
 def test_a_lost_cache_makes_a_repeated_request_a_repeated_write_and_no_error(

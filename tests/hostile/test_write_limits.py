@@ -40,6 +40,8 @@ TOO_MUCH: dict[str, dict[str, Any]] = {
     "metadata of one long key": {"metadata": {"k" * (records.MAX_METADATA_KEY_BYTES + 1): 1}},
     "metadata that is long in all": {"metadata": {str(at): "x" * 16_000 for at in range(5)}},
     "aliases": {"aliases": [f"alias {number}" for number in range(MAX_ALIASES + 1)]},
+    "aliases that are longer than they look": {"aliases": ["Berg", "\ufdfa" * 4]},
+    "name that is longer than it looks": {"name": "\ufdfa" * 4},
     "content": {"content": "x" * 1_900_000},
     "content of control characters": {"content": "\x01" * (MAX_CONTENT_JSON // 6 + 1)},
     "content of one byte too many": {"content": "x" * (MAX_CONTENT_BYTES + 1)},

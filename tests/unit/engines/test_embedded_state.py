@@ -405,6 +405,16 @@ def test_the_misspelt_names_of_an_older_store_are_found(tmp_path: Path) -> None:
         assert [link.entity_id for link in graph.link(ACME, misspellings("keelsn"), as_of=AS_OF)] == ["api"]
 
 
+def test_a_key_of_a_name_leads_to_no_vertex_of_another_tenant(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        graph.upsert([vertex("api", name="Keelson"), vertex("theirs", tenant_id=GLOBEX, name="Secret")], [])
+        with store.transaction() as connection:  # as if keys were left behind whose number was given again
+            for table in ("names", "misspellings"):
+                connection.execute(f"UPDATE {table} SET vertex = 2 WHERE tenant = 1")  # noqa: S608 - a table
+        assert graph.link(ACME, ["keelson", *misspellings("keelsn")], as_of=AS_OF) == []
+
+
 def test_the_metadata_of_an_older_store_is_filtered(tmp_path: Path) -> None:
     rows = [record("a", "turbine", metadata={"floor": 3}), record("b", "turbine", metadata={"floor": None})]
     with EmbeddedStore(tmp_path) as store:

@@ -53,7 +53,13 @@ def test_the_most_used_records_are_kept_and_no_more_than_an_item_holds() -> None
     assert 0 < len(long) <= MOST_BYTES + 100
 
 
-@pytest.mark.parametrize("damaged", [b"", b"{", b"[1]", b'["x", {}]', b"[1, 2]", b'[1, {"a": "x"}]', b"\xff"])
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        *(b"", b"{", b"[1]", b'["x", {}]', b"[1, 2]", b'[1, {"a": "x"}]', b"\xff", b"[" * 100_000),
+        pytest.param(b'[1, {"a": 1%s}]' % (b"0" * 400), id="no float"),
+    ],
+)
 def test_counts_that_cannot_be_read_begin_anew(damaged: bytes) -> None:
     assert counts(with_uses(damaged, {"a": 1}, AT)) == {"a": 1.0}
 

@@ -69,6 +69,7 @@ def test_what_an_operator_sets_wins_over_the_file(tmp_path: Path) -> None:
         ('{"parameters": {"vector_weight": 0, "graph_weight": 0}}', "both 0"),
         ("{}", "parameters: missing"),
         ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
     ],
 )
 def test_a_wrong_file_is_refused_at_cold_start_and_its_field_named(tmp_path: Path, text: str, said: str) -> None:

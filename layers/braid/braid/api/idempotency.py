@@ -15,7 +15,6 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 from aws_lambda_powertools.event_handler.openapi.params import Header as InHeader
-from pydantic import ValidationError
 
 from braid.api.problems import RETRY_AFTER_S, FieldProblem, Problem
 from braid.models import Frozen
@@ -66,8 +65,8 @@ def run_once(
     if kept is not None:
         try:
             return _answered(kept, same, shape)
-        except (ValueError, ValidationError):
-            # Written by another version of Braid: the claim is taken over.
+        except (ValueError, TypeError, RecursionError):
+            # Damaged, or written by another version of Braid: the claim is taken over.
             if cache.exchange(tenant_id, name, kept, claim, CLAIM_S) != kept:
                 raise _in_progress() from None
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
+from unicodedata import normalize
 
 from pydantic import AfterValidator, FailFast, Field, StringConstraints, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -230,6 +231,9 @@ MAX_METADATA_VALUE_BYTES: Final = 16 * 1024
 MAX_METADATA_BYTES: Final = 64 * 1024
 """Of all keys and values together."""
 MAX_ALIASES: Final = 100
+MAX_WRITTEN_OUT: Final = 64
+"""Characters that a name may get longer by when its ligatures are written out, which is how names are compared: one
+character may stand for eighteen, so that a body of them would make other tenants' writes wait."""
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
 MAX_TYPES: Final = 500
@@ -250,6 +254,10 @@ def too_much(item: Record | Vertex) -> TooMuch | None:
     """Return the first field of a record or vertex that holds more than may be written; None if there is none."""
     if len(item.aliases) > MAX_ALIASES:
         return TooMuch("aliases", f"must not hold more than {MAX_ALIASES} items")
+    for field, names in (("name", filter(None, (item.name,))), ("aliases", item.aliases)):
+        if any(len(normalize("NFKC", name)) > len(name) + MAX_WRITTEN_OUT for name in names if not name.isascii()):
+            message = f"must not get more than {MAX_WRITTEN_OUT} characters longer when its ligatures are written out"
+            return TooMuch(field, message)
     return _too_much_in(item) if isinstance(item, Record) else None
 
 

@@ -134,5 +134,5 @@ def _read(kept: bytes | None) -> tuple[float, dict[str, float]]:
     try:
         since, counts = json.loads(kept) if kept else (0.0, {})
         return float(since), {str(identity): float(count) for identity, count in counts.items()}
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
         return 0.0, {}

@@ -41,7 +41,7 @@ def read_config(model: type[_Model], path: Path, *, where: str) -> _Model:
         first = error.errors(include_url=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         raise ConfigurationError(f"{path}: {field + ': ' if field else ''}{plainly(first)}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}: not JSON ({error})") from error
 
 

@@ -166,7 +166,7 @@ def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence
     for phrase, vertex_id in connection.execute(
         "SELECT n.phrase, v.id FROM json_each(:phrases) AS asked"
         " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
-        " CROSS JOIN vertices AS v ON v.number = n.vertex",
+        " CROSS JOIN vertices AS v ON v.number = n.vertex AND v.tenant = :tenant",
         {"tenant": tenant, "phrases": json.dumps(list(phrases))},
     ):
         found.setdefault(phrase, []).append(vertex_id)
@@ -215,7 +215,7 @@ def link(
         " matched AS MATERIALIZED (SELECT vertex AS number, min(match) AS match, min(class) AS class"
         " FROM found GROUP BY vertex),"
         " chosen AS MATERIALIZED (SELECT v.number, v.id, matched.match, matched.class"
-        " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number"
+        " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number AND v.tenant = :tenant"
         " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
         " AND v.trusted >= :trusted ORDER BY matched.class, v.id LIMIT :limit)"
         " SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record,"
