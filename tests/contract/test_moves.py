@@ -18,6 +18,7 @@ from moto import mock_aws
 from tests.contract.index_moves import IndexMovesContract
 from tests.contract.job_store import JobStoreContract
 from tests.contract.shapes import DIMENSIONS, to_format
+from tests.dynamo_table import serial_client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,7 @@ class TestDynamoJobStore(JobStoreContract):
                 AttributeDefinitions=[{"AttributeName": "name", "AttributeType": "S"}],
                 BillingMode="PAY_PER_REQUEST",
             )
-            yield DynamoJobStore.connect(Settings(reembed_table=TABLE))
+            yield DynamoJobStore(serial_client(), TABLE)
 
 
 @pytest.mark.usefixtures("_credentials")

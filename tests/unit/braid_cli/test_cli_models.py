@@ -127,7 +127,7 @@ def test_options_of_the_hub_are_refused_for_a_folder(tmp_path: Path) -> None:
 def test_a_hub_id_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     monkeypatch.setitem(sys.modules, "onnxscript", None)
-    with pytest.raises(ConfigurationError, match="extra `export`"):
+    with pytest.raises(ConfigurationError, match="the extra export"):
         braid_models("export", "codebert-code")
     assert not home.exists()
 
