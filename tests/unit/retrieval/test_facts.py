@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import StoreError
 from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
+from braid.retrieval.stages import graph_expand
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT
@@ -22,7 +23,8 @@ BEFORE, AFTER = "2025-01-01", "2027-01-01"
 
 
 @pytest.fixture
-def stages(tmp_path: Path) -> Iterator[DemoStages]:
+def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
+    monkeypatch.setattr(graph_expand, "FACTS_UNTIL_S", 600.0)  # facts are not given up on a busy machine
     opened = DemoStages(Settings(home=tmp_path))
     yield opened
     opened.close()
