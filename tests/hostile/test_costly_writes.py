@@ -10,10 +10,11 @@ import pytest
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.ingestion import checks
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
 from braid.ingestion.supersession import SUPERSEDES
-from braid.models import MENTIONS
+from braid.models import MENTIONS, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.settings import Settings
 
@@ -81,6 +82,28 @@ def test_a_circle_along_a_stored_chain_is_refused_in_few_words(stages: DemoStage
     assert "superseded by itself" in error.message
     assert "…" in error.message
     assert len(error.message) < 5_000
+
+
+def test_a_write_of_many_wrong_items_is_refused_without_looking_again_for_each(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finds = 0
+    really = checks.find
+
+    def find(*given: Any, **named: Any) -> Any:
+        nonlocal finds
+        finds += 1
+        return really(*given, **named)
+
+    monkeypatch.setattr(checks, "find", find)
+    write(stages, *(record(f"r{number}", "x") for number in range(30)))
+    gone = RelationshipKey(source="r1", type="GONE", target="r2")
+    edges = [edge(f"r{number}", "r0").model_copy(update={"supersedes": (gone,)}) for number in range(1, 30)]
+    chain = [record(f"n{number}", "x", supersedes=(f"n{number - 1}",)) for number in range(30)]
+    finds = 0
+    for wrong in ({"relationships": edges}, {"records": chain}):
+        assert stages.write(WriteRequest(tenant_id=ACME, **wrong)).errors
+    assert finds == 2
 
 
 @contextmanager

@@ -160,7 +160,7 @@ class Models(Engines):
                 tolerance=settings.reembed_tolerance,
                 writers=settings.ingest_writers,
             ),
-            writer=lambda: writing_in_bulk(self.cache, settings.ingest_writers),
+            writer=lambda tenant: writing_in_bulk(self.cache, settings.ingest_writers, tenant_id=tenant),
         )
 
     def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import time
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
-from braid.errors import QuotaExceeded
+from braid.errors import QuotaExceeded, StoreError
+from braid.ingestion.documents.uploads import path_of
 from braid.models import Vertex
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
@@ -15,6 +17,7 @@ from braid.settings import EngineKind, Membership, Settings
 
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages
+from tests.unit.deployment.test_template import RESOURCES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -318,6 +321,24 @@ def test_a_document_that_cannot_be_read_says_why_when_it_is_asked_after(door: Fr
     assert "is broken" in ended["reasons"][0]
 
 
+def test_the_outcome_of_an_import_is_told_where_its_reasons_cannot_be_read(
+    door: FrontDoor, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = base64.b64encode(b"%PDF-1.7 bad").decode()
+    begun = door.ask("POST", "/documents", {"name": "bad.pdf", "content": content}).json()
+    assert _ended(door, begun["id"])["reasons"]
+    found = library.imports.find("saltmarrow", begun["id"])
+
+    def forbidden(*_: object) -> None:
+        message = "bucket: AccessDenied"
+        raise StoreError(message)
+
+    monkeypatch.setattr(type(library.imports), "find", lambda *_: found)
+    monkeypatch.setattr(type(library.objects), "open", forbidden)
+    told = door.ask("GET", f"/imports/{begun['id']}").json()
+    assert (told["status"], told["reasons"]) == ("with_errors", [])
+
+
 def test_versions_of_a_document_that_are_posted_at_once_are_all_written_and_the_last_one_stays(
     door: FrontDoor, library: DemoStages
 ) -> None:
@@ -329,6 +350,20 @@ def test_versions_of_a_document_that_are_posted_at_once_are_all_written_and_the_
     found = door.ask("POST", "/entities:read", {"id": "documents/gates.md#chunk-0"}).json()
     assert found["content"] == "Version 2 of the gates."
     assert list(library.objects.list("saltmarrow", "posted/")) == []
+
+
+@pytest.mark.parametrize("name", ["documents/gates.md", "handbook/inbox/gates.md", "gates.md"])
+def test_what_is_posted_arrives_in_no_folder_that_starts_an_import_by_itself(
+    door: FrontDoor, library: DemoStages, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(type(library.imports), "start", lambda *given: asked.append(given[3].key))
+    assert door.ask("POST", "/documents", {"name": name, "content": "YQ=="}).status == 202
+    arrival = RESOURCES["IngestStateMachine"]["Properties"]["Events"]["FileArrived"]["Properties"]["Pattern"]
+    announced = [each["wildcard"] for each in arrival["detail"]["object"]["key"]]
+    assert announced
+    assert not any(fnmatchcase(f"saltmarrow/{asked[0]}", each) for each in announced)
+    assert path_of(asked[0]) == name
 
 
 def test_a_document_whose_import_is_refused_is_not_kept(

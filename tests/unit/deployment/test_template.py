@@ -559,6 +559,8 @@ def test_the_front_door_may_start_the_two_workflows_and_close_what_it_scanned() 
         "${AWS::StackName}-ingest:*",
     )
     assert RESOURCES["IngestStateMachine"]["Properties"]["Name"] == "${AWS::StackName}-ingest"
+    told = given["SayWhatWasWrong"]
+    assert (told["Action"], told["Resource"]) == ("s3:GetObject", "${ObjectsBucket.Arn}/*/ingest/*/errors.jsonl")
     assert not any("es:ESHttpDelete" in str(statement["Action"]) for statement in given.values())
 
 

@@ -10,6 +10,7 @@ import pytest
 from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
 from braid.models import Query
+from braid.ports.cache import writing_in_bulk
 from braid.reembedding import Budget, JobKind, Phase, Question, Status
 from braid.reembedding.drifted_records import Reason, Reembed
 from braid.reembedding.workflow import Step, StepName, take
@@ -281,10 +282,25 @@ def test_a_page_waits_where_as_many_write_in_bulk_as_may(stages: DemoStages) -> 
     job = reembedding.plan(services)
     pages = listed(services, job)
     assert pages.writers == 1
-    with services.writer(), pytest.raises(QueueFull):
+    with services.writer(None), pytest.raises(QueueFull):
         embed(services, job, pages.pages[0])
     embed(services, job, pages.pages[0])
     assert reembedding.status(services)[0].written == 20
+
+
+def test_pages_and_batches_of_one_tenant_leave_places_to_the_others(stages: DemoStages) -> None:
+    raise_schema(stages, 5)
+    stages.settings = stages.settings.model_copy(update={"ingest_writers": 3})
+    services = stages.reembedding
+    job = reembedding.plan(services, tenant=TENANT)
+    pages = listed(services, job)
+    assert pages.writers == 2
+    with services.writer(TENANT), writing_in_bulk(stages.cache, 3, tenant_id=TENANT):
+        with pytest.raises(QueueFull):
+            embed(services, job, pages.pages[0])
+        with services.writer("all-tenants"), pytest.raises(QueueFull), services.writer(None):
+            pass
+    embed(services, job, pages.pages[0])
 
 
 def failing_for(services: Services, wrong: Callable[[str], bool]) -> Services:

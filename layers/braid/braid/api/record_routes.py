@@ -37,10 +37,19 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.errors import BraidError, InvalidRequest, ObjectMissing, StoreError
+from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
-from braid.ports.ingestion import POSTED, ImportAsked, ImportStatus, ItemError, MissingEnds, WriteReport, WriteRequest
+from braid.ports.ingestion import (
+    POSTED,
+    POSTED_PART,
+    ImportAsked,
+    ImportStatus,
+    ItemError,
+    MissingEnds,
+    WriteReport,
+    WriteRequest,
+)
 from braid.ports.keys import check_object_key, encode
 from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval.listing import READ_AT_ONCE, documents, names
@@ -327,7 +336,8 @@ def add_import_routes(api: Api) -> None:
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
         api.caller.must_write()
         # A key of its own: what is posted under the same name meanwhile is not removed with it.
-        object_key = check_object_key(f"{POSTED}{secrets.token_hex(8)}/{document.name}")
+        parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
+        object_key = check_object_key("/".join((f"{POSTED}{secrets.token_hex(8)}", *parts)))
 
         def start(import_id: str) -> None:
             library.objects.put(api.tenant_id, object_key, document.content)
@@ -355,5 +365,5 @@ def _reasons(api: Api, found: Import) -> list[str]:
     try:
         lines = api.library.objects.open(api.tenant_id, found.report.report_key)
         return [ItemError.model_validate_json(line).message[:1_000] for line in islice(lines, REASONS)]
-    except ObjectMissing:  # its owner may remove it
+    except StoreError:  # its owner may have removed it, and the outcome is known without
         return []

@@ -174,7 +174,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
                 place, name = given.edge_places[refused.identity], refused.identity[0]
                 given.edges.pop(refused.identity, None)
                 given.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
-        if not found.refused:
+        if not (found.refused and given.request.partial):  # where nothing is written, the first reasons do
             break
     accepted.supersession = found.supersession
     given.edges |= {edge.identity(): edge for edge in found.made}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    from braid.models import RelationshipKey
     from braid.ports.ingestion import WriteStore
 
     Identity = tuple[str, str, str, str]
@@ -158,8 +159,7 @@ def find(
         stored[identity] = dated
     found.supersession.records = _ended_records(stored.values(), known)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
-    if refused_edge := _find_edges(edges, store, tenant_id, found.supersession):
-        found.refused.append(refused_edge)
+    found.refused += _find_edges(edges, store, tenant_id, found.supersession)
     return found
 
 
@@ -255,29 +255,39 @@ def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -
 
 def _find_edges(
     edges: Mapping[Identity, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
-) -> RefusedEdge | None:
-    """Add the edges that other edges supersede; return one that is invalid, if any."""
+) -> list[RefusedEdge]:
+    """Add the edges that other edges supersede; return those that supersede what they must not."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
-        return None
+        return []
     absent = {key.identity() for _, key in pairs} - set(edges)
     known = {edge.identity(): edge for edge in _edges_named(absent, store, tenant_id)} | dict(edges)
-    edge_circle = _circle([(edge.identity(), key.identity()) for edge, key in pairs])
+    refused: dict[Identity, RefusedEdge] = {}
     for edge, key in pairs:
-        if key.identity() not in known:
-            message = f"there is no edge {key.source!r} {key.type} {key.target!r}"
-            return RefusedEdge(edge.identity(), message)
-        if (edge.identity(), key.identity()) in edge_circle:
-            message = f"{edge.source!r} {edge.type} {edge.target!r} would be superseded by itself"
-            return RefusedEdge(edge.identity(), message)
-        if known[key.identity()].trusted and not edge.trusted:
-            message = (
-                f"{key.source!r} {key.type} {key.target!r} is trusted and {edge.source!r} {edge.type} {edge.target!r},"
-                " which supersedes it, is not; only what is trusted ends it"
-            )
-            return RefusedEdge(edge.identity(), message)
+        if edge.identity() in refused:
+            continue
+        if message := _edge_problem(edge, key, known):
+            refused[edge.identity()] = RefusedEdge(edge.identity(), message)
+            continue
         at = edge.valid_at or edge.timestamp or store.now()
         supersession.edges[key.identity()] = min(supersession.edges.get(key.identity(), at), at)
+    if refused:
+        return list(refused.values())
+    for identity, _ in _circle([(edge.identity(), key.identity()) for edge, key in pairs]):
+        source, kind, target, _ = identity
+        return [RefusedEdge(identity, f"{source!r} {kind} {target!r} would be superseded by itself")]
+    return []
+
+
+def _edge_problem(edge: Relationship, key: RelationshipKey, known: Mapping[Identity, Relationship]) -> str | None:
+    """Return why an edge must not supersede another; None if it may."""
+    if key.identity() not in known:
+        return f"there is no edge {key.source!r} {key.type} {key.target!r}"
+    if known[key.identity()].trusted and not edge.trusted:
+        return (
+            f"{key.source!r} {key.type} {key.target!r} is trusted and {edge.source!r} {edge.type} {edge.target!r},"
+            " which supersedes it, is not; only what is trusted ends it"
+        )
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from braid.errors import ConfigurationError, InvalidRequest, QueueFull, StoreError
@@ -22,7 +22,7 @@ MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
 COUNTER = "counter/"
 """What the key of a counter begins with, and that of no value; a policy of the deployment names it."""
-_ALL, _WRITERS = "all-tenants", "batches being written"
+_ALL, _WRITERS, _OWN_WRITERS = "all-tenants", "batches being written", "own batches being written"
 """Counter of all tenants together. A tenant of this name shares no counter with it: its own have other keys."""
 _WRITERS_S = 300
 """A batch takes a minute or so; what one has taken that died is free again after this."""
@@ -146,16 +146,28 @@ def place(
             cache.count(tenant_id, key, -1, window_s)
 
 
+def share_of_writers(limit: int) -> int:
+    """Return how many of the places of all who write many records one tenant may hold: others find a third free."""
+    return -(-2 * limit // 3)
+
+
 @contextmanager
-def writing_in_bulk(cache: ResilientCache, limit: int) -> Iterator[None]:
+def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None = None) -> Iterator[None]:
     """Hold one of the places of all who write many records, of imports and of re-embedding, while the block runs.
 
     Raises QueueFull if there is none.
+
+    Parameters
+    ----------
+    tenant_id
+        Of whose places it is one; None where the operator has it written.
     """
-    with place(cache, _ALL, _WRITERS, limit=limit, window_s=_WRITERS_S, clock=time.time) as held:
-        if not held:
-            message = f"{limit} batches of imports and of embedding again are being written; try again later"
-            raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
+    own = ((tenant_id, _OWN_WRITERS, share_of_writers(limit)),) if tenant_id else ()
+    with ExitStack() as held:
+        for owner, key, most in (*own, (_ALL, _WRITERS, limit)):
+            if not held.enter_context(place(cache, owner, key, limit=most, window_s=_WRITERS_S, clock=time.time)):
+                message = f"{most} batches of imports and of embedding again are being written; try again later"
+                raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
         yield
 
 

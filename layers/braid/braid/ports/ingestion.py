@@ -173,7 +173,10 @@ class WriteStore(Protocol):
 ARRIVING: Final = "documents/"
 """Key prefix, after the tenant, of documents that are imported on arrival."""
 POSTED: Final = "posted/"
-"""Key prefix of documents that a request brought, before the id of its import, until they are written."""
+"""Key prefix of documents that a request brought, before a folder of its own, until they are written."""
+POSTED_PART: Final = "="
+"""Begins the parts of such a document's name in its key. Buckets announce objects by any part of their keys, and one
+called ``documents/gates.pdf`` would be imported a second time."""
 INCOMPLETE: Final = "IngestIncomplete"
 """How it ended when some batches failed as a whole; the workflow calls it so, too."""
 INTERRUPTED: Final = "Interrupted"

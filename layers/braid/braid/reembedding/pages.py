@@ -16,6 +16,7 @@ from pydantic import Field
 
 from braid.errors import InvalidRequest, ModelError, StoreError, TransientStoreError
 from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
+from braid.ports.cache import share_of_writers
 from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
@@ -124,7 +125,10 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
         if seconds is not None and services.seconds() - began > seconds:
             break
     position = Position(phase=job.phase, tenant=tenant, cursor=cursor, began=at)
-    return Listed(pages=tuple(pages), position=position, writers=services.limits.writers)
+    writers = services.limits.writers
+    return Listed(
+        pages=tuple(pages), position=position, writers=share_of_writers(writers) if job.only_tenant else writers
+    )
 
 
 def _lasts(ids: Sequence[str], size: int) -> list[str]:

@@ -79,8 +79,8 @@ class Services:
     seconds: Callable[[], float]
     """Monotonic clock, in seconds."""
     sleep: Callable[[float], None]
-    writer: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Holds one of the places of all who write in bulk; raises QueueFull if there is none."""
+    writer: Callable[[str | None], AbstractContextManager[object]] = nullcontext
+    """Holds a place of all who write in bulk, for a tenant or the operator; raises QueueFull if there is none."""
     forced_model: str = AUTO
     limits: Limits = field(default_factory=Limits)
     transform: Callable[[Record, int], Record] = raise_version

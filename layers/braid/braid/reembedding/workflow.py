@@ -71,7 +71,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
 def _embed(services: Services, job: ReembeddingJob, page: Page) -> Progress:
     """Embed a page among others that are embedded at the same time, and add what became of it to the job."""
     if job.status is Status.RUNNING:
-        with services.writer():
+        with services.writer(job.only_tenant):
             done = embed_page(services, job, page)
         change(services.jobs, job.name, done.added_to, now=services.now())
     return Progress.of(job)

@@ -205,7 +205,7 @@ class Settings(BaseSettings):
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
     """Lambda function that writes for those that carry no model; this process's own models when not set."""
     ingest_writers: Annotated[int, Field(ge=0)] = 0
-    """Most batches of imports that are written at once, of all tenants and imports together; 0 sets no limit."""
+    """Most batches of imports that are written at once, of all imports, two thirds of one tenant's; 0: no limit."""
     ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
     ingest_state_machine_arn: StateMachineArn = ""
     """Workflow that writes the objects whose import is asked for; a thread of this process when not set."""

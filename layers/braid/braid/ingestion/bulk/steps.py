@@ -157,7 +157,7 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
     QueueFull
         If as many batches are being written as may be, those of other imports included; the same holds.
     """
-    with writing_in_bulk(store.cache, store.settings.ingest_writers):
+    with writing_in_bulk(store.cache, store.settings.ingest_writers, tenant_id=task.job.tenant_id):
         return _write_batch(task, store)
 
 

@@ -20,7 +20,7 @@ from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload
-from braid.ports.ingestion import ARRIVING, POSTED
+from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +40,7 @@ def path_of(key: str) -> str | None:
     if key.startswith(ARRIVING):
         return key.removeprefix(ARRIVING) or None
     if key.startswith(POSTED):
-        return key.removeprefix(POSTED).partition("/")[2] or None
+        return "/".join(part.removeprefix(POSTED_PART) for part in key.removeprefix(POSTED).split("/")[1:]) or None
     return None
 
 
