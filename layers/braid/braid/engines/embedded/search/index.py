@@ -226,9 +226,9 @@ class EmbeddedSearchIndex:
         from braid.engines.embedded.search import bm25
 
         with self._question(tenant_id) as (connection, tenant):
-            has_words = tenant is not None and rows.has_any(connection, tenant)
-            known = () if not has_words else (word for word in words if bm25.is_known(connection, tenant, word))
-            return frozenset(words) - frozenset(known)
+            if tenant is None or not rows.has_any(connection, tenant):
+                return frozenset(words)
+            return frozenset(word for word in words if not bm25.is_known(connection, tenant, word))
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
