@@ -14,8 +14,9 @@ from braid.ingestion import checks
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
 from braid.ingestion.supersession import SUPERSEDES
-from braid.models import MENTIONS, RelationshipKey
+from braid.models import MENTIONS, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
+from braid.retrieval import pipeline
 from braid.settings import Settings
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
@@ -222,3 +223,21 @@ def test_the_edges_of_an_evidence_are_found_by_an_index_and_not_among_all_of_the
         changes = [statement for statement in statements if statement.startswith("UPDATE edges")]
         plans = [connection.execute(f"EXPLAIN QUERY PLAN {change}").fetchone()[3] for change in changes]
     assert plans == ["SEARCH edges USING INDEX edges_by_evidence (tenant=? AND evidence=?)"] * 2
+
+
+def test_who_stores_no_record_adds_no_table_to_the_store_of_all(stages: DemoStages) -> None:
+    store = store_of(stages)
+
+    def tables() -> int:
+        with store.read() as connection:
+            return int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+
+    write(stages, record("a", "x"))
+    before = tables()
+    for number in range(5):
+        tenant = f"asker-{number}"
+        stages.cache.put(tenant, "k", b"1", 60)
+        stages.graph.upsert([vertex("v", tenant_id=tenant)], [])
+        assert pipeline.answer(Query(text="Where is x?", tenant_id=tenant), stages).results == ()
+        assert delete_records(tenant, ["v"], stages).vertices == 1
+    assert tables() == before

@@ -11,7 +11,9 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.bulk import local_imports
+from braid.errors import ObjectChanged
+from braid.ingestion.bulk import local_imports, steps
+from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, Page, Split
 from braid.ingestion.documents import reader_process, reading, uploads
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Limits, Section, Source, Unreadable
@@ -22,7 +24,7 @@ from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import document_id
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
-from braid.ports.ingestion import ImportStatus
+from braid.ports.ingestion import ImportJob, ImportStatus, JobStatus
 from braid.settings import Settings
 
 from tests.contract.imports import ended
@@ -357,6 +359,30 @@ def test_a_document_that_is_posted_while_its_former_version_is_written_is_not_lo
     assert ended(store.imports, posted[0]).status is ImportStatus.WRITTEN
     assert ended(store.imports, posted[1]).status is ImportStatus.WRITTEN
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+    assert list(store.objects.list(TENANT, "posted/")) == []
+
+
+def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_stored_whole(store: DemoStages) -> None:
+    def begun(name: str, sections: int) -> tuple[ImportJob, list[Batch]]:
+        text = "\n\n".join(f"# Part {number}\n\n" + f"{name} of part {number}. " * 60 for number in range(sections))
+        store.objects.put(TENANT, f"posted/{name}/=a.md", text.encode())
+        event = {"tenant_id": TENANT, "key": f"posted/{name}/=a.md"}
+        job = steps.split(Split(job=name, event=event), store, batch_lines=2)
+        page = steps.page(Page(job=job, cursor=Cursor()), store)
+        return job, [Batch(job=job, phase=page.phase, batch=place) for place in page.batches]
+
+    (first, first_batches), (second, second_batches) = begun("old", 6), begun("new", 3)
+    for batch in second_batches:
+        steps.batch(batch, store)
+    assert steps.finish(Finish(job=second), store).status is JobStatus.WRITTEN
+    for batch in first_batches:
+        with pytest.raises(ObjectChanged):
+            steps.batch(batch, store)
+        steps.lost(Lost(job=first, phase=batch.phase, batch=batch.batch, error="ObjectChanged"), store)
+    assert steps.finish(Finish(job=first), store).status is JobStatus.CHANGED
+    stored = store.index.scan(TENANT).records
+    assert [record.id for record in stored] == [f"documents/a.md#chunk-{number}" for number in range(3)]
+    assert all("new of part" in record.content for record in stored)
     assert list(store.objects.list(TENANT, "posted/")) == []
 
 

@@ -135,6 +135,7 @@ def test_items_are_counted_whether_they_are_written_or_removed(made: Make, clock
     assert door.ask("DELETE", "/records/n-3").status == 200
     _refused(door.ask("DELETE", "/records/n-4"), "60")
     _refused(door.ask("POST", "/records:import", {"key": "a.jsonl"}), "60")
+    _refused(door.ask("POST", "/reembed", {}), "60")
     assert door.ask("POST", "/search", QUESTION).status == 200
     clock.advance(MINUTE_S)
     assert door.ask("DELETE", "/records/n-4").status == 200

@@ -215,6 +215,7 @@ def _add_reembedding(api: Api) -> None:
     @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
     def reembed(_request: Reembed) -> ReembedJob:
         api.caller.must_write()
+        library.quotas.take_writes(api.tenant_id, 1)
         return ReembedJob.of(library.reembed(api.tenant_id))
 
 

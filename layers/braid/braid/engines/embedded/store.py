@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 from braid.deadline import suspended
 from braid.engines.embedded.files import StoreFiles, connect, translated_errors
 from braid.engines.embedded.older_formats import bring_up_to_date
-from braid.engines.embedded.tables import FORMAT, create_words, read_global, write_global
+from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 
 if TYPE_CHECKING:
@@ -287,7 +287,6 @@ class EmbeddedStore:
             number = connection.execute("INSERT INTO tenants (tenant) VALUES (?)", (tenant,)).lastrowid
             if number is None:  # pragma: no cover - SQLite gives every row a number
                 raise StoreError(f"{self.path}: no number for tenant {tenant}")
-            create_words(connection, number)
         return number
 
     def tenants(self) -> list[str]:

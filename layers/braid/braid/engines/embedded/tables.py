@@ -236,13 +236,14 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:
-    """Make a tenant's FTS5 table.
+    """Make a tenant's FTS5 table, unless it is there; only with its first record.
 
-    It holds no text of its own (``content=''``): removing a row hands it the words that it was written with, which
-    are the columns ``title``, ``aliases`` and ``content`` of ``records``.
+    Opening a connection takes a time that grows with the square of the number of such tables. The table holds no text
+    of its own (``content=''``): removing a row hands it the words that it was written with, which are the columns
+    ``title``, ``aliases`` and ``content`` of ``records``.
     """
     connection.execute(
-        f"CREATE VIRTUAL TABLE {words_table(tenant)} USING fts5("
+        f"CREATE VIRTUAL TABLE IF NOT EXISTS {words_table(tenant)} USING fts5("
         "title, aliases, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
     )
 

@@ -151,7 +151,7 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
     Raises
     ------
     ObjectChanged
-        If the object is no longer the version that was split.
+        If the object is no longer the version that was split, or a newer version of the document is being written.
     StoreError, ModelError
         As :func:`braid.ingestion.writing.write`; no result is stored then, and the step is to be repeated.
     QueueFull
@@ -163,6 +163,8 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     place = task.batch
+    if task.job.document is not None:
+        uploads.require_newest(task.job.tenant_id, task.job.document, store, to=manifest.lines_key(task.job.name))
     content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
     lines = content.removesuffix(b"\n").split(b"\n")
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
@@ -200,8 +202,9 @@ def finish(task: Finish, store: FileStore) -> JobReport:
         # A step that timed out may have finished meanwhile and deleted results that were still to be read here.
         report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
-            if task.job.document is not None and not gathered.lost_batches:
-                uploads.settle(task.job.tenant_id, task.job.document, store, to=manifest.lines_key(task.job.name))
+            if task.job.document is not None:
+                to, whole = manifest.lines_key(task.job.name), not gathered.lost_batches
+                uploads.settle(task.job.tenant_id, task.job.document, store, to=to, whole=whole)
             store.cache.advance(task.job.tenant_id)
             manifest.put_report(gathered, store.objects)
             report = gathered

@@ -48,6 +48,8 @@ class FileState:
     """Why nothing is stored of it."""
     gone: bool = False
     """Whether the file was removed, with all that was stored of it."""
+    written_by: str = ""
+    """Of a document of the object store: the lines of the import that was the last to begin writing it."""
 
 
 @dataclass

@@ -13,7 +13,7 @@ from dataclasses import asdict, replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
 
-from braid.errors import ObjectMissing
+from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.document import Limits, Unreadable, UnreadableNow, too_long
 from braid.ingestion.documents.ingesting import chunker_for
@@ -81,13 +81,38 @@ def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore,
     return store.objects.open(tenant_id, to)
 
 
-def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str) -> None:
-    """Remove the chunks that the document no longer has, now that its new ones are written, and keep its state."""
+def require_newest(tenant_id: str, key: str, store: DocumentStore, *, to: str) -> None:
+    """Refuse to go on writing a document that another import has begun to write since.
+
+    Imports run beside each other where they are deployed, and would leave some chunks of either version.
+
+    Raises ObjectChanged if one has.
+    """
+    if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), to):
+        raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
+
+
+def _is_newest(state: FileState | None, to: str) -> bool:
+    return state is None or state.written_by in {"", to}
+
+
+def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str, whole: bool) -> None:
+    """Remove the chunks that the document no longer has, now that its new ones are written, and keep its state.
+
+    Nothing is removed but what was posted if another import has begun to write the document since, nor anything at all
+    unless all chunks are written.
+    """
     try:
         state = FileState(**json.loads(b"".join(store.objects.open(tenant_id, _pending(to)))))
     except ObjectMissing:
         return
     before = read_upload(store.objects, tenant_id, state.path)
+    if not _is_newest(before, to):
+        if key.startswith(POSTED):
+            store.objects.delete(tenant_id, key)
+        return
+    if not whole:
+        return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
     if stale:
         delete_records(tenant_id, stale, store)
@@ -112,10 +137,11 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
 
 def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, to: str) -> None:
     """Store what is about to be written: beside the lines as it will be, and as the most that may be stored now."""
+    state = replace(state, written_by=to)
     store.objects.put(tenant_id, _pending(to), json.dumps(asdict(state)).encode())
     before = read_upload(store.objects, tenant_id, state.path)
     most = max(state.chunks, before.chunks if before else 0)
-    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256=""))
+    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256="", written_by=to))
 
 
 def _pending(to: str) -> str:

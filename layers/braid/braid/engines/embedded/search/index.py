@@ -102,7 +102,7 @@ class EmbeddedSearchIndex:
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            if connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
+            if tenant is None or rows.has_any(connection, tenant):
                 return
         with self._lock:
             for key in [key for key in self._graphs if key[0] == tenant]:
@@ -163,7 +163,7 @@ class EmbeddedSearchIndex:
         superseded: set[str] = set()
         if request.embedding is not None:
             vector, superseded = self._nearest(connection, tenant, row_filter, request.embedding, k)
-        if request.text:
+        if request.text and rows.has_any(connection, tenant):
             from braid.engines.embedded.search import bm25
 
             if self._words is None:
@@ -226,8 +226,9 @@ class EmbeddedSearchIndex:
         from braid.engines.embedded.search import bm25
 
         with self._question(tenant_id) as (connection, tenant):
-            known = () if tenant is None else (word for word in words if bm25.is_known(connection, tenant, word))
-            return frozenset(words) - frozenset(known)
+            if tenant is None or not rows.has_any(connection, tenant):
+                return frozenset(words)
+            return frozenset(word for word in words if not bm25.is_known(connection, tenant, word))
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""

@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from braid.deadline import checked
 from braid.engines.embedded.search.filters import VALID
-from braid.engines.embedded.tables import forget_words, from_microseconds, to_microseconds, words_table, write_words
+from braid.engines.embedded.tables import (
+    create_words,
+    forget_words,
+    from_microseconds,
+    to_microseconds,
+    words_table,
+    write_words,
+)
 from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
 from braid.models.metadata_filters import FACET_VALUES
@@ -59,6 +66,7 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
     StoreError
         If a vector is not as long as those that the tenant has in its space.
     """
+    create_words(connection, tenant)
     known_spaces: set[str] = set()
     for record in records:
         # Without defaults, which are nearly all of it: a question reads a hundred records.
@@ -194,16 +202,23 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
         " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(ids))),
     ).fetchall()
+    if not rows:
+        return 0
     forget_words(connection, words_table(tenant), rows)
     numbers = [(row[0],) for row in rows]
     connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
     connection.executemany("DELETE FROM metadata WHERE record = ?", numbers)
     connection.executemany("DELETE FROM records WHERE number = ?", numbers)
-    if rows and not connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone():
+    if not has_any(connection, tenant):
         # Rows that are removed one by one leave their words in the index until it is next merged.
         table = words_table(tenant)
         connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours
     return len(rows)
+
+
+def has_any(connection: sqlite3.Connection, tenant: int) -> bool:
+    """Return whether a tenant has a record; without one it may have no table of words."""
+    return connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone() is not None
 
 
 def read_many(
