@@ -96,7 +96,7 @@ class EmbeddedKnowledgeGraph:
             more = tenant is not None and removals.are_left(connection, tenant)
         while more and tenant is not None:
             with self._store.transaction() as connection:
-                names = rows.read_ids(connection, removals.remove_rows(connection, tenant))
+                names = rows.read_ids(connection, tenant, removals.remove_rows(connection, tenant))
                 if rows.delete_unmentioned(connection, tenant, names):
                     Generation.GRAPH.advance(connection, tenant)  # a write may have seen them
                 more = removals.are_left(connection, tenant)
