@@ -265,7 +265,7 @@ def as_link(hit: GraphHit) -> EntityLink:
 
 def scaled(hit: GraphHit, factor: float) -> GraphHit:
     """Return a hit with its score multiplied."""
-    return hit.altered(score=clamp(hit.score * factor))
+    return hit if factor == 1.0 else hit.altered(score=clamp(hit.score * factor))
 
 
 def entity_hits(links: Iterable[EntityLink], starts: Collection[str]) -> list[GraphHit]:

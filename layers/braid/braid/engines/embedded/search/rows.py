@@ -323,7 +323,8 @@ def _record(
     for name in body.keys() & _READ.keys():
         body[name] = _READ[name](body[name])
     body.setdefault("metadata", {})
-    return Record.unchecked(id=record_id, tenant_id=tenant_id, content=content, embeddings=embeddings, **body)
+    body |= {"id": record_id, "tenant_id": tenant_id, "content": content, "embeddings": embeddings}
+    return Record.unchecked(**body)
 
 
 def _moment(value: str | None) -> datetime | None:
