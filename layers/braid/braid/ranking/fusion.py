@@ -105,7 +105,7 @@ def fuse(
         reasons, paths = explained.get(identity, ((), ()))
         ranks_of_one = ranks[identity]
         candidates.append(
-            Candidate.unchecked(
+            Candidate(
                 id=identity,
                 combined_score=score,
                 vector_score=vectors.get(identity),

@@ -199,18 +199,23 @@ def respellings(question: str, phrase: str) -> list[str]:
 
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
-    spelled, folded, *_ = _read(question)
     run = _run(question, phrase)
-    begins = occurrences(run, folded)
+    begins = occurrences(run, _read(question)[1])
     if not begins:
         return []
     here = slice(begins[0], begins[0] + len(run))
-    found = [" ".join(_SEAM.sub(" ", word) for word in spelled[here]).casefold(), _WRITTEN_OUT.sub(r"\1", phrase)]
+    found = [" ".join(spelling[here]) for spelling in _spellings(question)] + [_WRITTEN_OUT.sub(r"\1", phrase)]
+    return [form for form in dict.fromkeys(found) if form not in {"", phrase}]
+
+
+@lru_cache(maxsize=8)
+def _spellings(question: str) -> list[list[str]]:
+    """Return the words of a question as :func:`respellings` has them, without case."""
+    found = [[_SEAM.sub(" ", word).casefold() for word in _read(question)[0]]]
     written_out = composed(question).translate(_UMLAUTS)
     if written_out != question:
-        out = tokenize(written_out)
-        found.append(" ".join(piece.text for piece in out[here]).casefold())
-    return [form for form in dict.fromkeys(found) if form not in {"", phrase}]
+        found.append([piece.text.casefold() for piece in tokenize(written_out)])
+    return found
 
 
 def inflections(phrase: str) -> list[str]:
