@@ -221,7 +221,7 @@ def _hits(around: Neighbourhood) -> Callable[[int, float, list[int], list[int]],
             name=last.name,
             entity_type=last.entity_type,
             timestamp=last.timestamp,
-            trusted=all([piece.trusted for piece in (*nodes, *ties)]),
+            trusted=all(piece.trusted for piece in (*nodes, *ties)),
         )
 
     return hit
