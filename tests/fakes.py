@@ -126,6 +126,7 @@ class FakeGraph:
         self.linked_trusted: list[bool] = []
         self.expanded: list[ExpandRequest] = []
         self.propagated: list[PropagateRequest] = []
+        self.queries: list[GraphQuery] = []
 
     def link(
         self,
@@ -150,6 +151,7 @@ class FakeGraph:
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Return those of the ``known`` ids that the query begins at."""
+        self.queries.append(query)
         hits = [walked(identity, score=1.0, types=()) for identity in query.start.ids if identity in self.known]
         return GraphResult(hits=tuple(hits))
 

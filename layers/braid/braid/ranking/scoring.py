@@ -197,9 +197,9 @@ def schema_reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHO
     return min(1, threshold) if window is SchemaWindow.STRICT else threshold
 
 
-def oldest_searched(current_version: int, reach: int = 3) -> int:
-    """Return the lowest schema version inside the search window."""
-    return max(1, current_version - reach)
+def oldest_searched(current_version: int | None, reach: int) -> int:
+    """Return the lowest schema version inside the search window; the first where the current one is not known."""
+    return 1 if current_version is None else max(1, current_version - reach)
 
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)

@@ -60,8 +60,8 @@ class Limits:
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
-    reach: int | None = None
-    """How many schema versions the search window goes back; as far as the drift threshold when None."""
+    reach: int = 3
+    """How many schema versions the search window goes back."""
     rerank_timeout_s: float = 1.5
     reranked: int = 50
     """Candidates that a reranker rescores, best first."""
@@ -229,13 +229,12 @@ def count_facets(
     query = request.query
     if not query.facets:
         return {}, ()
-    reach = limits.drift_threshold if limits.reach is None else limits.reach
     among = SearchRequest(
         tenant_id=query.tenant_id,
         k=1,
         filters=query.filters,
         as_of=query.as_of or now,
-        min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+        min_schema_version=scoring.oldest_searched(schema_version, limits.reach),
     )
     try:
         return index.count_values(among, query.facets), ()

@@ -72,7 +72,10 @@ class ConstrainedGraph:
         if not can_be_id(self.constraint.entity):
             return True
         start = QueryStart(ids=(self.constraint.entity,))
-        return not self.graph.query(GraphQuery(tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1)).hits
+        asked = GraphQuery(
+            tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1, trusted_only=self.trusted_only
+        )
+        return not self.graph.query(asked).hits
 
 
 def reach(inside: ConstrainedGraph) -> GraphFound:
