@@ -8,7 +8,7 @@ from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
 from braid.reembedding.migration import Question, drop_previous, rollback, switch, verify
 from braid.reembedding.planning import MOVE, outdated, pause, plan, status
 from braid.reembedding.services import Budget, Limits, Services, raise_version
-from braid.reembedding.workflow import batch, run_to_end
+from braid.reembedding.workflow import run_to_end, work_one_page
 from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "ReembeddingJob",
     "Services",
     "Status",
-    "batch",
     "drain",
     "drop_previous",
     "outdated",
@@ -36,4 +35,5 @@ __all__ = [
     "status",
     "switch",
     "verify",
+    "work_one_page",
 ]

@@ -37,7 +37,6 @@ MOST_SET_ASIDE: Final = 100
 """Records of a run; where more fail, it is not they that are wrong."""
 _MOST_BYTES: Final = 120_000
 """Of the list of a step's pages in JSON; what a workflow hands on has at most 256 KiB."""
-_CHARACTERS_A_TOKEN: Final = 4
 _EMBEDDED_CHARACTERS: Final = 1_000_000
 """Text after which a part of a page is written: some long texts take as long as many short ones."""
 
@@ -79,8 +78,6 @@ class Done(NamedTuple):
     written: int = 0
     lost: int = 0
     repaired: int = 0
-    tokens: int = 0
-    """As estimated from the length of the texts."""
     set_aside: tuple[SetAside, ...] = ()
 
     def added_to(self, job: ReembeddingJob) -> dict[str, object]:
@@ -193,7 +190,6 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
         seen=done.seen + len(part),
         written=done.written + settled.written,
         lost=done.lost + len(settled.lost),
-        tokens=done.tokens + sum(len(record.text()) // _CHARACTERS_A_TOKEN + 1 for record in part),
         set_aside=(*done.set_aside, *aside),
     )
 

@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 
 
 class Budget(Frozen):
-    """Bounds of one step; None is no bound."""
+    """Bounds of one run; None is no bound."""
 
     texts: int | None = None
-    tokens: int | None = None
-    """As estimated from the length of the texts."""
     seconds: float | None = None
 
-    def spent(self, *, texts: int = 0, tokens: int = 0, seconds: float = 0.0) -> bool:
-        """Return whether any of the bounds is reached."""
-        done = ((self.texts, texts), (self.tokens, tokens), (self.seconds, seconds))
+    def spent(self, *, texts: int, seconds: float) -> bool:
+        """Return whether either bound is reached."""
+        done = ((self.texts, texts), (self.seconds, seconds))
         return any(bound is not None and amount >= bound for bound, amount in done)
 
 
