@@ -11,8 +11,8 @@ from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
 from braid.models import Query
 from braid.ports.cache import writing_in_bulk
-from braid.reembedding import Budget, JobKind, Phase, Question, Status
-from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
+from braid.reembedding.outdated_records import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, take
 from braid.retrieval import pipeline
 
@@ -162,7 +162,7 @@ def test_a_record_written_while_it_is_embedded_keeps_what_was_written(stages: De
 def test_a_message_of_the_queue_is_worked_off_once_and_a_bad_one_stays(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     ids = tuple(sorted(records(stages)))[:12]
-    asked = Reembed(tenant_id=TENANT, record_ids=(*ids, "gone"), reason=Reason.SCHEMA, target_schema_version=5)
+    asked = ReembedMessage(tenant_id=TENANT, record_ids=(*ids, "gone"), reason=Reason.SCHEMA, target_schema_version=5)
     bad = asked.message().model_copy(update={"body": "{}", "deduplication_id": "bad"})
     stages.queue.send([bad, asked.message()])
     with pytest.raises(InvalidRequest, match="record_ids"):
@@ -449,7 +449,7 @@ def test_a_move_whose_recall_falls_is_not_switched_and_can_be_tried_again(
 
 
 def test_a_move_is_verified_by_judged_questions_where_there_are_any(services: Services) -> None:
-    questions = [Question(tenant_id=TENANT, text="Wharfinger", relevant=("no such record",))]
+    questions = [RecallQuestion(tenant_id=TENANT, text="Wharfinger", relevant=("no such record",))]
     job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), questions=questions)
     assert job.check is not None
     assert (job.check.judged, job.check.asked, job.check.recall_before) == (True, 1, 0.0)

@@ -21,7 +21,6 @@ from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
-from braid.reembedding.planning import tenants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,7 +133,9 @@ def _lasts(ids: Sequence[str], size: int) -> list[str]:
 
 
 def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
-    return next(iter(tenants_of(services, job, tenant, limit=1)), None)
+    if job.only_tenant is not None:
+        return job.only_tenant if tenant is None else None
+    return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
 
 
 def _scans(services: Services, job: ReembeddingJob, tenant: str) -> list[dict[str, Any] | None]:

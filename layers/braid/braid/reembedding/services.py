@@ -90,8 +90,7 @@ class Services:
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models of every served profile: a record needs a vector of each."""
-        serving = self.migration.serving()
-        served = [serving.active or self.profile, *([serving.mirrored] if serving.mirrored else [])]
+        served = self.migration.serving().served(self.profile)
         found = [model for name in served for model in models_of(self.profiles, name, self.forced_model)]
         return tuple({model.id: model for model in found}.values())
 

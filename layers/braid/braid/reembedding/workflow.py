@@ -11,9 +11,9 @@ from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
-from braid.reembedding.drifted_records import Reembed
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.migration import switch, verify
+from braid.reembedding.outdated_records import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import plan
 from braid.reembedding.services import Budget
@@ -22,7 +22,7 @@ from braid.reembedding.writing import reembed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.reembedding.migration import Question
+    from braid.reembedding.migration import RecallQuestion
     from braid.reembedding.services import Services
 
 
@@ -187,7 +187,7 @@ def work_off(text: str, services: Services) -> None:
         message = QueueMessage.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    reembed(services, Reembed.read(message))
+    reembed(services, ReembedMessage.read(message))
 
 
 def run_to_end(
@@ -196,7 +196,7 @@ def run_to_end(
     *,
     budget: Budget | None = None,
     on_progress: Callable[[ReembeddingJob], None] | None = None,
-    questions: Sequence[Question] = (),
+    questions: Sequence[RecallQuestion] = (),
     tolerance: float | None = None,
 ) -> ReembeddingJob:
     """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
