@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from braid.models import GraphSource
     from braid.settings import EngineKind, Settings
 
-DATABASE = "braid.db"
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 out = Console(highlight=False)
@@ -62,7 +61,7 @@ def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = N
 def tell_of_earlier_store(settings: Settings) -> None:
     """Warn where the working directory has a store of a version that kept one in each, and the user's own has none."""
     from braid.settings import EngineKind
-    from braid.settings.folders import EARLIER_HOME, user_folder
+    from braid.settings.folders import DATABASE, EARLIER_HOME, user_folder
 
     earlier = EARLIER_HOME / DATABASE
     if settings.engine is EngineKind.EMBEDDED and settings.home == user_folder() and earlier.exists():

@@ -114,7 +114,7 @@ def write(
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
         for wait in (writing_turn(tenant_id, store), store.transaction(tenant_id)):
             held.enter_context(wait)
-            if store.version(tenant_id) != version:  # on what was written meanwhile this write may depend
+            if store.write_generation(tenant_id) != version:  # on what was written meanwhile this write may depend
                 version, accepted, embedded = _prepared(request, store, encoding, batch)
             if embedded is None:
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
@@ -155,7 +155,7 @@ def _prepared(
 
     The records are None if items are wrong and nothing is to be written then.
     """
-    version, accepted = store.version(request.tenant_id), check(request, store)
+    version, accepted = store.write_generation(request.tenant_id), check(request, store)
     refused = accepted.errors and not request.partial
     return version, accepted, None if refused else encoding.records(accepted.records, batch, on_progress)
 

@@ -141,7 +141,7 @@ class WriteStore(Protocol):
     def intent_log(self) -> ObjectStore | None:
         """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
 
-    def version(self, tenant_id: str) -> int | None:
+    def write_generation(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
 
     @property
