@@ -220,7 +220,7 @@ class KnowledgeGraph(Protocol):
         """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
         ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
-        a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are
+        a name or alias has a form that is asked for behind its mark (``names.stored_forms``); their scores are
         lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id. With
         ``trusted_only`` those that are not trusted are left out.
         """
@@ -316,7 +316,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
         """Return the types that a tenant's graph has, or had when it had all that are wanted; without reading it all.
 
-        None where nothing counts them.
+        Empty where nothing counts them.
         """
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
