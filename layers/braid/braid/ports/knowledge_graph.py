@@ -316,7 +316,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
         """Return the types that a tenant's graph has, or had when it had all that are wanted; without reading it all.
 
-        None where nothing counts them.
+        Empty where nothing counts them.
         """
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
