@@ -284,7 +284,7 @@ def fetch_edges(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str
 
 
 def fetch_edges_at(
-    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str] = ()
 ) -> GraphTraversal:
     """Fetch the edges that touch some vertices."""
     return _whole_edges(source.V(*keys).has(TENANT, tenant_id).both_e(*sorted(types)).dedup())
@@ -307,13 +307,16 @@ def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Seque
     return counted.by(__.id_()).by(__.out_e().count())
 
 
-def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch the edges that lead out of some vertices."""
-    return _whole_edges(source.V(*keys).has(TENANT, tenant_id).out_e())
+def fetch_edges_out_of(
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], *, after: str, limit: int
+) -> GraphTraversal:
+    """Fetch the next edges that lead out of some vertices, in the order of their stored ids."""
+    out = source.V(*keys).has(TENANT, tenant_id).out_e().has_id(P.gt(after))
+    return _whole_edges(out.order().by(T.id).limit(limit))
 
 
 def fetch_edges_of_evidence(
-    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str] = ()
 ) -> GraphTraversal:
     """Fetch the edges whose evidence is one of some records, by their ids."""
     found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(keys)))
