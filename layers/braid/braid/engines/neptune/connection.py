@@ -155,7 +155,7 @@ class GremlinConnection:
             async with asyncio.timeout(min(self._connect_timeout_s, remaining_s)):
                 socket = self._socket or await self._connect()
             async with asyncio.timeout(min(self._read_timeout_s, remaining_s)):
-                return await self._ask(socket, bytecode, min(self._evaluation_timeout_ms, math.ceil(1_000 * remaining_s)))
+                return await self._ask(socket, bytecode, remaining_s)
         except TimeoutError as error:
             raise TransientStoreError("the knowledge graph did not answer in time") from error
         except aiohttp.WSServerHandshakeError as error:
@@ -179,7 +179,8 @@ class GremlinConnection:
         )
         return self._socket
 
-    async def _ask(self, socket: aiohttp.ClientWebSocketResponse, bytecode: object, within_ms: int) -> list[Any]:
+    async def _ask(self, socket: aiohttp.ClientWebSocketResponse, bytecode: object, remaining_s: float) -> list[Any]:
+        within_ms = min(self._evaluation_timeout_ms, math.ceil(1_000 * remaining_s))
         request_id = str(uuid.uuid4())
         arguments = {"gremlin": bytecode, "aliases": {"g": "g"}, "evaluationTimeout": within_ms}
         message = RequestMessage("traversal", "bytecode", arguments)

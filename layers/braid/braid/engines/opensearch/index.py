@@ -190,7 +190,7 @@ class OpenSearchIndex:
         """
         until = question_deadline(self._settings)
         with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
-        asked = strands(request, with_vector=with_vector)
+        asked = strands(request, with_vector=with_vector, with_pairs=self._spaces.has_pairs)
         if request.ids == ():
             return SearchHits()
         bodies = asked.bodies()

@@ -29,6 +29,8 @@ FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
 """``valid_until_us`` of a record without an end."""
 WORDS = "words"
+PAIRS = f"{WORDS}.pairs"
+"""Each two ideographs that stand together as one term: to look for one reads no places of characters in texts."""
 _VECTOR = "vector_"
 _COSINE = "cosinesimil"
 DIGEST = "digest"
