@@ -139,6 +139,25 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
     return steps.id_()
 
 
+def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship]) -> GraphTraversal:
+    """Write in one traversal until when stored vertices and edges are valid and whether they are trusted.
+
+    What is gone stays so: a merge would bring it back.
+    """
+    steps: Any = source.inject(0)
+    for item in items:
+        is_edge = isinstance(item, Relationship)
+        one: Any = __.E(edge_id(item)) if is_edge else __.V(vertex_id(item.tenant_id, item.id))
+        for key, value in (
+            (ROW, _edge_row(item) if is_edge else _vertex_row(item)),
+            (UNTRUSTED, not item.trusted),
+            (VALID_UNTIL, stored(item.invalid_at, LAST_MOMENT)),
+        ):
+            one = one.property(key, value) if is_edge else one.property(Cardinality.single, key, value)
+        steps = steps.side_effect(one)
+    return steps
+
+
 def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> GraphTraversal:
     """Write edges, whose ends exist, in one traversal. Edge properties have no cardinality: each has one value."""
     steps: Any = source

@@ -121,6 +121,11 @@ class GremlinGraph:
             for edges in batches(list(last_edges.values()), BATCH):
                 self._connection.submit(partial(elements.write_edges, edges=edges))
 
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone stay so."""
+        for batch in batches([*vertices, *relationships], BATCH):
+            self._connection.submit(partial(elements.change, items=batch))
+
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices existed."""
         removed = 0
@@ -246,7 +251,7 @@ class GremlinGraph:
         while True:
             rows = self._connection.submit(fetch)
             for batch in batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
-                self._connection.submit(partial(elements.write_edges, edges=batch))
+                self._connection.submit(partial(elements.change, items=batch))
             changed += len(rows)
             if len(rows) < elements.EDGES_AT_ONCE:
                 return changed

@@ -153,6 +153,12 @@ def document(record: Record) -> dict[str, Any]:
     return body
 
 
+def end_of(record: Record) -> dict[str, Any]:
+    """Return the fields of a document that say when its record ceases to be valid; it has no digest then."""
+    whole = document(record.model_copy(update={"embeddings": ()}))
+    return {"invalid_at": whole["invalid_at"], "valid_until_us": whole["valid_until_us"], DIGEST: ""}
+
+
 SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]
 
 
