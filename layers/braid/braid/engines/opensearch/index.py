@@ -172,9 +172,7 @@ class OpenSearchIndex:
     def end_here(self, records: Sequence[Record]) -> None:
         """Write the ends of records to this index alone."""
         keys = {mapping.document_id(record.tenant_id, record.id): mapping.end_of(record) for record in records}
-        self._write(
-            [({"update": {"_id": key, "retry_on_conflict": 10}}, {"doc": end}) for key, end in keys.items()]
-        )
+        self._write([({"update": {"_id": key, "retry_on_conflict": 10}}, {"doc": end}) for key, end in keys.items()])
 
     def prepare_spaces(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
