@@ -13,29 +13,25 @@ from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
-from braid.models import Direction, Relationship
-from braid.ports.graph_query import GraphQuery
 from braid.ports.keys import encode
-from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
 from braid.understanding.selectivity import MAX_COUNTED
 from gremlin_python.driver.client import Client
 from gremlin_python.driver.serializer import GraphBinarySerializersV1
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, edge, embedding, record, vertex
+from tests.graph_questions import CORE, SIZES, TIED, TYPES, questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from braid.engines.aws.dynamodb_counts import DynamoCounts
+    from braid.models import Relationship
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 
-SIZES = (1_000, 10_000, 100_000)
-"""Vertices of a tenant's graph."""
 SMALL, LARGE = 100, 2_000
 """Records of a tenant."""
-TYPES = ("CAUSES", "OWNS")
 
 
 @pytest.fixture
@@ -58,23 +54,6 @@ def passed(metrics: Mapping[str, Any]) -> int:
     return own + sum(passed(nested) for nested in metrics["metrics"])
 
 
-def questions(graph: GremlinGraph) -> dict[str, Callable[[], object]]:
-    """Return everything that a question may ask of a graph, by name."""
-    seeds = ("core0", "core1")
-    walk = ExpandRequest(tenant_id=ACME, seeds=seeds, max_hops=3, as_of=AS_OF)
-    causes = walk.model_copy(update={"types": TYPES, "direction": Direction.IN, "by_confidence": True})
-    spread = PropagateRequest(tenant_id=ACME, names=(("core0", 3.0),), hits=(("core1", 1.0),), as_of=AS_OF)
-    query = {"tenant_id": ACME, "as_of": AS_OF, "start": {"names": ["Heron"]}, "steps": [{"direction": "both"}]}
-    return {
-        "stats": lambda: graph.stats(ACME),
-        "link": lambda: graph.link(ACME, ["heron", "herons", "nobody"], as_of=AS_OF),
-        "expand": lambda: graph.expand(walk),
-        "expand along types": lambda: graph.expand(causes),
-        "propagate": lambda: graph.propagate(spread),
-        "query": lambda: graph.query(GraphQuery.model_validate(query)),
-    }
-
-
 def work(graph: GremlinGraph, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Return how many traversals answer a question, and how many elements pass through all their steps."""
     submit = graph._connection.submit
@@ -92,7 +71,8 @@ def work(graph: GremlinGraph, ask: Callable[[], object], monkeypatch: pytest.Mon
 
 COPY = """
 def read = { it.properties().toList().collect { [it.key(), it.value()] } }
-def renamed = { text, number -> text.replace('thispattern', 'other' + number).replace('nextpattern', 'other' + (number + 1)) }
+def renamed = { text, number ->
+  text.replace('thispattern', 'other' + number).replace('nextpattern', 'other' + (number + 1)) }
 def copied = { stored, number ->
   stored.collectMany { name, value -> [name, value instanceof String ? renamed(value, number) : value] }.toArray() }
 def pattern = g.V(tenant + '|thispattern').next(), tie = pattern.edges(Direction.OUT).next()
@@ -119,10 +99,8 @@ def fill(endpoint: str, start: int, end: int) -> None:
 def test_a_question_reads_no_more_of_a_large_graph_than_of_a_small_one(
     connection: GremlinConnection, graph: GremlinGraph, gremlin_endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    core = [vertex(f"core{number}", name="Heron" if number < 2 else f"Egret {number}") for number in range(12)]
-    tied = [edge(f"core{number}", f"core{number + 1}", TYPES[number % 2]) for number in range(11)]
     pattern = [vertex(name, name=name) for name in ("thispattern", "nextpattern")]
-    graph.upsert([*core, *pattern], [*tied, edge("thispattern", "nextpattern")])
+    graph.upsert([*CORE, *pattern], [*TIED, edge("thispattern", "nextpattern")])
     worked = {}
     for before, size in itertools.pairwise((0, *SIZES)):
         fill(gremlin_endpoint, before, size)
@@ -133,7 +111,7 @@ def test_a_question_reads_no_more_of_a_large_graph_than_of_a_small_one(
             assert last == vertex(f"other{size - 1}", name=f"other{size - 1}"), "copied as it is written"
     least, *others = worked.values()
     assert others == [least] * len(others)
-    assert connection.submit(lambda g: g.V().count()) == [SIZES[-1] + len(core) + len(pattern)]
+    assert connection.submit(lambda g: g.V().count()) == [SIZES[-1] + len(CORE) + len(pattern)]
     assert least["stats"] == (0, 0), "by one key of another store"
     assert {name: traversals for name, (traversals, _) in least.items()} == {
         "stats": 0,
