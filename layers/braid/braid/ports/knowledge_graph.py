@@ -245,6 +245,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
 
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone meanwhile stay so."""
+
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""
 
