@@ -41,9 +41,8 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = None) -> Application:
-    """Return the stages over the engines, and with the graph, that options name, else the environment."""
-    # Where the handlers read it.
+def open_application(engine: EngineKind | None = None, graph: GraphSource | None = None) -> Application:
+    """Return the application with the engine and the graph that options name, which it sets in the environment."""
     if engine:
         os.environ["BRAID_ENGINE"] = engine
     if graph:
@@ -51,11 +50,11 @@ def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = N
     from braid.app import application
     from braid.settings import EngineKind
 
-    stages = application()
-    tell_of_earlier_store(stages.settings)
-    if stages.settings.engine is EngineKind.AWS:
-        atexit.register(stages.close)  # a connection left open complains on standard error
-    return stages
+    opened = application()
+    tell_of_earlier_store(opened.settings)
+    if opened.settings.engine is EngineKind.AWS:
+        atexit.register(opened.close)  # a connection left open complains on standard error
+    return opened
 
 
 def tell_of_earlier_store(settings: Settings) -> None:
