@@ -15,22 +15,20 @@ from braid.errors import InvalidRequest
 from braid.ingestion.found_names import PREFIX
 from braid.ingestion.supersession import SUPERSEDES
 from braid.models import MENTIONS, Kind, Record, Relationship, Vertex
-from braid.models.records import MAX_TYPES, TooMuch, too_much
+from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, MAX_TYPES, TooMuch, too_much
 from braid.ports.ingestion import ItemError
 from braid.ports.knowledge_graph import GraphTypes
+from braid.understanding.name_finding import FOUND_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from braid.ingestion.supersession import Identity
-    from braid.models import Embedding
+    from braid.models import EdgeId, Embedding
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import WriteRequest, WriteStore
 
-DOCUMENT = "Document"
-"""Entity type of the vertex of a record without one."""
-OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
-"""Types that a graph has room for in any case: of records, of what has none, and of names that are found."""
+OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT_TYPE, DEFAULT_ENTITY_TYPE, *FOUND_TYPES})
+"""Types that a graph has room for in any case."""
 OWN_RELATIONSHIP_TYPES: Final = frozenset({SUPERSEDES, MENTIONS})
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
@@ -49,10 +47,10 @@ class Given:
     """Those of the items that were refused."""
     records: dict[str, Record] = field(default_factory=dict)
     vertices: dict[str, Vertex] = field(default_factory=dict)
-    edges: dict[Identity, Relationship] = field(default_factory=dict)
+    edges: dict[EdgeId, Relationship] = field(default_factory=dict)
     places: dict[tuple[str, str], str] = field(default_factory=dict)
     """Of records and vertices, by ``records`` or ``vertices`` and the id."""
-    edge_places: dict[Identity, str] = field(default_factory=dict)
+    edge_places: dict[EdgeId, str] = field(default_factory=dict)
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
     for_mentions: set[str] = field(default_factory=set)

@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
-from braid.ingestion.items import printable
 from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.models.scalars import printable
 from braid.ports.keys import pages
 
 if TYPE_CHECKING:

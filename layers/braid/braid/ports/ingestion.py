@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
 from pydantic import StringConstraints
 
-from braid.models import Frozen, Record, Relationship, TenantId, Text, Vertex
+from braid.models import EdgeId, Frozen, Record, Relationship, TenantId, Text, Vertex
 from braid.ports.object_store import ObjectInfo
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class WriteRequest(Frozen):
     supersede_only: bool = False
     """Whether an earlier request wrote the records, and the edges that supersede others: only what they supersede ends
     now, and is noted by ``SUPERSEDES`` edges."""
-    ended_apart: frozenset[tuple[str, str, str, str]] = frozenset()
+    ended_apart: frozenset[EdgeId] = frozenset()
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False
     """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""

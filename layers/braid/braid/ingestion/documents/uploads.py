@@ -19,7 +19,7 @@ from braid.ingestion.documents.document import Limits, Unreadable, UnreadableNow
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
-from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload
+from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload, state_at
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str, whole: bo
     unless all chunks are written.
     """
     try:
-        state = FileState(**json.loads(b"".join(store.objects.open(tenant_id, _pending(to)))))
+        state = state_at(store.objects, tenant_id, _pending(to))
     except ObjectMissing:
         return
     before = read_upload(store.objects, tenant_id, state.path)

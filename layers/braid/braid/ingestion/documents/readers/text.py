@@ -77,6 +77,23 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+class HeadingPath:
+    """Headings above a place of a document, outermost first."""
+
+    def __init__(self) -> None:
+        self._levels: list[tuple[int, str]] = []
+
+    def enter(self, level: int, heading: str) -> None:
+        """Go on below a heading, which ends those of its level and of inner ones; an empty one only ends them."""
+        self._levels = [above for above in self._levels if above[0] < level]
+        if heading:
+            self._levels.append((level, heading))
+
+    def headings(self) -> tuple[str, ...]:
+        """Return the headings."""
+        return tuple(heading for _, heading in self._levels)
+
+
 def read_text(source: Source) -> Document:
     """Read plain text; underlined lines, as of reStructuredText, are headings, the only outermost one is the title."""
     sections = list(_sections(_ROLE.sub(r"\1", decode(source.content))))
