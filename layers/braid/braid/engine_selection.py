@@ -84,10 +84,10 @@ class Engines:
 
     @property
     def intent_log(self) -> ObjectStore | None:
-        """The store that notes writes in progress; None where writes are one transaction, or without a bucket."""
+        """The store of the log of writes in progress; None where writes are one transaction, or without a bucket."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 
-    def version(self, tenant_id: str) -> int | None:
+    def write_generation(self, tenant_id: str) -> int | None:
         """Return the tenant's write generation; None where stores do not commit in one transaction."""
         return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None
 

@@ -11,10 +11,10 @@ from braid.ingestion.item_checks import (
     Given,
     Types,
     dangling,
-    refuse_astray,
     refuse_new_types,
     refuse_newer,
     refuse_other_tenants,
+    refuse_superseding_nothing,
     refuse_unwritten,
     refuse_vectors,
     refuse_wrong,
@@ -82,8 +82,8 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     refuse_other_tenants(request)
     accepted = Accepted()
     given = Given(request, accepted.errors)
-    given.records = given.once("records", request.records)
-    given.vertices = given.once("vertices", request.vertices)
+    given.records = given.by_id("records", request.records)
+    given.vertices = given.by_id("vertices", request.vertices)
     # Of equal edges the last counts, and one that is trusted more than any that is not.
     edges = sorted(_as_trusted_as_evidence(request, given.records, store), key=lambda edge: edge.trusted)
     given.edges = {edge.identity(): edge for edge in edges}
@@ -99,7 +99,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     if not request.supersede_only:
         refuse_new_types(given, store)
     if request.partial and request.missing is MissingEnds.REFUSE:
-        refuse_astray(given, store)
+        refuse_superseding_nothing(given, store)
     if request.supersede_only:
         refuse_unwritten(given, store)
     _find_supersession(given, store, accepted)

@@ -113,7 +113,7 @@ class NewRecord(Frozen):
     """Records that this one supersedes."""
 
     @model_validator(mode="after")
-    def _interval_is_ordered(self) -> Self:
+    def _is_consistent(self) -> Self:
         if self.valid_at and self.invalid_at and self.invalid_at < self.valid_at:
             raise ValueError("invalid_at is before valid_at")
         if len({embedding.space for embedding in self.embeddings}) != len(self.embeddings):
@@ -244,49 +244,49 @@ MAX_WRITTEN_OUT: Final = 64
 character may stand for eighteen, so that a body of them would make other tenants' writes wait."""
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
-MAX_TYPES: Final = 500
+MAX_TENANT_TYPES: Final = 500
 """Different entity types of one tenant, and relationship types as many: each is part of the tenant's stored counts."""
 MAX_WHOLE: Final = 2**63 - 1
 """Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
 WHOLE_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
 
 
-class TooMuch(NamedTuple):
-    """A field that holds more than may be written, and what its bound is."""
+class Refusal(NamedTuple):
+    """A field that must not be written as it is, and why."""
 
     field: str
     message: str
 
 
-def too_much(item: Record | Vertex) -> TooMuch | None:
+def too_much(item: Record | Vertex) -> Refusal | None:
     """Return the first field of a record or vertex that holds more than may be written; None if there is none."""
     if len(item.aliases) > MAX_ALIASES:
-        return TooMuch("aliases", f"must not hold more than {MAX_ALIASES} items")
+        return Refusal("aliases", f"must not hold more than {MAX_ALIASES} items")
     for field, names in (("name", filter(None, (item.name,))), ("aliases", item.aliases)):
         if any(len(normalize("NFKC", name)) > len(name) + MAX_WRITTEN_OUT for name in names if not name.isascii()):
             message = f"must not get more than {MAX_WRITTEN_OUT} characters longer when its ligatures are written out"
-            return TooMuch(field, message)
+            return Refusal(field, message)
     return _too_much_in(item) if isinstance(item, Record) else None
 
 
-def _too_much_in(record: Record) -> TooMuch | None:
+def _too_much_in(record: Record) -> Refusal | None:
     if len(record.content.encode()) > MAX_CONTENT_BYTES:
-        return TooMuch("content", f"must not be longer than {MAX_CONTENT_BYTES:,} bytes; write it in parts")
+        return Refusal("content", f"must not be longer than {MAX_CONTENT_BYTES:,} bytes; write it in parts")
     if len(json.dumps(record.content)) > MAX_CONTENT_JSON:
-        return TooMuch("content", f"must not be longer than {MAX_CONTENT_JSON:,} characters as JSON of ASCII alone")
+        return Refusal("content", f"must not be longer than {MAX_CONTENT_JSON:,} characters as JSON of ASCII alone")
     if len(record.embeddings) > MAX_EMBEDDINGS:
-        return TooMuch("embeddings", f"must not hold more than {MAX_EMBEDDINGS} items")
+        return Refusal("embeddings", f"must not hold more than {MAX_EMBEDDINGS} items")
     if any(embedding.dimension > MAX_VECTOR_VALUES for embedding in record.embeddings):
-        return TooMuch("embeddings", f"holds a vector of more than {MAX_VECTOR_VALUES:,} values")
+        return Refusal("embeddings", f"holds a vector of more than {MAX_VECTOR_VALUES:,} values")
     for field, number in (
         ("source.page", record.source.page),
         ("source.chunk_index", record.source.chunk_index),
         ("schema_version", record.schema_version),
     ):
         if number is not None and number > MAX_WHOLE:
-            return TooMuch(field, WHOLE_TOO_LONG)
+            return Refusal(field, WHOLE_TOO_LONG)
     message = _too_much_metadata(record.metadata)
-    return TooMuch("metadata", message) if message else None
+    return Refusal("metadata", message) if message else None
 
 
 def _too_much_metadata(metadata: Mapping[str, object]) -> str | None:

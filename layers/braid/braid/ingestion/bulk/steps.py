@@ -97,11 +97,11 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
         refused, path = "", uploads.path_of(key)
         if path is not None:
-            to = manifest.lines_key(task.job)
+            lines_key = manifest.lines_key(task.job)
             try:
-                lines = uploads.as_lines(tenant_id, path, lines.info, store, to=to)
+                lines = uploads.as_lines(tenant_id, path, lines.info, store, lines_key=lines_key)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, to=to)
+                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
         try:
             job = ImportJob(
                 name=task.job,
@@ -164,7 +164,8 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     place = task.batch
     if task.job.document is not None:
-        uploads.require_newest(task.job.tenant_id, task.job.document, store, to=manifest.lines_key(task.job.name))
+        lines_key = manifest.lines_key(task.job.name)
+        uploads.require_newest(task.job.tenant_id, task.job.document, store, lines_key=lines_key)
     content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
     lines = content.removesuffix(b"\n").split(b"\n")
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
@@ -203,8 +204,8 @@ def finish(task: Finish, store: FileStore) -> JobReport:
         report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
             if task.job.document is not None:
-                to, whole = manifest.lines_key(task.job.name), not gathered.lost_batches
-                uploads.settle(task.job.tenant_id, task.job.document, store, to=to, whole=whole)
+                lines_key, whole = manifest.lines_key(task.job.name), not gathered.lost_batches
+                uploads.settle(task.job.tenant_id, task.job.document, store, lines_key=lines_key, whole=whole)
             store.cache.advance(task.job.tenant_id)
             manifest.put_report(gathered, store.objects)
             report = gathered
