@@ -199,15 +199,6 @@ def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) ->
 class KnowledgeGraph(Protocol):
     """Entities and what relates them."""
 
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write vertices, then edges; when it returns they are durable.
-
-        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
-        """
-
-    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
-        """Remove vertices with their edges and return how many vertices there were."""
-
     def link(
         self,
         tenant_id: TenantId,
@@ -244,6 +235,18 @@ class KnowledgeGraph(Protocol):
 @runtime_checkable
 class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; when it returns they are durable.
+
+        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+
+    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone meanwhile stay so."""
 
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
     from braid.ports.encoder import Reranker
-    from braid.ports.reembedding import DriftedRecords
+    from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
@@ -75,10 +75,10 @@ def run(
     now: datetime,
     schema_version: int | None,
     limits: Limits,
-    drifted: DriftedRecords | None = None,
+    outdated_sender: OutdatedRecords | None = None,
     uses: Callable[[str], Mapping[str, float]] | None = None,
 ) -> Answer:
-    """Return the answer. Records of an older schema go to the re-embedding queue through ``drifted``.
+    """Return the answer. Records of an older schema go to the re-embedding queue through ``outdated_sender``.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def run(
         text_lost = True
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
     sending = None
-    if drifted and schema_version and outdated:
-        sending = drifted.send(request.query.tenant_id, tuple(outdated), schema_version)
+    if outdated_sender and schema_version and outdated:
+        sending = outdated_sender.send(request.query.tenant_id, tuple(outdated), schema_version)
     ranked = kept.ranked
     if how is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()
