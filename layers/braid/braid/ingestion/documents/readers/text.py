@@ -109,7 +109,7 @@ def only_title(sections: list[Section]) -> str | None:
 def _sections(text: str) -> Iterator[Section]:
     lines = text.split("\n")
     styles: list[str] = []
-    path: list[str] = []
+    path = HeadingPath()
     begin = number = 0
     while number < len(lines):
         style = _heading_style(lines, number)
@@ -117,16 +117,14 @@ def _sections(text: str) -> Iterator[Section]:
             number += 1
             continue
         overlined = number > begin and lines[number - 1][:1] == style and _UNDERLINE.match(lines[number - 1])
-        yield Section("\n".join(lines[begin : number - bool(overlined)]), tuple(path), line=begin + 1)
+        yield Section("\n".join(lines[begin : number - bool(overlined)]), path.headings(), line=begin + 1)
         style += "above" if overlined else ""
         if style not in styles:
             styles.append(style)
-        level = styles.index(style)
-        del path[level:]
-        path.append(lines[number].strip())
+        path.enter(styles.index(style), lines[number].strip())
         number += 2
         begin = number
-    yield Section("\n".join(lines[begin:]), tuple(path), line=begin + 1)
+    yield Section("\n".join(lines[begin:]), path.headings(), line=begin + 1)
 
 
 def _heading_style(lines: list[str], number: int) -> str | None:
