@@ -14,7 +14,7 @@ from braid_cli.terminal import complain, counted, examples, open_application, ou
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.ingestion.archive import Kind
+    from braid.ingestion.archive import PartKind
 
 app = typer.Typer()
 Folder = Annotated[Path, typer.Argument(help="Folder of the archive.", metavar="DIR")]
@@ -75,6 +75,6 @@ def import_(
         out.print(f"  {kind.value} {value}")
 
 
-def _said(counts: Mapping[Kind, int]) -> str:
+def _said(counts: Mapping[PartKind, int]) -> str:
     ones = {"records": ("record",), "vertices": ("vertex", "vertices"), "relationships": ("relationship",)}
     return ", ".join(counted(number, *ones[kind.value]) for kind, number in counts.items())

@@ -84,7 +84,7 @@ class EngineSelection:
 
     @property
     def intent_log(self) -> ObjectStore | None:
-        """The store that notes writes in progress; None where writes are one transaction, or without a bucket."""
+        """The store of the log of writes in progress; None where writes are one transaction, or without a bucket."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 
     def write_generation(self, tenant_id: str) -> int | None:

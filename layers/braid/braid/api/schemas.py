@@ -40,7 +40,7 @@ from braid.models import (
 )
 from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
-from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
+from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
 from braid.ports.members import Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status
@@ -273,7 +273,7 @@ class DocumentPage(Frozen):
 class ImportSummary(Frozen):
     """How far writing an object is, and once it ended what became of its lines."""
 
-    id: JobName
+    id: ImportName
     status: ImportStatus
     error: str | None = None
     """What it failed with, such as ``ObjectMissing``; starting it again is safe."""
