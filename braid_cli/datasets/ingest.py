@@ -229,7 +229,6 @@ def _write_items(
             ),
             supersede_later=True,
             rewrite=rewrite,
-            texts_only=not (staging.relationship_count or staging.vertex_count()),
         )
 
         def tell(written: int, of: int, before: int = earlier + len(records)) -> None:

@@ -66,8 +66,6 @@ class WriteRequest(Frozen):
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False
     """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
-    texts_only: bool = False
-    """Whether nobody gives a graph with these records, so that ``auto`` finds names in them."""
 
     def place(self, what: str, position: int) -> str:
         """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
