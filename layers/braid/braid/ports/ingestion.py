@@ -109,6 +109,8 @@ class WriteReport(Frozen):
     """Names that were found in the texts and are new in the graph."""
     mentions: int = 0
     """Found mentions of names in the request's texts, those that were stored just so among them."""
+    unmentioned: int = 0
+    """Found mentions that were stored and are removed: the texts no longer have them, or names are no longer found."""
     errors: tuple[ItemError, ...] = ()
     embed_seconds: float = 0.0
     write_seconds: float = 0.0
