@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid import reembedding
 from braid.errors import InvalidRequest, TakenOver
-from braid.reembedding import Budget, JobKind, Phase, Question, Status
+from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
 from braid.reembedding.workflow import Progress
 from rich.table import Table
 
@@ -151,12 +151,12 @@ def _run(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _questions(folder: Path) -> list[Question]:
+def _questions(folder: Path) -> list[RecallQuestion]:
     from braid_cli.datasets.dataset import read_dataset
 
     judged = read_dataset(folder, folder.name, judged=True).judged
     return [
-        Question(tenant_id=folder.name, text=each.query.text, relevant=tuple(each.relevant))
+        RecallQuestion(tenant_id=folder.name, text=each.query.text, relevant=tuple(each.relevant))
         for each in judged
         if each.relevant
     ]
@@ -164,12 +164,8 @@ def _questions(folder: Path) -> list[Question]:
 
 def _show_outdated(services: Services, tenant: str | None, *, as_json: bool) -> None:
     found: dict[str, dict[str, int]] = {}
-    after: str | None = None
-    while tenants := (
-        [tenant] if tenant and after is None else [] if tenant else services.migration.tenants(after=after)
-    ):
+    for tenants in reembedding.tenant_pages(services, tenant):
         found |= {name: reembedding.outdated(services, name) for name in tenants}
-        after = tenants[-1]
     if as_json:
         print_json({"outdated": found})
         return

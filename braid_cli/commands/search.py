@@ -120,9 +120,9 @@ def search(
         print_json(answer.model_dump(mode="json"))
         return
     if answer.unknown_entity:
-        from braid.retrieval.tenant_questions import Interface, did_you_mean
+        from braid.retrieval.tenant_questions import TenantQuestions, did_you_mean
 
-        similar = did_you_mean(Interface(application, tenant).similar_names(answer.unknown_entity))
+        similar = did_you_mean(TenantQuestions(application, tenant).similar_names(answer.unknown_entity))
         raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")
     from braid_cli.show import show_answer
 

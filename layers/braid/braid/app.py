@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.reembedding import ReembeddingJob
-    from braid.reembedding.drifted_records import DriftedRecordQueue
+    from braid.reembedding.outdated_records import OutdatedRecordSender
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
@@ -196,7 +196,7 @@ class Application(Models):
                 reranked=self.settings.rerank_candidates,
             ),
             # Of one schema nothing is outdated, and re-embedding is not imported.
-            drifted=self._drifted if schema_version and schema_version > 1 else None,
+            outdated_sender=self._outdated_sender if schema_version and schema_version > 1 else None,
             uses=self.uses.of,
         )
 
@@ -206,16 +206,16 @@ class Application(Models):
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""
-        return self._drifted.take_counts() if self._drifted else {}
+        return self._outdated_sender.take_counts() if self._outdated_sender else {}
 
     @cached_property
-    def _drifted(self) -> DriftedRecordQueue | None:
+    def _outdated_sender(self) -> OutdatedRecordSender | None:
         """The re-embedding queue of outdated records that questions found; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
-        from braid.reembedding.drifted_records import DriftedRecordQueue
+        from braid.reembedding.outdated_records import OutdatedRecordSender
 
-        return DriftedRecordQueue(lambda: self.queue)
+        return OutdatedRecordSender(lambda: self.queue)
 
     @cached_property
     def _answered_elsewhere(self) -> AnswerFunction | RetrieveWorkflow | None:

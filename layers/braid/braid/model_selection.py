@@ -68,9 +68,7 @@ class ServedProfiles:
 
     def all(self) -> tuple[str, ...]:
         """Return the profiles in whose spaces records are written, the active one first."""
-        serving = self._now()
-        active = serving.active or self._default
-        return (active,) if serving.mirrored in {None, active} else (active, str(serving.mirrored))
+        return self._now().served(self._default)
 
     def _now(self) -> MigrationState:
         with self._lock:

@@ -164,7 +164,7 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
     with pytest.raises(ObjectChanged):
         steps.batch(tasks[1], store)
     for task in tasks[1:]:
-        lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged", cause="…")
+        lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged")
         steps.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
 

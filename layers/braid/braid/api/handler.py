@@ -186,11 +186,11 @@ class _Request:
             set(self.event.get("queryStringParameters") or {}) - api.parameters(self.method, self.path)
         ):
             raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown])
+        if self.caller and api.is_for_writers(self.method, self.path):
+            # Before the body is read: whoever may not write costs no validation of it.
+            self.caller.must_write()
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
-            if self.caller and api.writes(self.method, self.path):
-                # Before the body is read: whoever may not write costs no validation of it.
-                self.caller.must_write()
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
             # Powertools knows the type in one spelling only.
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}

@@ -87,8 +87,8 @@ def _add_writes(api: Api) -> None:
     library = api.library
 
     @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
+    @api.writers_only
     def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
-        api.caller.must_write()
         api.counted = writes.size()
         request = _request(api.tenant_id, writes)
 
@@ -166,8 +166,8 @@ def _add_deletion(api: Api) -> None:
     library = api.library
 
     @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
+    @api.writers_only
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
-        api.caller.must_write()
         api.counted = 1
         library.quotas.take_writes(api.tenant_id, 1)
         # Deleting an unknown record is no error, so that a delete can be repeated.
@@ -176,8 +176,8 @@ def _add_deletion(api: Api) -> None:
     # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
     # mark then; and of two parameters of one name it makes one with a comma, as an id may have.
     @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
+    @api.writers_only
     def delete_records(asked: Deletes) -> DeleteReport:
-        api.caller.must_write()
         api.counted = len(asked.ids)
         library.quotas.take_writes(api.tenant_id, len(asked.ids))
         return library.delete(api.tenant_id, asked.ids)
@@ -192,8 +192,8 @@ def _add_schemas(api: Api) -> None:
         return Schemas(current=library.schemas.current(api.tenant_id), versions=tuple(versions))
 
     @api.post("/schemas", operation_id="registerSchema", summary="Register the next version", tags=WRITE)
+    @api.writers_only
     def register(proposed: NewSchema) -> SchemaVersion:
-        api.caller.must_write()
         library.quotas.take_writes(api.tenant_id, 1)
         for known in library.schemas.versions(api.tenant_id):
             if known.version == proposed.version and proposed.same_as(known):
@@ -213,8 +213,8 @@ def _add_reembedding(api: Api) -> None:
     library = api.library
 
     @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
+    @api.writers_only
     def reembed(_request: Reembed) -> ReembedJob:
-        api.caller.must_write()
         library.quotas.take_writes(api.tenant_id, 1)
         return ReembedJob.of(library.reembed(api.tenant_id))
 
@@ -322,8 +322,8 @@ def add_import_routes(api: Api) -> None:
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
+    @api.writers_only
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        api.caller.must_write()
         check_object_key(asked.key)
         return begin_once(asked, key, lambda name: library.imports.start(api.tenant_id, name, asked.asked()))
 
@@ -334,8 +334,8 @@ def add_import_routes(api: Api) -> None:
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
+    @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        api.caller.must_write()
         # A key of its own: what is posted under the same name meanwhile is not removed with it.
         parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
         object_key = check_object_key("/".join((f"{POSTED}{secrets.token_hex(8)}", *parts)))

@@ -211,7 +211,7 @@ class Items:
     def _refuse(self, place: str, row: Mapping[str, Any], problem: str) -> None:
         field, colon, message = problem.partition(": ")
         identity = row.get("_id", row.get("id"))
-        named = bool(colon) and field.replace(".", "").replace("_", "").isalnum() and field != "not JSON"
+        named = bool(colon) and field.replace(".", "").replace("_", "").isalnum()
         self.errors.append(
             ItemError(
                 place=place,

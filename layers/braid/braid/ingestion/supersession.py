@@ -69,12 +69,12 @@ class Supersession:
         present = sorted(store.index.written(tenant_id, others)) if others else []
         stored = store.index.get_many(tenant_id, present, with_vectors=True) if present else []
         if ended_records := _differing(stored, self.record):
-            store.index.upsert(ended_records)
+            store.index.end(ended_records)
         vertices = store.graph.get_many(tenant_id, others) if others else []
         ended_vertices = _differing(vertices, self.vertex)
         ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
         if ended_vertices or ended_edges:
-            store.graph.upsert(ended_vertices, ended_edges)
+            store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
         ended_with_evidence = store.graph.end_relationships(tenant_id, self.records)
         return len(ended_records) + len(ended_edges) + ended_with_evidence

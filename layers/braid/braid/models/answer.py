@@ -314,7 +314,7 @@ class Answer(Frozen):
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
-    """Whether a hub's fan-out budget cut the walk short."""
+    """Whether a bound, lost facts or lack of time cut the graph's part short."""
     facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
     """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None

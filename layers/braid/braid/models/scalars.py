@@ -158,10 +158,7 @@ class RerankerKind(StrEnum):
 
 
 class Frozen(BaseModel):
-    """Base of every model: immutable, unknown fields refused, no NaN or infinity.
-
-    Lists inside of what a caller sends fail fast: of thousands of wrong items the first is named, and no more are kept.
-    """
+    """Base of every model: immutable, unknown fields refused, no NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
 

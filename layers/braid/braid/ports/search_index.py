@@ -114,6 +114,9 @@ class SearchIndex(Protocol):
         written.
         """
 
+    def end(self, records: Sequence[Record]) -> None:
+        """Write when stored records cease to be valid, and nothing else of them: what is gone meanwhile stays so."""
+
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""
 

@@ -83,7 +83,7 @@ class FoundMentions:
         total = sum(weights.values()) or 1.0
         weights = {identity: weight / total for identity, weight in weights.items()}
         for identity, weight in self._request.names:
-            weights[identity] = weights.get(identity, 0.0) + weight / self._mentions(identity)
+            weights[identity] = weights.get(identity, 0.0) + weight / self._texts_mentioning(identity)
         return weights
 
     def trust(self) -> float:
@@ -99,7 +99,7 @@ class FoundMentions:
 
         The product of two: how common it is that a text's title is mentioned by another, and how specific the
         question's best name is. Where a text has a name of the question as its whole title, texts are about what is
-        asked, and the former is full.
+        asked, and the first factor is 1.
         """
         around = self._around
         linked = sum(
@@ -109,11 +109,11 @@ class FoundMentions:
         )
         named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
         specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
-        together = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
+        linkedness = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         certain = (place for place, weight in named if weight >= CERTAIN_NAME)
         if any(self._is_same_name(place, text) for place in certain for text in self._titled.get(place, ())):
-            together = 1.0
-        return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
+            linkedness = 1.0
+        return min(1.0, max(0.0, linkedness)) * min(1.0, specific / SPECIFIC_NAME)
 
     @cached_property
     def _is_given_at_seeds(self) -> bool:
@@ -123,7 +123,7 @@ class FoundMentions:
         is_seed[[place for one in seeds if (place := around.place(one)) is not None]] = True
         return bool((~around.found & (is_seed[around.sources] | is_seed[around.targets])).any())
 
-    def _mentions(self, identity: str) -> int:
+    def _texts_mentioning(self, identity: str) -> int:
         """Return how many texts mention a name; of a text, the name that is its title."""
         place = self._around.place(identity)
         if place is None:

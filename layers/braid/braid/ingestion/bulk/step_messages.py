@@ -78,7 +78,6 @@ class Lost(Frozen):
     phase: Phase
     batch: BatchPlace
     error: str
-    cause: str = ""
 
 
 class Finish(Frozen):

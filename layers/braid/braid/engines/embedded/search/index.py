@@ -67,6 +67,10 @@ class EmbeddedSearchIndex:
         self._words: WordScores | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
+    def end(self, records: Sequence[Record]) -> None:
+        """Write records that cease to be valid, in the transaction in which they were read."""
+        self.upsert(records)
+
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; of two with one id in a batch the last one counts.
 
