@@ -37,8 +37,8 @@ Graph = Annotated[
     GraphSource | None,
     typer.Option(
         help=f"Which graph: {any_of(GraphSource)}. Of found alone, what the folder says of entities and relationships "
-        "is left out; auto finds names in documents, and in folders that give no graph. Without it BRAID_GRAPH tells, "
-        "else auto.",
+        "is left out; of given alone, no names are found, and those found before are removed. Without it BRAID_GRAPH "
+        "tells, else both.",
         metavar="WHICH",
     ),
 ]

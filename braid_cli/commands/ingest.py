@@ -152,6 +152,8 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
         )
         if done.mentions:
             out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
+        if done.unmentioned:
+            out.print(f"no longer found in them: {counted(done.unmentioned, 'mention')}, removed")
 
 
 def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:

@@ -243,7 +243,7 @@ def test_of_the_names_found_in_one_write_only_so_many_are_written(
 ) -> None:
     monkeypatch.setattr(found_names, "_MOST_NAMES", 3)
     records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
-    report = write(WriteRequest(tenant_id=ACME, records=records, texts_only=True), library)
+    report = write(WriteRequest(tenant_id=ACME, records=records), library)
     require_written(report)
     assert report.names == report.mentions == 3
 
@@ -254,7 +254,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
     names = [f"{first} {second}" for first, second in islice(zip(made, made, strict=False), 10_000)]
     said = [f"Then {name} met us, and so we went." for name in names]
     records = [record(f"r{at}", " ".join(said[at : at + 200])) for at in range(0, 10_000, 200)]
-    request = WriteRequest(tenant_id=ACME, records=records, texts_only=True)
+    request = WriteRequest(tenant_id=ACME, records=records)
     assert isinstance(library.graph, EmbeddedKnowledgeGraph)
     with library.graph._store.transaction() as connection:
         before = connection.total_changes
@@ -287,7 +287,7 @@ def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(
     library: DemoStages, removed_names: list[int]
 ) -> None:
     request = WriteRequest(
-        tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")], texts_only=True
+        tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")]
     )
     assert require_written(write(request, library)).names == 5
     require_written(write(request.model_copy(update={"records": (record("r", "Nobody."),)}), library))
@@ -300,7 +300,7 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
 ) -> None:
     texts = {"a": "Here Aba met Cec.", "b": "Here Aba met Cec.", "c": "Here Dod met Eve and Fif.", "d": "Here Gog sat."}
     records = [record(identity, text) for identity, text in texts.items()]
-    require_written(write(WriteRequest(tenant_id=ACME, records=records, texts_only=True), library))
+    require_written(write(WriteRequest(tenant_id=ACME, records=records), library))
     began = count()
 
     def breaks_off(tenant_id: str, graph: WritableGraph) -> AbstractContextManager[None]:
@@ -327,7 +327,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_names(*texts: str) -> WriteRequest:
     records = [record(f"r{number}", text) for number, text in enumerate(texts)]
-    return WriteRequest(tenant_id=ACME, records=records, texts_only=True)
+    return WriteRequest(tenant_id=ACME, records=records)
 
 
 def edges_and_rows(library: DemoStages) -> tuple[int, int, int]:

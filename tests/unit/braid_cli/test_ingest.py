@@ -18,6 +18,7 @@ from braid.ingestion.bulk import steps
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import MissingEnds
+from braid.models import GraphSource
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.search_index import IndexStats, SearchRequest
 from braid.settings import Settings
@@ -74,13 +75,27 @@ def test_records_vertices_and_relationships_are_written_and_counted(stages: Demo
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_names_are_found_in_a_folder_of_texts_alone(stages: DemoStages, tmp_path: Path, given: bool) -> None:
+def test_names_are_found_in_texts_with_a_given_graph_and_without_one(
+    stages: DemoStages, tmp_path: Path, given: bool
+) -> None:
     folder = write(tmp_path / "data", word="It was Anna Berg who wrote")
     if not given:
         for name in ("entities", "relationships"):
             (folder / f"{name}.jsonl").unlink()
     done = ingest(read_dataset(folder, TENANT), stages)
-    assert (done.names, done.mentions) == ((0, 0) if given else (1, ROWS))
+    assert (done.names, done.mentions, done.unchanged) == (1, ROWS, False)
+
+
+def test_the_same_folder_with_the_given_graph_alone_loses_the_names_that_were_found(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "data", word="It was Anna Berg who wrote")
+    ingest(read_dataset(folder, TENANT), stages)
+    stages.settings = stages.settings.model_copy(update={"graph": GraphSource.GIVEN})
+    done = ingest(read_dataset(folder, TENANT), stages)
+    assert (done.unmentioned, done.written, done.unchanged) == (ROWS, 0, False)
+    assert stages.graph.stats(TENANT).edges == ROWS
+    assert ingest(read_dataset(folder, TENANT), stages).unchanged
 
 
 def test_progress_counts_records_up_to_all(stages: DemoStages, tmp_path: Path) -> None:

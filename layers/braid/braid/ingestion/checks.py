@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, is_chunk_of_document, stale_mentions
+from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, stale_mentions
 from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
     Given,
@@ -105,18 +105,12 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
-    if _are_names_found(given, store.graph_source):
-        _find_names(given, store, accepted)
-    else:
+    if store.graph_source is GraphSource.GIVEN:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
+    else:
+        _find_names(given, store, accepted)
     _join(given, store, accepted)
     return accepted
-
-
-def _are_names_found(given: Given, graph_source: GraphSource) -> bool:
-    if graph_source is GraphSource.AUTO:
-        return given.request.texts_only or any(map(is_chunk_of_document, given.records.values()))
-    return graph_source is not GraphSource.GIVEN
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:

@@ -51,11 +51,6 @@ def found_id(key: str) -> str:
     return PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
 
 
-def is_chunk_of_document(record: Record) -> bool:
-    """Return whether a record says from which place of which file it was cut."""
-    return record.kind is Kind.CHUNK and record.source.chunk_index is not None and "file" in record.metadata
-
-
 def find_names(
     records: Mapping[str, Record], given: Iterable[Vertex], in_graph: Mapping[str, Vertex], store: WriteStore
 ) -> FoundNames:

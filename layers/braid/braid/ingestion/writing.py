@@ -137,6 +137,7 @@ def write(
         stubs=accepted.stubs,
         names=accepted.names,
         mentions=accepted.mentions,
+        unmentioned=len(accepted.stale),
         errors=tuple(accepted.errors),
         embed_seconds=encoding.seconds,
         write_seconds=time.perf_counter() - began,

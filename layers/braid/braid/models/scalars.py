@@ -82,8 +82,6 @@ class ContextRole(StrEnum):
 class GraphSource(StrEnum):
     """Where the graph comes from: what is given, names found in the texts, or both."""
 
-    AUTO = "auto"
-    """What is given; names are found where nobody gives a graph: in documents, and in folders of texts alone."""
     GIVEN = "given"
     FOUND = "found"
     """Vertices and relationships that are given are left out."""

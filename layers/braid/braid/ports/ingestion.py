@@ -66,8 +66,6 @@ class WriteRequest(Frozen):
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False
     """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
-    texts_only: bool = False
-    """Whether nobody gives a graph with these records, so that ``auto`` finds names in them."""
 
     def place(self, what: str, position: int) -> str:
         """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
@@ -111,6 +109,8 @@ class WriteReport(Frozen):
     """Names that were found in the texts and are new in the graph."""
     mentions: int = 0
     """Found mentions of names in the request's texts, those that were stored just so among them."""
+    unmentioned: int = 0
+    """Found mentions that were stored and are removed: the texts no longer have them, or names are no longer found."""
     errors: tuple[ItemError, ...] = ()
     embed_seconds: float = 0.0
     write_seconds: float = 0.0

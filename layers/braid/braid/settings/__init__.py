@@ -79,7 +79,7 @@ class Settings(BaseSettings):
     models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
     """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
 
-    graph: GraphSource = GraphSource.AUTO
+    graph: GraphSource = GraphSource.BOTH
     """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
