@@ -57,7 +57,7 @@ class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract, Propagation
         return EmbeddedKnowledgeGraph(store)
 
 
-class TestGraphReadAroundSeeds(KnowledgeGraphContract, PropagationContract):
+class TestGraphReadAroundSeeds(KnowledgeGraphContract, GraphQueryContract, PropagationContract):
     @pytest.fixture
     def graph(self, store: EmbeddedStore) -> EmbeddedKnowledgeGraph:
         return EmbeddedKnowledgeGraph(store, small=0)
