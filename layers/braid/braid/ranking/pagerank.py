@@ -215,13 +215,13 @@ def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[i
                 names=tuple([node.name or node.id for node in nodes]),
                 inward=tuple([tie.source != near.id for tie, near in zip(ties, nodes, strict=False)]),
                 evidence=tuple(evidence) if any(evidence) else (),
-                invalid_at=earliest([piece.invalid_at for piece in (*nodes, *ties)]),
+                invalid_at=earliest([node.invalid_at for node in nodes] + [tie.invalid_at for tie in ties]),
             ),
             has_record=last.has_record,
             name=last.name,
             entity_type=last.entity_type,
             timestamp=last.timestamp,
-            trusted=all(piece.trusted for piece in (*nodes, *ties)),
+            trusted=all(node.trusted for node in nodes) and all(tie.trusted for tie in ties),
         )
 
     return hit

@@ -77,7 +77,9 @@ def of_query(query: GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | 
     return Around(seeds, hops, query.as_of, query.trusted_only)
 
 
-def read(connection: sqlite3.Connection, tenant: int, generation: int, around: Around) -> tuple[Adjacency | None, int]:
+def read(
+    connection: sqlite3.Connection, tenant: int, generation: int, around: Around
+) -> tuple[Adjacency | None, int]:
     """Return the graph around some seeds, None where that is too much, and how many rows of edges were read for it."""
     reader = _Reader(connection, tenant, around)
     for hop in around.hops:
@@ -131,9 +133,7 @@ class _Reader:
         if hop.types:
             where += " AND e.type IN (SELECT value FROM json_each(:types))"
         if self._trusted_only:
-            where += (
-                f" AND e.trusted AND EXISTS (SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.trusted)"  # noqa: S608 - a column
-            )
+            where += f" AND e.trusted AND EXISTS (SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.trusted)"  # noqa: S608 - a column
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
