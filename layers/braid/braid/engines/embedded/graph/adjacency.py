@@ -7,7 +7,6 @@ comparing ids, and ties do not depend on the order of writing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,16 +77,6 @@ class Adjacency:
     """Whether each edge was found in a text."""
     edge_trusted: NDArray[np.bool_]
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
-
-    @cached_property
-    def never_ends(self) -> bool:
-        """Whether no vertex and no edge ceases to be valid."""
-        return bool((self.valid_until == ALWAYS_UNTIL).all() and (self.edge_until == ALWAYS_UNTIL).all())
-
-    @cached_property
-    def all_trusted(self) -> bool:
-        """Whether every vertex and every edge is."""
-        return bool(self.trusted.all() and self.edge_trusted.all())
 
     def neighbours(self, direction: Direction) -> Neighbours:
         """Return the edges to walk in a direction, sorted when first asked for."""

@@ -15,8 +15,6 @@ from braid.ranking.neighbourhood import group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
@@ -176,10 +174,8 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
     vertices.append(int(reached.steps[0].vertices[place]))
     vertices, edges = vertices[::-1], edges[::-1]
     evidence = [graph.evidence[edge] for edge in edges]
-    ends: list[datetime | None] = []
-    if not graph.never_ends:
-        ends = [moment_of(graph.edge_until, edge) for edge in edges]
-        ends += [moment_of(graph.valid_until, vertex) for vertex in vertices]
+    ends = [moment_of(graph.edge_until, edge) for edge in edges]
+    ends += [moment_of(graph.valid_until, vertex) for vertex in vertices]
     path = Path.unchecked(
         ids=tuple([graph.ids[vertex] for vertex in vertices]),
         types=tuple([graph.relationship_types[graph.edge_types[edge]] for edge in edges]),
@@ -188,5 +184,4 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
         evidence=tuple(evidence) if any(evidence) else (),
         invalid_at=earliest(ends),
     )
-    trusted = graph.all_trusted or bool(graph.trusted[vertices].all() and graph.edge_trusted[edges].all())
-    return path, trusted
+    return path, bool(graph.trusted[vertices].all() and graph.edge_trusted[edges].all())
