@@ -24,7 +24,7 @@ from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
+from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
 from braid.ranking import graph_walks
 from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
@@ -171,6 +171,10 @@ class GremlinGraph:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
         return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))
 
+    def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
+        """Remove none: they are not removed in one transaction."""
+        return 0
+
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
         """End the edges of which these records are the evidence, and return how many were changed."""
 
@@ -259,7 +263,7 @@ class GremlinGraph:
         """Return the types in the stored counts; none where no counts are kept."""
         return self._counts.types(tenant_id)
 
-    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""
         begin = decode(tenant_id, after)
         check_limit(limit)
@@ -273,13 +277,16 @@ class GremlinGraph:
         counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
         edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
+        left = 0 if hubs else unread(vertices, edges_of)
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
-        edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
+        fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys)
+        edges = [] if left else self._connection.submit(fetch)
         relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
             cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
+            unread=left,
         )
 
     def link(
