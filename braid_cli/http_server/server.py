@@ -141,6 +141,7 @@ class Server:
         claims = self._claims(headers)
         parts = _parts(receive)
         try:
+            _require_one_length(headers)
             if claims is None or is_open(scope["path"]):
                 answer = await self._answered(scope, headers, b"", claims, self._open_pool)
                 if not await _discarded(parts):
@@ -305,6 +306,13 @@ async def _discarded(parts: AsyncIterator[bytes]) -> bool:
     except (TimeoutError, Disconnected):
         return False
     return True
+
+
+def _require_one_length(headers: Mapping[str, str]) -> None:
+    """Refuse a body of two lengths: a proxy in front may go by the other one, and take the rest for a request."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        detail = "has both Content-Length and Transfer-Encoding"
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:

@@ -273,6 +273,11 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
     assert cache.forget(ACME) == 120
     assert removed == [50, 50, 20]
     assert cache.get(GLOBEX, "q") == b"1"
+    with store.transaction() as connection:
+        connection.execute("UPDATE cache SET content = 'damaged'")
+    assert cache.get(GLOBEX, "q") is None
+    assert cache.exchange(GLOBEX, "q", None, b"2", 60) is None
+    assert cache.get(GLOBEX, "q") == b"2"
 
 
 def test_a_hub_and_the_evidence_of_many_edges_are_deleted_few_edges_at_a_time(
