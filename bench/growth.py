@@ -167,9 +167,8 @@ def as_markdown(figures: dict[str, dict[str, Any]]) -> str:
     sizes = sorted(figures, key=int)
     lines = ["# Growth", "", (__doc__ or "").strip(), ""]
     lines += [f"| records | {' | '.join(f'{int(size):,}' for size in sizes)} |", "|---|" + "---:|" * len(sizes)]
-    lines += [
-        f"| {title} | {' | '.join(f'{figures[size][row]:g}' for size in sizes)} |" for row, title in _ROWS.items()
-    ]
+    for row, title in _ROWS.items():
+        lines.append(f"| {title} | {' | '.join(f'{figures[size][row]:g}' for size in sizes)} |")
     return "\n".join(lines) + "\n"
 
 

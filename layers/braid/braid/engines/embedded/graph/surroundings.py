@@ -86,7 +86,7 @@ def read(connection: sqlite3.Connection, tenant: int, generation: int, around: A
             return None, reader.rows
     vertices = sorted(reader.vertices.values(), key=lambda row: row[_ID])
     edges = list(reader.edges.values())
-    return of_rows(*([rows] if rows else [] for rows in (vertices, edges)), generation), reader.rows
+    return of_rows([vertices] if vertices else [], [edges] if edges else [], generation), reader.rows
 
 
 class _Reader:
@@ -131,9 +131,8 @@ class _Reader:
         if hop.types:
             where += " AND e.type IN (SELECT value FROM json_each(:types))"
         if self._trusted_only:
-            where += (
-                f" AND e.trusted AND EXISTS (SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.trusted)"  # noqa: S608 - a column
-            )
+            far = f"SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.tenant = :tenant AND o.trusted"  # noqa: S608 - columns
+            where += f" AND e.trusted AND EXISTS ({far})"
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
