@@ -298,21 +298,22 @@ class GremlinGraph:
         edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
-        relationships = sorted(self._edges_out_of(tenant_id, keys), key=Relationship.identity)
+        count = sum(edges_of.get(vertex.id, 0) for vertex in vertices)
+        relationships = sorted(self._edges_out_of(tenant_id, keys, count), key=Relationship.identity)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
             cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
         )
 
-    def _edges_out_of(self, tenant_id: str, keys: Sequence[str]) -> Iterator[Relationship]:
+    def _edges_out_of(self, tenant_id: str, keys: Sequence[str], count: int) -> Iterator[Relationship]:
         """Yield the edges that lead out of some vertices; of one vertex there may be more than a reply can hold."""
-        after = ""
+        after = None if count <= PAGE_EDGES else ""
         while True:
             fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
             edges = [elements.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
             yield from edges
-            if len(edges) < PAGE_EDGES:
+            if after is None or len(edges) < PAGE_EDGES:
                 return
             after = elements.edge_id(edges[-1])
 
