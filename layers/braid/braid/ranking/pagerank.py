@@ -64,7 +64,7 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     """
     around = around.with_records(identity for identity, _ in request.hits)
     mentions = FoundMentions(request, around)
-    weights = mentions.seeds() if mentions else request.seeds()
+    weights = mentions.seeds()
     seeds = {place: weight for one, weight in weights.items() if (place := around.place(one)) is not None}
     if not seeds:
         return Expansion(truncated=around.truncated)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self, get_origin
 
-from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
@@ -20,6 +21,8 @@ SecretArn = Annotated[
 ]
 TableName = Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")]
 """Of DynamoDB; empty where there is none, as the names above."""
+DEFAULT_TENANT = "default"
+"""Tenant of who names none, in process and on the command line."""
 DEPLOYED_RERANK_LIMIT_S = 8.0
 """Most seconds of a reranker in the workflow, whose task has 10 for reading the candidates, reranking and the rest."""
 
@@ -65,19 +68,22 @@ class Membership(StrEnum):
     """The memberships that are kept here, and the token if it names tenants."""
 
 
-class Settings(BaseSettings):
-    """All settings; the defaults run everything on a laptop."""
+class Settings(BaseModel):
+    """All settings: those given, else of the environment, else the defaults, which run everything on a laptop."""
 
-    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="ignore", validate_by_name=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - any of the settings
+        super().__init__(**(_of_environment() | given))
 
     engine: EngineKind = EngineKind.EMBEDDED
     home: Path = Field(default_factory=user_folder)
     """Folder of the embedded engine; the user's own when not set."""
     shared_dir: Path = Field(default_factory=shared_folder)
-    models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
+    models_dir: Path | None = None
     """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
 
-    graph: GraphSource = GraphSource.AUTO
+    graph: GraphSource = GraphSource.BOTH
     """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
@@ -314,14 +320,16 @@ class Settings(BaseSettings):
             missing = [name for name in needed if not getattr(self, name)]
             if missing:
                 raise ValueError(f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}")
+        return self
+
+    @model_validator(mode="after")
+    def _limits_fit_each_other(self) -> Self:
         if self.opensearch_tenant_shards > 1 and self.opensearch_tenant_shards >= self.opensearch_shards:
             raise ValueError("opensearch_tenant_shards must be below opensearch_shards")
         if self.neptune_reader_endpoint and not self.settle_s():
             raise ValueError("neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late")
         if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
             raise ValueError("neptune_evaluation_timeout_s must be below neptune_read_timeout_s")
-        if self.reranker is RerankerKind.ONNX and not self.reranker_model:
-            raise ValueError("reranker onnx needs BRAID_RERANKER_MODEL")
         return self
 
     @model_validator(mode="after")
@@ -330,12 +338,14 @@ class Settings(BaseSettings):
         named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
         if named and self.engine is EngineKind.AWS and not self.cache_table:
             raise ValueError(f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted")
-        if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
-            raise ValueError(f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS")
         return self
 
     @model_validator(mode="after")
-    def _hosted_reranker_is_whole(self) -> Self:
+    def _reranker_is_whole(self) -> Self:
+        if self.reranker is RerankerKind.ONNX and not self.reranker_model:
+            raise ValueError("reranker onnx needs BRAID_RERANKER_MODEL")
+        if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
+            raise ValueError(f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS")
         if self.reranker is RerankerKind.VOYAGE and not self.voyage_is_set_up():
             raise ValueError("reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET")
         if self.voyage_api_key.get_secret_value().strip() and self.voyage_api_key_secret:
@@ -377,6 +387,32 @@ class Settings(BaseSettings):
         return own if own.is_dir() else user_folder() / "models"
 
 
+PREFIX: Final = "BRAID_"
+OTHER_NAMES: Final = {"BRAID_MODELS": "models_dir"}
+"""Variables that are not called as their settings are; they come before the others."""
+
+
+def _of_environment() -> dict[str, Any]:
+    """Return the settings that variables give, whose names may be in either case; those of several values are JSON.
+
+    pydantic-settings reads these, too, and with them eight ways of configuring that are not used, and asyncio: a tenth
+    of the time that a process takes to be ready.
+    """
+    variables = {name.upper(): value for name, value in os.environ.items()}
+    named = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields} | OTHER_NAMES
+    given: dict[str, Any] = {}
+    for variable in variables.keys() & named.keys():
+        name, value = named[variable], variables[variable]
+        if get_origin(Settings.model_fields[name].annotation) in {dict, tuple}:
+            try:
+                value = json.loads(value)
+            except ValueError as error:
+                raise ConfigurationError(f"{variable}: is not JSON") from error
+        if name not in given or variable in OTHER_NAMES:
+            given[name] = value
+    return given
+
+
 @cache
 def load_settings() -> Settings:
     """Read the environment once a process; as :func:`read_settings`."""
@@ -393,10 +429,6 @@ def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settin
     except ValidationError as error:
         clauses = []
         for detail in error.errors(include_url=False):
-            name = f"BRAID_{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
+            name = f"{PREFIX}{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
             clauses.append(name + plainly(detail))
         raise ConfigurationError("; ".join(clauses)) from error
-    except SettingsError as error:
-        # A setting of several values, such as slow_stage_ms; the message quotes the field's name.
-        name = str(error).partition('"')[2].partition('"')[0]
-        raise ConfigurationError(f"BRAID_{name.upper()}: is not JSON") from error
