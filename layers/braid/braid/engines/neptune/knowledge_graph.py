@@ -31,7 +31,7 @@ from braid.understanding.names import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -303,7 +303,9 @@ class GremlinGraph:
         vertices = tuple(page_of(found, edges_of, limit))
         left = 0 if hubs else unread(vertices, edges_of)
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
-        relationships = [] if left else sorted(self._edges_out_of(tenant_id, keys), key=Relationship.identity)
+        count = sum(edges_of.get(vertex.id, 0) for vertex in vertices)
+        edges: Iterable[Relationship] = () if left else self._edges_out_of(tenant_id, keys, count)
+        relationships = sorted(edges, key=Relationship.identity)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
@@ -311,14 +313,14 @@ class GremlinGraph:
             unread=left,
         )
 
-    def _edges_out_of(self, tenant_id: str, keys: Sequence[str]) -> Iterator[Relationship]:
+    def _edges_out_of(self, tenant_id: str, keys: Sequence[str], count: int) -> Iterator[Relationship]:
         """Yield the edges that lead out of some vertices; of one vertex there may be more than a reply can hold."""
-        after = ""
+        after = None if count <= PAGE_EDGES else ""
         while True:
             fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
             edges = [elements.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
             yield from edges
-            if len(edges) < PAGE_EDGES:
+            if after is None or len(edges) < PAGE_EDGES:
                 return
             after = elements.edge_id(edges[-1])
 
