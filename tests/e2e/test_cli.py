@@ -177,7 +177,7 @@ def test_progress_is_drawn_on_the_terminal_that_is_standard_error(home: Path, tm
     assert "101/101" in drawn.decode()
     told = " ".join(out.split())
     wrote = r"pellworth: 101 records, \d+ vertices and 234 relationships for pellworth in .*\)"
-    assert re.fullmatch(wrote + r" found in the texts: \d+ new names, \d+ mentions", told)
+    assert re.fullmatch(wrote + r" found in the texts: \d+ new names, \d+ mentions best connected: .+", told)
 
 
 def _read(terminal: int) -> bytes:
