@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from braid import settings
 from braid.models import GraphSource
-from braid.settings import EngineKind
 
 if TYPE_CHECKING:
     from enum import StrEnum
 
-DEFAULT_TENANT = "default"
+DEFAULT_TENANT = settings.DEFAULT_TENANT
 FLAG = ""
 """Metavar of an option without a value: its type would look as if a value were to follow."""
 
@@ -28,8 +28,10 @@ def tenant_option(help_text: str = "Whose data.") -> Any:  # noqa: ANN401 - as t
 
 Tenant = Annotated[str, tenant_option()]
 Engine = Annotated[
-    EngineKind | None,
-    typer.Option(help=f"Whose stores: {any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
+    settings.EngineKind | None,
+    typer.Option(
+        help=f"Whose stores: {any_of(settings.EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"
+    ),
 ]
 Graph = Annotated[
     GraphSource | None,

@@ -16,7 +16,7 @@ from rich.text import Text
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
 from braid_cli.question import check_known, check_tenant, of_option
 from braid_cli.show import path_text
-from braid_cli.terminal import examples, open_engines, out, print_json, read_input
+from braid_cli.terminal import examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,7 +120,7 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
 
 def _questions(tenant: str, engine: Engine) -> TenantQuestions:
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
     return TenantQuestions(application, tenant)
 

@@ -22,7 +22,7 @@ from braid_cli.terminal import (
     counted,
     examples,
     make_models,
-    open_engines,
+    open_application,
     out,
     print_json,
     progress,
@@ -103,7 +103,7 @@ def ingest(
     options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
-    application = open_engines(engine, graph)
+    application = open_application(engine, graph)
     if documents or lines:
         make_models(application, quiet=as_json)
     if documents:
@@ -223,7 +223,7 @@ def ingest_graph(
     from braid_cli.datasets.ingest import ingest
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     graph = read_graph(file, tenant, Fields(name_field, type_field))
     make_models(application, quiet=as_json)
     done = ingest(graph, application, threads=os.cpu_count())

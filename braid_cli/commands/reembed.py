@@ -17,7 +17,7 @@ from rich.table import Table
 
 from braid_cli.options import FLAG, AsJson, Engine, tenant_option
 from braid_cli.question import check_known, check_tenant
-from braid_cli.terminal import EXIT_FAILED, counted, examples, open_engines, out, print_json, progress
+from braid_cli.terminal import EXIT_FAILED, counted, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.ports.message_queue import Queue
@@ -79,7 +79,7 @@ def reembed(
     _one_at_a_time(queue, dry_run, status, pause, rollback, drop_previous)
     if tenant is not None:
         check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     if tenant is not None:
         check_known(tenant, application)
     # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.

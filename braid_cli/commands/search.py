@@ -10,7 +10,7 @@ from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, examples, open_engines, out, print_json
+from braid_cli.terminal import complain, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -108,7 +108,7 @@ def search(
             "explain": explain,
         }
     )
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
     for problem in unusable_models(asked, application):
         complain(f"answering without {problem}", style="yellow")

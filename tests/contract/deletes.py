@@ -156,7 +156,7 @@ ITEMS = (
 def broken_off(store: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Break a write off between two stores that cannot commit together, as a process that ends does."""
     monkeypatch.setattr(type(store), "intent_log", store.objects)
-    if store.version(ACME) is not None:
+    if store.write_generation(ACME) is not None:
         monkeypatch.setattr(store, "transaction", lambda _: nullcontext())
 
     def stop(*_: Any) -> None:

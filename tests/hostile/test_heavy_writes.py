@@ -15,7 +15,7 @@ from braid.ingestion import deleting, found_names, supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.supersession import SUPERSEDES
-from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, turn
+from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.understanding.names import misspellings
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from braid.ingestion.checks import Accepted
     from braid.models import Relationship
+    from braid.ports.knowledge_graph import WritableGraph
 
 VERSIONS = 40
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "ae"]
@@ -300,12 +301,12 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
     require_written(write(WriteRequest(tenant_id=ACME, records=records), library))
     began = count()
 
-    def breaks_off(tenant_id: str) -> AbstractContextManager[None]:
+    def breaks_off(tenant_id: str, graph: WritableGraph) -> AbstractContextManager[None]:
         if next(began) == 1:
             raise StoreError("stopped")
-        return turn(tenant_id)
+        return writing_turn(tenant_id, graph)
 
-    monkeypatch.setattr(deleting, "turn", breaks_off)
+    monkeypatch.setattr(deleting, "writing_turn", breaks_off)
     with pytest.raises(StoreError, match="stopped"):
         delete_records(ACME, list(texts), library)
     assert {one.id for one in library.index.scan(ACME).records} == {"c", "d"}

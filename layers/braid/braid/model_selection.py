@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid.engine_selection import Engines
+from braid.engine_selection import EngineSelection
 from braid.errors import StoreError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
@@ -81,7 +81,7 @@ class ServedProfiles:
             return self._known
 
 
-class Models(Engines):
+class ModelSelection(EngineSelection):
     """The engines, and the models: those that embed questions and records, and those that rerank."""
 
     def __init__(self, settings: Settings) -> None:

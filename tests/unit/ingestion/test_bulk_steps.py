@@ -225,6 +225,12 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
     assert names(store) == KEPT
 
 
+def test_a_job_that_an_earlier_version_stored_has_its_fingerprints() -> None:
+    stored = {"key": "k", "version": "1", "size_bytes": 8}
+    job = ImportJob.model_validate({"name": "j", "tenant_id": ACME, "object": stored, "marks": stored})
+    assert job.fingerprints == job.object
+
+
 def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_repeated(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def _add_searches(api: Api) -> None:
         "/search/semantic",
         operation_id="searchSemantic",
         summary="Search without the graph",
-        tags=["ask"],
+        tags=ASK,
     )
     def search_semantic(question: SemanticQuestion) -> Answer:
         library.quotas.take_question(api.tenant_id)
@@ -88,7 +88,7 @@ def _add_entities(api: Api) -> None:
         "/entities/<entity_id>/related",
         operation_id="getRelated",
         summary="What is related to an entity",
-        tags=["ask"],
+        tags=ASK,
     )
     def related(
         entity_id: Annotated[Name, InPath(description="Id of the entity, or its name.")],
@@ -129,7 +129,7 @@ def _add_entities(api: Api) -> None:
 
     # API Gateway decodes paths, so no encoding distinguishes the id x/related from the relations of x. In a body an id
     # may have any character.
-    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=["ask"])
+    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=ASK)
     def read_entity(asked: EntityId) -> Entity:
         return _found(api, asked.id)
 

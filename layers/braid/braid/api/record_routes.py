@@ -13,11 +13,10 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
-from braid.api.auth import InvalidToken, sign, verify
 from braid.api.idempotency import IdempotencyKey, run_once
-from braid.api.problems import MAX_SHOWN, FieldProblem, Problem, not_found, of_many
+from braid.api.problems import MAX_SHOWN, FieldProblem, Problem, first_of_many, not_found
 from braid.api.schemas import (
-    MAX_RECORD_BYTES,
+    MAX_RECORDS_BYTES,
     Deletes,
     DocumentPage,
     DocumentRequest,
@@ -37,6 +36,7 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
+from braid.api.signed_tokens import MAX_TOKEN_CHARACTERS, InvalidToken, sign, verify
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
@@ -69,7 +69,9 @@ ENTITIES: Final = "entities"
 CURSOR_HOURS: Final = 24
 REASONS: Final = 5
 """Most wrong lines of an import whose reasons are told; its report has all."""
-After = Annotated[str | None, InQuery(max_length=4_096, description="What the page before gave as its next.")]
+After = Annotated[
+    str | None, InQuery(max_length=MAX_TOKEN_CHARACTERS, description="What the page before gave as its next.")
+]
 STUB_BYTES: Final = 20_000
 """Most bytes of a record as JSON without its content, aliases and metadata."""
 
@@ -157,9 +159,9 @@ def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummar
     for record in records:
         if record.tenant_id == tenant_id:
             summary = RecordSummary.of(record)
-            if size <= MAX_RECORD_BYTES:
+            if size <= MAX_RECORDS_BYTES:
                 size += len(json.dumps(summary.model_dump(mode="json")))
-            yield summary if size <= MAX_RECORD_BYTES else summary.stub()
+            yield summary if size <= MAX_RECORDS_BYTES else summary.stub()
 
 
 def _add_deletion(api: Api) -> None:
@@ -236,7 +238,7 @@ def _written(report: WriteReport) -> WriteSummary:
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
             for error in report.errors[:MAX_SHOWN]
         ]
-        detail = f"items of the request are wrong; nothing was written{of_many(len(report.errors))}"
+        detail = f"items of the request are wrong; nothing was written{first_of_many(len(report.errors))}"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
     return WriteSummary.taken_from(report)
 
@@ -254,9 +256,9 @@ def _page(
                 continue
             summary = RecordSummary.of(record)
             length = len(json.dumps(summary.model_dump(mode="json")))
-            if length > MAX_RECORD_BYTES:
+            if length > MAX_RECORDS_BYTES:
                 summary, length = summary.stub(), STUB_BYTES
-            if kept and size + length > MAX_RECORD_BYTES:
+            if kept and size + length > MAX_RECORDS_BYTES:
                 return kept, encode(tenant_id, kept[-1].id)
             kept.append(summary)
             size += length

@@ -152,7 +152,7 @@ class Api(APIGatewayHttpResolver):
         finally:
             self._caller = None
 
-    def place(self, path: str) -> str | None:
+    def route_of(self, path: str) -> str | None:
         """Return the route that a path matches, such as ``/traces/<trace_id>``; None if there is none."""
         return next((route.path for route in self._routes() if route.rule.match(path)), None)
 

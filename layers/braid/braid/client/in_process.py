@@ -13,7 +13,7 @@ from braid.app import Application
 from braid.errors import ModelError, StoreError
 from braid.models import Query
 from braid.ports.keys import pages
-from braid.settings import EngineKind
+from braid.settings import DEFAULT_TENANT, EngineKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from braid.retrieval.tenant_questions import TenantQuestions
     from braid.settings import Settings
 
-DEFAULT_TENANT = "default"
 _PAGE = 100
 
 

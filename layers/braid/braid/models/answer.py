@@ -69,7 +69,7 @@ class Path(Frozen):
     """When the first of its vertices and edges ceases to be valid; None when none does."""
 
     @model_validator(mode="after")
-    def _types_stand_between_ids(self) -> Path:
+    def _is_consistent(self) -> Path:
         if len(self.ids) != len(self.types) + 1:
             raise ValueError(f"a path of {len(self.ids)} ids has {len(self.types)} types")
         if self.names and len(self.names) != len(self.ids):

@@ -301,6 +301,11 @@ def visible(value: str) -> str:
     return _UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if _UNSEEN.search(value) else value
 
 
+def printable(text: str) -> str:
+    """Return a message with unprintable characters replaced, as it may quote any input."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
+
+
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls), AfterValidator(visible)
 ]

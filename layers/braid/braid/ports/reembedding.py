@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from braid.models import Embedding
-    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
+    from braid.ports.search_index import ScanConditions, SearchHits, SearchRequest
 
 
 MAX_IDS = 10_000
@@ -115,7 +115,7 @@ class IndexMigration(Protocol):
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[TenantId]:
         """Return the next tenants that have records, in order."""
 
-    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
         """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
 
     def ids(
@@ -125,7 +125,7 @@ class IndexMigration(Protocol):
         after: str | None = None,
         limit: int = 500,
         following: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> list[RecordId]:
         """Return the next ids, in order, of the records that meet every condition given: those greater than ``after``.
 

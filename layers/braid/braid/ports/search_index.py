@@ -71,7 +71,7 @@ class IndexStats(Frozen):
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
 
 
-class Conditions(TypedDict, total=False):
+class ScanConditions(TypedDict, total=False):
     """Conditions that records of a scan or count all meet; None is none."""
 
     schema_below: int | None
@@ -136,7 +136,7 @@ class SearchIndex(Protocol):
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
         """Return the next records that meet every condition given; without one, of all records.
 

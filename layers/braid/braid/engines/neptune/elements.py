@@ -146,14 +146,18 @@ def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship])
     """
     steps: Any = source.inject(0)
     for item in items:
-        is_edge = isinstance(item, Relationship)
-        one: Any = __.E(edge_id(item)) if is_edge else __.V(vertex_id(item.tenant_id, item.id))
+        one: Any
+        single: tuple[Cardinality, ...] = ()
+        if isinstance(item, Relationship):
+            one, row = __.E(edge_id(item)), _edge_row(item)
+        else:
+            one, row, single = __.V(vertex_id(item.tenant_id, item.id)), _vertex_row(item), (Cardinality.single,)
         for key, value in (
-            (ROW, _edge_row(item) if is_edge else _vertex_row(item)),
+            (ROW, row),
             (UNTRUSTED, not item.trusted),
             (VALID_UNTIL, stored(item.invalid_at, LAST_MOMENT)),
         ):
-            one = one.property(key, value) if is_edge else one.property(Cardinality.single, key, value)
+            one = one.property(*single, key, value)
         steps = steps.side_effect(one)
     return steps
 

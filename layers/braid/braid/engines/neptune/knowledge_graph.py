@@ -123,7 +123,8 @@ class GremlinGraph:
 
     def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Write when stored vertices and edges cease to be valid; those that are gone stay so."""
-        for batch in batches([*vertices, *relationships], BATCH):
+        items: list[Vertex | Relationship] = [*vertices, *relationships]
+        for batch in batches(items, BATCH):
             self._connection.submit(partial(elements.change, items=batch))
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from braid.engines.retrying import Deadline
     from braid.models import FacetValue, Record, ValueKind
-    from braid.ports.search_index import Conditions
+    from braid.ports.search_index import ScanConditions
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
@@ -268,7 +268,7 @@ class OpenSearchIndex:
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, without a snapshot."""
         clause = query.outdated_clause(tenant_id, **conditions)

@@ -1,4 +1,4 @@
-"""Builds the searches of one request, which ``index`` sends as one multi-search, and reads their responses.
+"""Builds the searches of one question with their filters, which ``index`` sends as one multi-search, and parses them.
 
 They are the vector and the lexical strand, and superseded and outdated records.
 """

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import Conditions, SearchRequest, WrittenRecord
+    from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -197,7 +197,7 @@ class EmbeddedSearchIndex:
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.tables import rows_of, table_sections
-from braid.ingestion.documents.readers.text import one_line, tidied
+from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def read_docx(source: Source) -> Document:
 def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
     from docx.table import Table
 
-    levels: list[tuple[int, str]] = []
+    path = HeadingPath()
     held: list[str] = []
     styles: dict[str | None, str] = {}
     listed = False
@@ -96,12 +96,10 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
             held.append(("\n" if in_list and listed else "\n\n") + text)
             listed = in_list
             continue
-        yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+        yield Section("".join(held).strip(), path.headings())
         held = []
-        while levels and levels[-1][0] >= depth:
-            levels.pop()
-        levels.append((depth, one_line(text)))
-    yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+        path.enter(depth, one_line(text))
+    yield Section("".join(held).strip(), path.headings())
 
 
 def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
