@@ -112,9 +112,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         recall = []
         for question in questions:
             embedding = Embedding(space=SPACE, model_id=MODEL, vector=base64.b64decode(question["vector"]))
-            found = application.index.search(
-                SearchRequest(tenant_id=TENANT, k=K, embedding=embedding, as_of=NOW)
-            )
+            found = application.index.search(SearchRequest(tenant_id=TENANT, k=K, embedding=embedding, as_of=NOW))
             recall.append(len({hit.id for hit in found.vector} & set(question["nearest"])) / K)
         held = memory()
         after = []
@@ -169,7 +167,8 @@ def as_markdown(figures: dict[str, dict[str, Any]]) -> str:
     sizes = sorted(figures, key=int)
     lines = ["# Growth", "", (__doc__ or "").strip(), ""]
     lines += [f"| records | {' | '.join(f'{int(size):,}' for size in sizes)} |", "|---|" + "---:|" * len(sizes)]
-    lines += [f"| {title} | {' | '.join(f'{figures[size][row]:g}' for size in sizes)} |" for row, title in _ROWS.items()]
+    for row, title in _ROWS.items():
+        lines.append(f"| {title} | {' | '.join(f'{figures[size][row]:g}' for size in sizes)} |")
     return "\n".join(lines) + "\n"
 
 

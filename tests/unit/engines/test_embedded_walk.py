@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.embedded.graph import adjacency, surroundings
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from hypothesis import HealthCheck, given, settings

@@ -77,9 +77,7 @@ def of_query(query: GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | 
     return Around(seeds, hops, query.as_of, query.trusted_only)
 
 
-def read(
-    connection: sqlite3.Connection, tenant: int, generation: int, around: Around
-) -> tuple[Adjacency | None, int]:
+def read(connection: sqlite3.Connection, tenant: int, generation: int, around: Around) -> tuple[Adjacency | None, int]:
     """Return the graph around some seeds, None where that is too much, and how many rows of edges were read for it."""
     reader = _Reader(connection, tenant, around)
     for hop in around.hops:
@@ -88,7 +86,8 @@ def read(
             return None, reader.rows
     vertices = sorted(reader.vertices.values(), key=lambda row: row[_ID])
     edges = list(reader.edges.values())
-    return of_rows(*([rows] if rows else [] for rows in (vertices, edges)), generation), reader.rows
+    graph = of_rows([vertices] if vertices else [], [edges] if edges else [], generation)
+    return graph, reader.rows
 
 
 class _Reader:
@@ -133,7 +132,8 @@ class _Reader:
         if hop.types:
             where += " AND e.type IN (SELECT value FROM json_each(:types))"
         if self._trusted_only:
-            where += f" AND e.trusted AND EXISTS (SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.trusted)"  # noqa: S608 - a column
+            far = f"SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.trusted"  # noqa: S608 - a column
+            where += f" AND e.trusted AND EXISTS ({far})"
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
