@@ -88,7 +88,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         left_out = counted(answer.superseded, "record")
         console.print(Text(f"left out: {left_out} not valid at the time asked about", style="dim"))
     if answer.truncated:
-        console.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
+        console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
     if answer.related_entities:
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
         more = len(names) - RELATED_SHOWN

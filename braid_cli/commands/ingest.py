@@ -21,7 +21,7 @@ from braid_cli.terminal import (
     counted,
     examples,
     make_models,
-    open_engines,
+    open_application,
     out,
     print_json,
     progress,
@@ -102,7 +102,7 @@ def ingest(
     options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
-    application = open_engines(engine, graph)
+    application = open_application(engine, graph)
     if documents or lines:
         make_models(application, quiet=as_json)
     if documents:
@@ -152,6 +152,8 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
         )
         if done.mentions:
             out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
+        if done.unmentioned:
+            out.print(f"no longer found in them: {counted(done.unmentioned, 'mention')}, removed")
 
 
 def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:
@@ -223,7 +225,7 @@ def ingest_graph(
     from braid_cli.datasets.ingest import ingest
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     graph = read_graph(file, tenant, Fields(name_field, type_field))
     make_models(application, quiet=as_json)
     done = ingest(graph, application, threads=os.cpu_count())

@@ -103,6 +103,8 @@ def _tell(done: FolderDone, tenant: str, *, as_json: bool, first: bool) -> None:
         f"{done.read:,} read ({counted(done.written, 'chunk')} new or changed)" if done.read else "",
         f"{done.unchanged:,} unchanged" if done.unchanged else "",
         f"{done.removed:,} removed" if done.removed else "",
+        f"{counted(done.names, 'new name')} and {counted(done.mentions, 'mention')} found" if done.mentions else "",
+        f"{counted(done.unmentioned, 'mention')} no longer found" if done.unmentioned else "",
         f"{len(done.skipped):,} skipped" if done.skipped else "",
         f"{done.hidden:,} hidden left out" if done.hidden else "",
     ]

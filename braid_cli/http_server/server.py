@@ -21,8 +21,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from braid.api.auth import TENANT_HEADER, InvalidToken, is_open, sign, verify
+from braid.api.auth import TENANT_HEADER, is_open
 from braid.api.problems import Problem, too_large, too_many, unavailable
+from braid.api.signed_tokens import InvalidToken, sign, verify
 
 from braid_cli.http_server.connections import TENANT, WORKED_ON
 from braid_cli.state_machine.invoke_endpoint import LocalContext

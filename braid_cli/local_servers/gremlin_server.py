@@ -18,8 +18,8 @@ ARTIFACTS = (
     maven.Artifact("org.apache.tinkerpop", "tinkergraph-gremlin", VERSION),
     maven.Artifact("org.slf4j", "slf4j-simple", "1.7.25"),
 )
-HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "512m"
-"""The graph is held in memory: 100,000 vertices and 400,000 edges need more than the 512 MB that suffice for tests."""
+HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "1g"
+"""The graph is held in memory: 100,000 vertices with as many edges fill half of this."""
 MINIMUM_JAVA = 11
 MAXIMUM_JAVA = 21
 

@@ -7,9 +7,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.embedded import key_value
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.graph import rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.key_value import EmbeddedCache
 from braid.ingestion import checks
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
@@ -241,3 +243,33 @@ def test_who_stores_no_record_adds_no_table_to_the_store_of_all(stages: DemoStag
         assert pipeline.answer(Query(text="Where is x?", tenant_id=tenant), stages).results == ()
         assert delete_records(tenant, ["v"], stages).vertices == 1
     assert tables() == before
+
+
+def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_values_at_a_time(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, now = store_of(stages), [day(1)]
+    cache = EmbeddedCache(store, clock=lambda: now[0])
+    removed: list[int] = []
+    really = key_value._remove
+
+    def remove(*given: Any) -> int:
+        removed.append(really(*given))
+        return removed[-1]
+
+    monkeypatch.setattr(key_value, "_remove", remove)
+
+    def fill() -> None:
+        for number in range(120):
+            cache.put(ACME, f"k{number}", b"1", 60)
+
+    fill()
+    now[0], removed[:] = day(2), []
+    for _ in range(4):  # a neighbour's questions
+        cache.put(GLOBEX, "q", b"1", 60)
+    assert removed == [50, 50, 20, 0]
+    fill()
+    removed[:] = []
+    assert cache.forget(ACME) == 120
+    assert removed == [50, 50, 20]
+    assert cache.get(GLOBEX, "q") == b"1"

@@ -366,10 +366,21 @@ def test_a_name_with_a_space_in_a_list_makes_nobody_a_member_of_two_tenants(door
         assert door.ask("POST", "/search", QUESTION, authorizer=listed, headers=asked).status == 403
 
 
+FORGED = f"Bearer {jwt(['saltmarrow pellworth'])}, {jwt(['saltmarrow', 'pellworth'])}"
+
+
 @pytest.mark.parametrize(
     "bearer",
-    ["", "Bearer", "Bearer a.b.c", "Bearer a.W10.c", f"Bearer {jwt('saltmarrow')}", f"Bearer {jwt(['saltmarrow'])}"],
-    ids=["none", "empty", "no token", "a list", "a name", "another list"],
+    [
+        "",
+        "Bearer",
+        "Bearer a.b.c",
+        "Bearer a.W10.c",
+        f"Bearer {jwt('saltmarrow')}",
+        f"Bearer {jwt(['saltmarrow'])}",
+        FORGED,
+    ],
+    ids=["none", "empty", "no token", "a list", "a name", "another list", "a second header"],
 )
 def test_a_list_that_the_token_does_not_bear_out_names_nobody(door: FrontDoor, bearer: str) -> None:
     asked = {"authorization": bearer, "braid-tenant": "saltmarrow"}

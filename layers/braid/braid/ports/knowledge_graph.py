@@ -199,15 +199,6 @@ def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) ->
 class KnowledgeGraph(Protocol):
     """Entities and what relates them."""
 
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write vertices, then edges; when it returns they are durable.
-
-        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
-        """
-
-    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
-        """Remove vertices with their edges and return how many vertices there were."""
-
     def link(
         self,
         tenant_id: TenantId,
@@ -220,7 +211,7 @@ class KnowledgeGraph(Protocol):
         """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
         ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
-        a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are
+        a name or alias has a form that is asked for behind its mark (``names.stored_forms``); their scores are
         lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id. With
         ``trusted_only`` those that are not trusted are left out.
         """
@@ -244,6 +235,18 @@ class KnowledgeGraph(Protocol):
 @runtime_checkable
 class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
+
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; when it returns they are durable.
+
+        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+
+    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone meanwhile stay so."""
 
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""
@@ -316,7 +319,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
         """Return the types that a tenant's graph has, or had when it had all that are wanted; without reading it all.
 
-        None where nothing counts them.
+        Empty where nothing counts them.
         """
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:

@@ -18,7 +18,7 @@ READ_AT_ONCE: Final = 20
 _IDLE_READS: Final = 50
 """Reads without a document after which a page ends, as where nothing but messages is stored."""
 _LAST: Final = "#\U0010ffff"
-"""Follows the id of a document behind all ids of its chunks."""
+"""Appended to a document's id, it sorts behind the ids of all its chunks."""
 
 
 class DocumentsPage(NamedTuple):

@@ -24,7 +24,7 @@ from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
+from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of
 from braid.ranking import graph_walks
 from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
@@ -121,14 +121,20 @@ class GremlinGraph:
             for edges in batches(list(last_edges.values()), BATCH):
                 self._connection.submit(partial(elements.write_edges, edges=edges))
 
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone stay so."""
+        items: list[Vertex | Relationship] = [*vertices, *relationships]
+        for batch in batches(items, BATCH):
+            self._connection.submit(partial(elements.change, items=batch))
+
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices existed."""
         removed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             present = self._stored(batch)
             if present:
-                names = [elements.record_id(key) for key in present]
-                with self._counts.changing(tenant_id, names, partial(self.relationships, tenant_id, ids=names)):
+                self._delete_edges(tenant_id, partial(elements.fetch_edges_at, keys=present))
+                with self._counts.changing(tenant_id, [elements.record_id(key) for key in present], []):
                     self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
@@ -169,7 +175,25 @@ class GremlinGraph:
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
-        return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))
+        removed = 0
+        for batch in batches(sorted(ids), _IDS_AT_ONCE):
+            keys = vertex_ids(tenant_id, batch)
+            removed += self._delete_edges(tenant_id, partial(elements.fetch_edges_at, keys=keys))
+            removed += self._delete_edges(tenant_id, partial(elements.fetch_edges_of_evidence, keys=batch))
+        return removed
+
+    def _delete_edges(self, tenant_id: str, fetch: Callable[..., GraphTraversal]) -> int:
+        """Remove all edges that a traversal fetches, a part at a time, and return how many there were.
+
+        A vertex may have more than one traversal can fetch in its time, and where this breaks off fewer are left.
+        """
+        removed = 0
+        while True:
+            rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(elements.EDGES_AT_ONCE))
+            gone = self.delete_relationships(tenant_id, [elements.edge_of(tenant_id, row) for row in rows])
+            removed += gone
+            if len(rows) < elements.EDGES_AT_ONCE or not gone:
+                return removed
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
         """End the edges of which these records are the evidence, and return how many were changed."""
@@ -228,7 +252,7 @@ class GremlinGraph:
         while True:
             rows = self._connection.submit(fetch)
             for batch in batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
-                self._connection.submit(partial(elements.write_edges, edges=batch))
+                self._connection.submit(partial(elements.change, items=batch))
             changed += len(rows)
             if len(rows) < elements.EDGES_AT_ONCE:
                 return changed
@@ -274,13 +298,23 @@ class GremlinGraph:
         edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
-        edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
-        relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
+        relationships = sorted(self._edges_out_of(tenant_id, keys), key=Relationship.identity)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
             cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
         )
+
+    def _edges_out_of(self, tenant_id: str, keys: Sequence[str]) -> Iterator[Relationship]:
+        """Yield the edges that lead out of some vertices; of one vertex there may be more than a reply can hold."""
+        after = ""
+        while True:
+            fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
+            edges = [elements.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
+            yield from edges
+            if len(edges) < PAGE_EDGES:
+                return
+            after = elements.edge_id(edges[-1])
 
     def link(
         self,

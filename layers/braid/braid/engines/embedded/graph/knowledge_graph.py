@@ -65,6 +65,10 @@ class EmbeddedKnowledgeGraph:
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write what ceases to be valid, in the transaction in which it was read."""
+        self.upsert(vertices, relationships)
+
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts."""
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
-from braid.models import MENTIONS, EntityLink, Relationship, Vertex
+from braid.models import MENTIONS, EdgeId, EntityLink, Relationship, Vertex
 from braid.ports.knowledge_graph import GraphTypes
 from braid.understanding.names import (
     MISSPELT,
@@ -395,7 +395,7 @@ def count_edges_out_of(connection: sqlite3.Connection, tenant: int, vertices: Se
 
 
 def read_edges_by_identity(
-    connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[tuple[str, str, str, str]]
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[EdgeId]
 ) -> list[Relationship]:
     """Return the edges of these identities that exist, in the order of the identities."""
     rows = connection.execute(
@@ -420,7 +420,7 @@ def read_edges(
     types: Collection[str],
 ) -> list[Relationship]:
     """Return the edges with an end among ``ids`` or evidence among ``evidence``, in the order of their identity."""
-    found: dict[tuple[str, str, str, str], Relationship] = {}
+    found: dict[EdgeId, Relationship] = {}
     numbers = sorted(_numbers(connection, tenant, ids).values())
     wanted: list[tuple[str, list[int] | list[str]]] = []
     if numbers:

@@ -28,8 +28,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
     as_of = to_microseconds(request.as_of) or 0
     frontier = _numbers(graph, list(request.seeds()))
     frontier = frontier[graph.vertices_in_force(frontier, as_of, trusted_only=request.trusted_only)]
-    seen = np.zeros(len(graph.ids), dtype=np.bool_)
-    seen[frontier] = True
+    vertices = frontier
     neighbours = graph.neighbours(Direction.BOTH)
     followed: list[Numbers] = []
     truncated = False
@@ -51,10 +50,11 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
             truncated = not bool(within.all())
             edges, targets = edges[within], targets[within]
         followed.append(edges)
-        frontier = distinct(targets)
-        frontier = frontier[~seen[frontier]]
-        seen[frontier] = True
-    vertices, edges = np.flatnonzero(seen), distinct(np.concatenate(followed))
+        reached = distinct(targets)
+        seen = np.searchsorted(vertices, reached, "right") > np.searchsorted(vertices, reached, "left")
+        frontier = reached[~seen]
+        vertices = np.sort(np.concatenate((vertices, frontier)))
+    edges = distinct(np.concatenate(followed))
     return Neighbourhood(
         ids=[graph.ids[vertex] for vertex in vertices.tolist()],
         has_record=graph.has_record[vertices],

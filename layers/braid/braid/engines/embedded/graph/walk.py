@@ -66,10 +66,6 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
     """
     as_of, trusted_only = to_microseconds(request.as_of) or 0, request.trusted_only
     types = graph.is_type(*request.types) if request.types else None
-    best = np.full(len(graph.ids), -1.0)
-    hop_of = np.zeros(len(graph.ids), dtype=np.int64)
-    place_of = np.full(len(graph.ids), -1, dtype=np.int64)
-    best[seeds] = 2.0  # better than any score: never reached, so never returned and never walked through
     seeds = seeds[graph.vertices_in_force(seeds, as_of, trusted_only=trusted_only)]
     nothing = np.zeros(len(seeds), dtype=np.int64)
     steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
@@ -92,7 +88,10 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
             if request.by_confidence
             else np.full(len(edges), 1.0 / (1.0 + hop))
         )
-        better = scores > best[targets]
+        known, best, _, _ = _reached(steps)
+        places = np.minimum(np.searchsorted(known, targets), len(known) - 1)
+        # No score is better than a seed's, which is 1: seeds are never reached, so never returned or walked through.
+        better = scores > np.where(known[places] == targets, best[places], -1.0)
         parents, edges, targets, scores = parents[better], edges[better], targets[better], scores[better]
         kinds = graph.edge_types[edges]
         inward = graph.sources[edges] != steps[-1].vertices[parents]
@@ -104,11 +103,23 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
         if not len(step.vertices):
             break
         steps.append(step)
-        best[step.vertices] = step.scores
-        hop_of[step.vertices] = hop
-        place_of[step.vertices] = np.arange(len(step.vertices))
-    reached = np.flatnonzero(place_of >= 0)
-    return WalkResult(reached, best[reached], hop_of[reached], place_of[reached], steps, truncated)
+    vertices, scores, hops, places = _reached(steps)
+    found = hops > 0
+    return WalkResult(vertices[found], scores[found], hops[found], places[found], steps, truncated)
+
+
+def _reached(steps: list[Hop]) -> tuple[Numbers, Scores, Numbers, Numbers]:
+    """Return the vertices of all hops so far in order, and of each its best score: that of the last hop it is in.
+
+    Sorted anew for each hop, as arrays of a value for each vertex would grow with the graph.
+    """
+    vertices = np.concatenate([step.vertices for step in steps])
+    lengths = [len(step.vertices) for step in steps]
+    hops = np.repeat(np.arange(len(steps)), lengths)
+    order = np.lexsort((-hops, vertices))
+    last = order[group_begins(vertices[order])]
+    begins = np.cumsum([0, *lengths])[hops[last]]
+    return vertices[last], np.concatenate([step.scores for step in steps])[last], hops[last], last - begins
 
 
 def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> list[int]:

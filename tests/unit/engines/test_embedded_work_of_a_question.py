@@ -1,0 +1,93 @@
+"""What a question does in the embedded graph does not grow with the tenant, once its graph is in memory."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tracemalloc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.store import EmbeddedStore
+
+from tests.contract.shapes import edge, vertex
+from tests.graph_questions import CORE, SIZES, TIED, questions
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pytest
+
+
+class Work(NamedTuple):
+    """What a question took."""
+
+    calls: int
+    """Of functions, those in C too."""
+    steps: int
+    """Instructions of SQLite's machine."""
+    memory: int
+    """Bytes, at the most at once."""
+
+
+@contextmanager
+def measured(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Work]]:
+    """Count what happens inside; the function that it gives says how much."""
+    counted = {"calls": 0, "steps": 0}
+    read = store.read
+
+    def step() -> None:
+        counted["steps"] += 1
+
+    @contextmanager
+    def watched() -> Iterator[sqlite3.Connection]:
+        with read() as connection:
+            connection.set_progress_handler(step, 1)
+            try:
+                yield connection
+            finally:
+                connection.set_progress_handler(None, 0)
+
+    def called(_frame: Any, event: str, _argument: object) -> None:
+        counted["calls"] += event in ("call", "c_call")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "read", watched)
+        profiler = sys.getprofile()
+        tracemalloc.start()
+        sys.setprofile(called)
+        try:
+            yield lambda: Work(counted["calls"], counted["steps"], tracemalloc.get_traced_memory()[1])
+        finally:
+            sys.setprofile(profiler)
+            tracemalloc.stop()
+
+
+def work(store: EmbeddedStore, ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Work:
+    """Return what a question takes of which nothing is asked for the first time."""
+    ask()
+    with measured(store, monkeypatch) as so_far:
+        ask()
+        return so_far()
+
+
+def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EmbeddedStore(tmp_path)
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert(CORE, TIED)
+    worked = {}
+    for before, size in itertools.pairwise((0, *SIZES)):
+        names = [f"other{number}" for number in range(max(0, before - 1), size)]
+        graph.upsert([vertex(name, name=name) for name in names], [edge(a, b) for a, b in itertools.pairwise(names)])
+        worked[size] = {name: work(store, ask, monkeypatch) for name, ask in questions(graph).items()}
+    least, *others = worked.values()
+    for work_of in others:
+        for name, took in work_of.items():
+            assert took[:2] == least[name][:2], name
+            assert took.memory < least[name].memory + 10_000, name
+    store.close()
