@@ -271,7 +271,7 @@ AIMS = (
         "answers a second, `braid serve`, 8 users",
         150,
         ("embedded", "8", "answered_per_s"),
-        "one of the mix computes 18 to 25 ms, of which the encoder 7: two cores have 2,000 a second, locust's included",
+        "one of the mix computes some 20 ms, of it what is not the question 2: two cores have 2,000 ms a second",
         "load",
         least=True,
     ),
