@@ -14,6 +14,7 @@ from braid.ingestion.writing import MissingEnds
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of
 from braid_cli.question import check_tenant, foreign_to
+from braid_cli.show import print_found_names
 from braid_cli.terminal import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -150,10 +151,7 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
             f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
             f"(embedding {done.embed_seconds:.1f} s)"
         )
-        if done.mentions:
-            out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
-        if done.unmentioned:
-            out.print(f"no longer found in them: {counted(done.unmentioned, 'mention')}, removed")
+        print_found_names(done, application, tenant)
 
 
 def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:

@@ -286,9 +286,7 @@ def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(
     library: DemoStages, removed_names: list[int]
 ) -> None:
-    request = WriteRequest(
-        tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")]
-    )
+    request = WriteRequest(tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")])
     assert require_written(write(request, library)).names == 5
     require_written(write(request.model_copy(update={"records": (record("r", "Nobody."),)}), library))
     assert removed_names == [2, 2, 1]

@@ -13,8 +13,9 @@ import boto3
 import pytest
 import typer.main
 from botocore import xform_name
-from braid.settings import OTHER_NAMES, PREFIX, Settings
+from braid.settings import Settings
 from braid.version import __version__
+from pydantic import AliasChoices
 
 from braid_cli.commands.mcp import TOKEN
 from braid_cli.main import command_line
@@ -76,8 +77,10 @@ def test_every_make_target_of_the_documentation_exists() -> None:
 
 
 def test_every_setting_of_the_documentation_exists() -> None:
-    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | OTHER_NAMES.keys()
+    aliases = (field.validation_alias for field in Settings.model_fields.values())
+    known = {f"BRAID_{name.upper()}" for name in Settings.model_fields}
     known |= {TOKEN}  # of a client of the deployed interface
+    known |= {str(name) for alias in aliases if isinstance(alias, AliasChoices) for name in alias.choices}
     for document in DOCUMENTS:
         for name in re.findall(r"BRAID_[A-Z][A-Z0-9_]*[A-Z0-9]", document.read_text(encoding="utf-8")):
             assert name in known, f"{document.name}: {name}"

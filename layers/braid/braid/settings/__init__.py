@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, get_origin
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import AliasChoices, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
@@ -68,19 +67,16 @@ class Membership(StrEnum):
     """The memberships that are kept here, and the token if it names tenants."""
 
 
-class Settings(BaseModel):
-    """All settings: those given, else of the environment, else the defaults, which run everything on a laptop."""
+class Settings(BaseSettings):
+    """All settings; the defaults run everything on a laptop."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", validate_default=True)
-
-    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - any of the settings
-        super().__init__(**(_of_environment() | given))
+    model_config = SettingsConfigDict(env_prefix="BRAID_", frozen=True, extra="ignore", validate_by_name=True)
 
     engine: EngineKind = EngineKind.EMBEDDED
     home: Path = Field(default_factory=user_folder)
     """Folder of the embedded engine; the user's own when not set."""
     shared_dir: Path = Field(default_factory=shared_folder)
-    models_dir: Path | None = None
+    models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
     """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
 
     graph: GraphSource = GraphSource.BOTH
@@ -387,32 +383,6 @@ class Settings(BaseModel):
         return own if own.is_dir() else user_folder() / "models"
 
 
-PREFIX: Final = "BRAID_"
-OTHER_NAMES: Final = {"BRAID_MODELS": "models_dir"}
-"""Variables that are not called as their settings are; they come before the others."""
-
-
-def _of_environment() -> dict[str, Any]:
-    """Return the settings that variables give, whose names may be in either case; those of several values are JSON.
-
-    pydantic-settings reads these, too, and with them eight ways of configuring that are not used, and asyncio: a tenth
-    of the time that a process takes to be ready.
-    """
-    variables = {name.upper(): value for name, value in os.environ.items()}
-    named = {f"{PREFIX}{name.upper()}": name for name in Settings.model_fields} | OTHER_NAMES
-    given: dict[str, Any] = {}
-    for variable in variables.keys() & named.keys():
-        name, value = named[variable], variables[variable]
-        if get_origin(Settings.model_fields[name].annotation) in {dict, tuple}:
-            try:
-                value = json.loads(value)
-            except ValueError as error:
-                raise ConfigurationError(f"{variable}: is not JSON") from error
-        if name not in given or variable in OTHER_NAMES:
-            given[name] = value
-    return given
-
-
 @cache
 def load_settings() -> Settings:
     """Read the environment once a process; as :func:`read_settings`."""
@@ -429,6 +399,10 @@ def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settin
     except ValidationError as error:
         clauses = []
         for detail in error.errors(include_url=False):
-            name = f"{PREFIX}{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
+            name = f"BRAID_{'_'.join(map(str, detail['loc'])).upper()}: " if detail["loc"] else ""
             clauses.append(name + plainly(detail))
         raise ConfigurationError("; ".join(clauses)) from error
+    except SettingsError as error:
+        # A setting of several values, such as slow_stage_ms; the message quotes the field's name.
+        name = str(error).partition('"')[2].partition('"')[0]
+        raise ConfigurationError(f"BRAID_{name.upper()}: is not JSON") from error
