@@ -77,13 +77,9 @@ def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mappin
     return Around(seeds, hops, request.as_of, request.trusted_only)
 
 
-<<<<<<< HEAD
 def read(
     connection: sqlite3.Connection, tenant: int, generation: int, seen: Around | None
 ) -> tuple[Adjacency | None, int]:
-=======
-def read(connection: sqlite3.Connection, tenant: int, generation: int, around: Around) -> tuple[Adjacency | None, int]:
->>>>>>> main
     """Return the graph around some seeds, None where that is too much, and how many rows of edges were read for it."""
     if seen is None:
         return None, 0
@@ -94,12 +90,8 @@ def read(connection: sqlite3.Connection, tenant: int, generation: int, around: A
             return None, reader.rows
     vertices = sorted(reader.vertices.values(), key=lambda row: row[_ID])
     edges = list(reader.edges.values())
-<<<<<<< HEAD
     graph = of_rows([vertices] if vertices else [], [edges] if edges else [], generation)
     return graph, reader.rows
-=======
-    return of_rows([vertices] if vertices else [], [edges] if edges else [], generation), reader.rows
->>>>>>> main
 
 
 class _Reader:
@@ -144,11 +136,7 @@ class _Reader:
         if hop.types:
             where += " AND e.type IN (SELECT value FROM json_each(:types))"
         if self._trusted_only:
-<<<<<<< HEAD
-            far = f"SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.trusted"  # noqa: S608 - a column
-=======
             far = f"SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.tenant = :tenant AND o.trusted"  # noqa: S608 - columns
->>>>>>> main
             where += f" AND e.trusted AND EXISTS ({far})"
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
