@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.generations import Given
     from braid.engines.embedded.graph.adjacency import Adjacency
-    from braid.engines.embedded.graph.surroundings import Around
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
@@ -233,13 +232,11 @@ class EmbeddedKnowledgeGraph:
         """Walk from all seeds at once."""
         if not request.seeds:
             return Expansion()
-        from braid.engines.embedded.graph import surroundings
-
         with within(self._question_s):
             with self._store.read_tenant(request.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return Expansion()
-                graph = self._seen_from(connection, tenant, surroundings.of_walk(request))
+                graph = self._seen_from(connection, tenant, request)
             from braid.engines.embedded.graph.walk import expand
 
             return expand(graph, request)
@@ -248,13 +245,11 @@ class EmbeddedKnowledgeGraph:
         """Run personalised PageRank from the request's names and hits over their neighbourhood."""
         if not request.seeds():
             return Expansion()
-        from braid.engines.embedded.graph import surroundings
-
         with within(self._question_s):
             with self._store.read_tenant(request.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return Expansion()
-                graph = self._seen_from(connection, tenant, surroundings.of_propagation(request))
+                graph = self._seen_from(connection, tenant, request)
             from braid.engines.embedded.graph.subgraphs import neighbourhood
             from braid.ranking.pagerank import personalised_pagerank
 
@@ -262,7 +257,6 @@ class EmbeddedKnowledgeGraph:
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one snapshot of the store."""
-        from braid.engines.embedded.graph import surroundings
         from braid.engines.embedded.graph.subgraphs import phrases, query_subgraph
 
         with within(self._question_s):
@@ -270,7 +264,7 @@ class EmbeddedKnowledgeGraph:
                 if tenant is None:
                     return GraphResult()
                 named = rows.ids_by_phrase(connection, tenant, phrases(query))
-                graph = self._seen_from(connection, tenant, surroundings.of_query(query, named))
+                graph = self._seen_from(connection, tenant, query, named)
             return answer_query(query, query_subgraph(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
@@ -291,13 +285,19 @@ class EmbeddedKnowledgeGraph:
 
         return change(self._store, Generation.GRAPH, tenant_id, given, done)
 
-    def _seen_from(self, connection: sqlite3.Connection, tenant: int, around: Around | None) -> Adjacency:
-        """Return a tenant's graph around some seeds, or all of it."""
+    def _seen_from(
+        self,
+        connection: sqlite3.Connection,
+        tenant: int,
+        request: ExpandRequest | PropagateRequest | GraphQuery,
+        named: Mapping[str, Sequence[str]] | None = None,
+    ) -> Adjacency:
+        """Return what a request sees of a tenant's graph, or all of it; ``named`` as of :func:`query_subgraph`."""
         generation = Generation.GRAPH.read(connection, tenant)
         with self._lock:
             known = self._graphs.get(tenant)
             at, rows_read = self._rows_read.get(tenant, (generation, 0))
-        if around is None or (known is not None and known.generation == generation):
+        if known is not None and known.generation == generation:
             return self._adjacency(connection, tenant)
         rows_read = rows_read if at == generation else 0
         worth = self._small + _DEARER * rows_read
@@ -305,7 +305,7 @@ class EmbeddedKnowledgeGraph:
             return self._adjacency(connection, tenant)
         from braid.engines.embedded.graph import surroundings
 
-        graph, read = surroundings.read(connection, tenant, generation, around)
+        graph, read = surroundings.read(connection, tenant, generation, surroundings.around(request, named or {}))
         with self._lock:
             self._rows_read[tenant] = (generation, rows_read + read)
         return self._adjacency(connection, tenant) if graph is None else graph

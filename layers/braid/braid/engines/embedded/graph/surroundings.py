@@ -14,6 +14,7 @@ from braid.engines.embedded.graph.adjacency import BOUNDS, EDGE_COLUMNS, VERTEX_
 from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
+from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
 if TYPE_CHECKING:
     import sqlite3
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
     Row = tuple[Any, ...]
 
@@ -55,38 +55,43 @@ class Around(NamedTuple):
     trusted_only: bool
 
 
-def of_walk(request: ExpandRequest) -> Around:
-    """Return what an expansion sees."""
-    hop = Hop(request.direction, request.types, surest=request.fan_out)
-    return Around(request.seeds, [hop] * request.max_hops, request.as_of, request.trusted_only)
+def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | None:
+    """Return what a request sees, None of a query that begins at every vertex.
+
+    Parameters
+    ----------
+    named
+        Ids of the vertices that have each name that a query asks for.
+    """
+    if isinstance(request, ExpandRequest):
+        seeds: Collection[str] = request.seeds
+        hops = [Hop(request.direction, request.types, surest=request.fan_out)] * request.max_hops
+    elif isinstance(request, PropagateRequest):
+        seeds = request.seeds()
+        hops = [Hop(surest=request.fan_out), *[Hop(hub=request.hub)] * (request.max_hops - 1)]
+    else:
+        if not request.start.ids and not request.start.names:
+            return None
+        seeds = request.start.ids or {identity for ids in named.values() for identity in ids}
+        hops = [Hop(step.direction, step.types) for step in request.steps]
+    return Around(seeds, hops, request.as_of, request.trusted_only)
 
 
-def of_propagation(request: PropagateRequest) -> Around:
-    """Return what a propagation sees."""
-    hops = [Hop(surest=request.fan_out), *[Hop(hub=request.hub)] * (request.max_hops - 1)]
-    return Around(request.seeds(), hops, request.as_of, request.trusted_only)
-
-
-def of_query(query: GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | None:
-    """Return what a graph query sees; None of one that begins at every vertex."""
-    start = query.start
-    if not start.ids and not start.names:
-        return None
-    seeds = start.ids or {identity for ids in named.values() for identity in ids}
-    hops = [Hop(step.direction, step.types) for step in query.steps]
-    return Around(seeds, hops, query.as_of, query.trusted_only)
-
-
-def read(connection: sqlite3.Connection, tenant: int, generation: int, around: Around) -> tuple[Adjacency | None, int]:
+def read(
+    connection: sqlite3.Connection, tenant: int, generation: int, seen: Around | None
+) -> tuple[Adjacency | None, int]:
     """Return the graph around some seeds, None where that is too much, and how many rows of edges were read for it."""
-    reader = _Reader(connection, tenant, around)
-    for hop in around.hops:
+    if seen is None:
+        return None, 0
+    reader = _Reader(connection, tenant, seen)
+    for hop in seen.hops:
         check()
         if not reader.follow(hop):
             return None, reader.rows
     vertices = sorted(reader.vertices.values(), key=lambda row: row[_ID])
     edges = list(reader.edges.values())
-    return of_rows([vertices] if vertices else [], [edges] if edges else [], generation), reader.rows
+    graph = of_rows([vertices] if vertices else [], [edges] if edges else [], generation)
+    return graph, reader.rows
 
 
 class _Reader:
