@@ -76,6 +76,12 @@ def _profile(arguments: list[str]) -> None:
     profile.command(arguments)
 
 
+def _growth(arguments: list[str]) -> None:
+    from bench import growth
+
+    growth.command(arguments)
+
+
 def _load(arguments: list[str]) -> None:
     from bench import load, load_server
 
@@ -169,6 +175,7 @@ MEASUREMENTS: dict[str, Callable[[list[str]], None]] = {
     "facts": partial(_of_folders, "facts"),
     "fairness": _fairness,
     "finding": _finding,
+    "growth": _growth,
     "linking": partial(_of_folders, "linking"),
     "load": _load,
     "peers": _peers,

@@ -12,8 +12,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 from braid.app import Application
+from braid.ingestion.documents import chunking
 from braid.ingestion.documents.chunking import Chunk, Chunker, belong_together
 from braid.ingestion.documents.document import Document, Section, Source
 from braid.ingestion.documents.readers.markdown import read_markdown
@@ -69,7 +71,11 @@ def _ways(encoder: Encoder) -> dict[str, Cut]:
         return len(encoder.token_ends(text))
 
     def ours(together: Callable[[Section, Section], bool] = belong_together, window: int = encoder.max_tokens) -> Cut:
-        return lambda document, _text: Chunker(count, window, together=together).chunks(document)
+        def cut(document: Document, _text: str) -> list[Chunk]:
+            with mock.patch.object(chunking, "belong_together", together):
+                return Chunker(count, window).chunks(document)
+
+        return cut
 
     def of_texts(split: Callable[[str], list[str]]) -> Cut:
         return lambda _document, text: [Chunk(part, number, 0) for number, part in enumerate(split(text))]

@@ -85,8 +85,8 @@ def _forms_over_names(vertices: Sequence[Vertex], application: Application) -> f
                 some = [vertex.model_copy(update={"tenant_id": tenant}) for vertex in some]
                 with ExitStack() as stack:
                     if tenant == "without":
-                        for module in ("neptune.elements", "embedded.graph.rows"):
-                            stack.enter_context(patch(f"braid.engines.{module}.stored_forms", return_value=[]))
+                        for forms in ("neptune.elements.stored_forms", "embedded.graph.rows.other_forms"):
+                            stack.enter_context(patch(f"braid.engines.{forms}", return_value=[]))
                     began = time.perf_counter()
                     application.graph.upsert(some, [])
                     seconds[tenant] += time.perf_counter() - began

@@ -148,7 +148,7 @@ def profile(task: dict[str, Any]) -> dict[str, Any]:
                 known = least.setdefault(number, taken)
                 for ours, theirs in ((known.wall, taken.wall), (known.cpu, taken.cpu)):
                     ours |= {name: min(theirs[name], ours.get(name, theirs[name])) for name in theirs}
-    return {"way": task["way"], "questions": len(queries), "steps": _figures(list(least.values())), **_memory()}
+    return {"way": task["way"], "questions": len(queries), "steps": _figures(list(least.values())), **memory()}
 
 
 def _patch(spent: Spent, application: Application, stack: ExitStack) -> None:
@@ -185,7 +185,8 @@ def _figures(asked: Sequence[Spent]) -> dict[str, dict[str, float]]:
     }
 
 
-def _memory() -> dict[str, float]:
+def memory() -> dict[str, float]:
+    """Return the memory of this process in MiB: resident, of it what is of no file, and the most there was."""
     found = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines())
     return {
         name: round(int(found[key].split()[0]) / 1_024, 1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from braid import settings
 from braid.models import GraphSource
-from braid.settings import EngineKind
 
 if TYPE_CHECKING:
     from enum import StrEnum
 
-DEFAULT_TENANT = "default"
+DEFAULT_TENANT = settings.DEFAULT_TENANT
 FLAG = ""
 """Metavar of an option without a value: its type would look as if a value were to follow."""
 
@@ -28,15 +28,17 @@ def tenant_option(help_text: str = "Whose data.") -> Any:  # noqa: ANN401 - as t
 
 Tenant = Annotated[str, tenant_option()]
 Engine = Annotated[
-    EngineKind | None,
-    typer.Option(help=f"Whose stores: {any_of(EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"),
+    settings.EngineKind | None,
+    typer.Option(
+        help=f"Whose stores: {any_of(settings.EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"
+    ),
 ]
 Graph = Annotated[
     GraphSource | None,
     typer.Option(
         help=f"Which graph: {any_of(GraphSource)}. Of found alone, what the folder says of entities and relationships "
-        "is left out; auto finds names in documents, and in folders that give no graph. Without it BRAID_GRAPH tells, "
-        "else auto.",
+        "is left out; of given alone, no names are found, and those found before are removed. Without it BRAID_GRAPH "
+        "tells, else both.",
         metavar="WHICH",
     ),
 ]

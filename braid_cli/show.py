@@ -11,12 +11,17 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.terminal import counted
+from braid_cli.terminal import counted, out
 
 if TYPE_CHECKING:
+    from braid.app import Application
+    from braid.ingestion.documents.progress import FolderDone
     from braid.models import Answer, Citation, FactSet, Path, RelatedEntity, Result
     from rich.console import Console
 
+    from braid_cli.datasets.ingest import IngestReport
+
+_COUNTED_VERTICES, _BEST_NAMES = 1_000, 5
 COLOURS = {Source.VECTOR: "cyan", Source.LEXICAL: "green", Source.KNOWLEDGE: "yellow", Source.GRAPH: "magenta"}
 MEANINGS = {
     Source.VECTOR: "similar in meaning",
@@ -88,7 +93,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         left_out = counted(answer.superseded, "record")
         console.print(Text(f"left out: {left_out} not valid at the time asked about", style="dim"))
     if answer.truncated:
-        console.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
+        console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
     if answer.related_entities:
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
         more = len(names) - RELATED_SHOWN
@@ -259,3 +264,23 @@ def _show_latencies(console: Console, answer: Answer) -> None:
         table.add_row(name, f"{value:.1f} ms", "▇" * max(1, round(24 * value / longest)))
     table.add_row("total", f"{answer.latency_ms.get('total', 0.0):.1f} ms", "")
     console.print(table)
+
+
+def print_found_names(done: IngestReport | FolderDone, application: Application, tenant: str) -> None:
+    """Print how many names an ingest found, the best connected ones of a small graph, and what is no longer found."""
+    from braid.models.records import DOCUMENT_TYPE
+    from braid.retrieval.listing import names
+
+    if done.mentions:
+        out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
+        page = names(application.graph, tenant, after=None, limit=_COUNTED_VERTICES)
+        best = [
+            f"{vertex.name} ({ties:,})"
+            for vertex, ties in page.vertices
+            if vertex.entity_type != DOCUMENT_TYPE and ties
+        ]
+        if best and page.cursor is None:
+            told = ", ".join(best[:_BEST_NAMES])
+            out.print(f"best connected: {printable(told)}", markup=False, soft_wrap=True)
+    if done.unmentioned:
+        out.print(f"no longer found in them: {counted(done.unmentioned, 'mention')}, removed")

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from braid.models import GraphSource
     from braid.settings import EngineKind, Settings
 
-DATABASE = "braid.db"
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 
 out = Console(highlight=False)
@@ -42,9 +41,8 @@ def counted(number: int, one: str, several: str = "") -> str:
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 
-def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = None) -> Application:
-    """Return the stages over the engines, and with the graph, that options name, else the environment."""
-    # Where the handlers read it.
+def open_application(engine: EngineKind | None = None, graph: GraphSource | None = None) -> Application:
+    """Return the application with the engine and the graph that options name, which it sets in the environment."""
     if engine:
         os.environ["BRAID_ENGINE"] = engine
     if graph:
@@ -52,17 +50,17 @@ def open_engines(engine: EngineKind | None = None, graph: GraphSource | None = N
     from braid.app import application
     from braid.settings import EngineKind
 
-    stages = application()
-    tell_of_earlier_store(stages.settings)
-    if stages.settings.engine is EngineKind.AWS:
-        atexit.register(stages.close)  # a connection left open complains on standard error
-    return stages
+    opened = application()
+    tell_of_earlier_store(opened.settings)
+    if opened.settings.engine is EngineKind.AWS:
+        atexit.register(opened.close)  # a connection left open complains on standard error
+    return opened
 
 
 def tell_of_earlier_store(settings: Settings) -> None:
     """Warn where the working directory has a store of a version that kept one in each, and the user's own has none."""
     from braid.settings import EngineKind
-    from braid.settings.folders import EARLIER_HOME, user_folder
+    from braid.settings.folders import DATABASE, EARLIER_HOME, user_folder
 
     earlier = EARLIER_HOME / DATABASE
     if settings.engine is EngineKind.EMBEDDED and settings.home == user_folder() and earlier.exists():

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
     from braid.ports.search_index import SearchRequest
-    from braid.reembedding.drifted_records import DriftedRecordQueue
+    from braid.reembedding.outdated_records import OutdatedRecordSender
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
@@ -126,6 +126,7 @@ class FakeGraph:
         self.linked_trusted: list[bool] = []
         self.expanded: list[ExpandRequest] = []
         self.propagated: list[PropagateRequest] = []
+        self.queries: list[GraphQuery] = []
 
     def link(
         self,
@@ -150,6 +151,7 @@ class FakeGraph:
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Return those of the ``known`` ids that the query begins at."""
+        self.queries.append(query)
         hits = [walked(identity, score=1.0, types=()) for identity in query.start.ids if identity in self.known]
         return GraphResult(hits=tuple(hits))
 
@@ -262,7 +264,7 @@ def fused(
     reranker: FakeReranker | None = None,
     schema_version: int = 1,
     limits: Limits | None = None,
-    drifted: DriftedRecordQueue | None = None,
+    outdated_sender: OutdatedRecordSender | None = None,
     uses: Callable[[str], Mapping[str, float]] | None = None,
     **pieces: Any,
 ) -> Answer:
@@ -275,6 +277,6 @@ def fused(
         now=NOW,
         schema_version=schema_version,
         limits=limits or Limits(),
-        drifted=drifted,
+        outdated_sender=outdated_sender,
         uses=uses,
     )

@@ -9,12 +9,12 @@ import typer
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_known, check_tenant
-from braid_cli.terminal import complain, counted, examples, open_engines, out, print_json, progress
+from braid_cli.terminal import complain, counted, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.ingestion.archive import Kind
+    from braid.ingestion.archive import PartKind
 
 app = typer.Typer()
 Folder = Annotated[Path, typer.Argument(help="Folder of the archive.", metavar="DIR")]
@@ -35,7 +35,7 @@ def export(
     from braid.ingestion.archive import export_tenant
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
     with progress("exporting", quiet=as_json) as tell:
         manifest = export_tenant(tenant, application, folder, vectors=vectors, tell=tell)
@@ -64,7 +64,7 @@ def import_(
     if tenant is not None:
         check_tenant(tenant)
     with progress("importing", quiet=as_json) as tell:
-        done = import_tenant(folder, open_engines(engine), tenant_id=tenant, threads=threads, tell=tell)
+        done = import_tenant(folder, open_application(engine), tenant_id=tenant, threads=threads, tell=tell)
     if as_json:
         print_json(done.model_dump(mode="json"))
         return
@@ -75,6 +75,6 @@ def import_(
         out.print(f"  {kind.value} {value}")
 
 
-def _said(counts: Mapping[Kind, int]) -> str:
+def _said(counts: Mapping[PartKind, int]) -> str:
     ones = {"records": ("record",), "vertices": ("vertex", "vertices"), "relationships": ("relationship",)}
     return ", ".join(counted(number, *ones[kind.value]) for kind, number in counts.items())

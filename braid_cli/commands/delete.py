@@ -10,7 +10,7 @@ from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import counted, err, examples, open_engines, out, print_json
+from braid_cli.terminal import counted, err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from braid.ingestion.deleting import DeleteReport
@@ -39,7 +39,7 @@ def delete_record(
     from braid.ingestion.deleting import delete_records
 
     check_tenant(tenant)
-    _show(delete_records(tenant, ids, open_engines(engine)), as_json=as_json)
+    _show(delete_records(tenant, ids, open_application(engine)), as_json=as_json)
 
 
 @app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
@@ -56,7 +56,7 @@ def delete_document(
     from braid.ingestion.deleting import delete_document as delete
 
     check_tenant(tenant)
-    _show(delete(tenant, document, open_engines(engine)), as_json=as_json)
+    _show(delete(tenant, document, open_application(engine)), as_json=as_json)
 
 
 @app.command(name="tenant", epilog=examples("braid delete tenant --tenant acme --yes"))
@@ -71,7 +71,7 @@ def delete_tenant(
     from braid.ingestion.tenant_deletion import delete_tenant as delete
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     if not yes:
         if as_json or not err.is_terminal:
             raise InvalidRequest("--yes: is needed where nobody can be asked", field="--yes")

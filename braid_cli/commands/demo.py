@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from braid_cli.terminal import examples, open_engines, out, progress
+from braid_cli.terminal import examples, open_application, out, progress
 
 app = typer.Typer()
 
@@ -17,4 +17,4 @@ def demo() -> None:
     """
     from braid_cli.demo.tour import tour
 
-    tour(out, open_engines(), progress)
+    tour(out, open_application(), progress)

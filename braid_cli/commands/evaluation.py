@@ -15,7 +15,7 @@ from rich.text import Text
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_FAILED, complain, examples, open_engines, out, print_json, progress
+from braid_cli.terminal import EXIT_FAILED, complain, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -110,7 +110,7 @@ def evaluate(
         progress("Ingesting", quiet=as_json) as ingesting,
         progress("Asking", quiet=as_json) as asking,
     ):
-        application = open_engines(engine, graph)
+        application = open_application(engine, graph)
         evaluation = (
             evaluate_stored(folder, tenant, application, on_question=asking, on_evaluated=diagnose)
             if folder.is_file()
@@ -183,7 +183,7 @@ def tune(
     check_tenant(tenant)
     if metric not in METRICS:
         raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
-    application = open_engines(engine)
+    application = open_application(engine)
     with (
         progress("Ingesting", quiet=as_json) as ingesting,
         progress("Asking", quiet=as_json) as asking,

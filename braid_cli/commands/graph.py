@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
-from braid.retrieval.tenant_questions import Interface
+from braid.retrieval.tenant_questions import TenantQuestions
 from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
 from braid_cli.question import check_known, check_tenant, of_option
 from braid_cli.show import path_text
-from braid_cli.terminal import examples, open_engines, out, print_json, read_input
+from braid_cli.terminal import examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,7 +53,7 @@ def related(
     as_json: AsJson = False,
 ) -> None:
     """Show what an entity is related to, the nearest first."""
-    interface = _interface(tenant, engine)
+    interface = _questions(tenant, engine)
     try:
         found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit, trusted_only=trusted_only)
     except InvalidRequest as error:
@@ -89,7 +89,7 @@ def graph_query(
 ) -> None:
     """Walk the graph step by step, as a question in JSON says. It can only read."""
     place, asked = _read(file)
-    interface = _interface(tenant, engine)
+    interface = _questions(tenant, engine)
     try:
         found = interface.graph_query(asked)
     except InvalidRequest as error:
@@ -118,11 +118,11 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
         out.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
 
 
-def _interface(tenant: str, engine: Engine) -> Interface:
+def _questions(tenant: str, engine: Engine) -> TenantQuestions:
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
-    return Interface(application, tenant)
+    return TenantQuestions(application, tenant)
 
 
 def _read(file: Path) -> tuple[str, dict[str, object]]:

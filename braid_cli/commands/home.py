@@ -12,10 +12,11 @@ from typing import Annotated
 import typer
 from braid.errors import InvalidRequest, StoreError
 from braid.settings import load_settings
+from braid.settings.folders import DATABASE
 from rich.text import Text
 
 from braid_cli.options import AsJson  # noqa: TC001 - typer reads annotations
-from braid_cli.terminal import DATABASE, examples, out, print_json
+from braid_cli.terminal import examples, out, print_json
 
 app = typer.Typer()
 

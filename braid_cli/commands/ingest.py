@@ -14,6 +14,7 @@ from braid.ingestion.writing import MissingEnds
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of
 from braid_cli.question import check_tenant, foreign_to
+from braid_cli.show import print_found_names
 from braid_cli.terminal import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -21,7 +22,7 @@ from braid_cli.terminal import (
     counted,
     examples,
     make_models,
-    open_engines,
+    open_application,
     out,
     print_json,
     progress,
@@ -102,7 +103,7 @@ def ingest(
     options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
-    application = open_engines(engine, graph)
+    application = open_application(engine, graph)
     if documents or lines:
         make_models(application, quiet=as_json)
     if documents:
@@ -150,8 +151,7 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
             f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
             f"(embedding {done.embed_seconds:.1f} s)"
         )
-        if done.mentions:
-            out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
+        print_found_names(done, application, tenant)
 
 
 def _ingest_file(path: Path, tenant: str, application: Application, missing: MissingEnds, *, as_json: bool) -> None:
@@ -223,7 +223,7 @@ def ingest_graph(
     from braid_cli.datasets.ingest import ingest
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     graph = read_graph(file, tenant, Fields(name_field, type_field))
     make_models(application, quiet=as_json)
     done = ingest(graph, application, threads=os.cpu_count())

@@ -13,7 +13,7 @@ from rich.text import Text
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
 from braid_cli.question import check_known, check_tenant, foreign_to
 from braid_cli.show import printable
-from braid_cli.terminal import counted, examples, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -44,7 +44,7 @@ def list_documents(
 ) -> None:
     """List the documents of a tenant, and the files of ingested folders that could not be read."""
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     files = {file.document: file for _, file in _files(application, tenant)}
     rows = [_row(document, files.get(document.id)) for document in islice(_documents(application, tenant), limit + 1)]
     rows += [_skipped(file) for file in files.values() if file.skipped]
@@ -69,7 +69,7 @@ def list_entities(
 ) -> None:
     """List the named entities of the knowledge graph, in the order of their ids."""
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
     found = []
     for vertex in _entities(application, tenant):
@@ -87,7 +87,7 @@ def list_entities(
 def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Count what is stored for a tenant: documents, records and the knowledge graph."""
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     skipped = sum(bool(file.skipped) for _, file in _files(application, tenant))
     stored = sum(1 for _ in islice(_documents(application, tenant), COUNTED + 1))
     if not (stored or skipped):
@@ -158,7 +158,7 @@ def _skipped(file: FileState) -> dict[str, Any]:
 def _entities(application: Application, tenant: str) -> Iterator[Vertex]:
     cursor: str | None = None
     while True:
-        page = application.graph.scan(tenant, after=cursor)
+        page = application.graph.scan(tenant, after=cursor, hubs=False)
         yield from (vertex for vertex in page.vertices if vertex.name)
         cursor = page.cursor
         if cursor is None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid import reembedding
 from braid.errors import InvalidRequest, TakenOver
-from braid.reembedding import Budget, JobKind, Phase, Question, Status
+from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
 from braid.reembedding.workflow import Progress
 from rich.table import Table
 
 from braid_cli.options import FLAG, AsJson, Engine, tenant_option
 from braid_cli.question import check_known, check_tenant
-from braid_cli.terminal import EXIT_FAILED, counted, examples, open_engines, out, print_json, progress
+from braid_cli.terminal import EXIT_FAILED, counted, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.ports.message_queue import Queue
@@ -79,7 +79,7 @@ def reembed(
     _one_at_a_time(queue, dry_run, status, pause, rollback, drop_previous)
     if tenant is not None:
         check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     if tenant is not None:
         check_known(tenant, application)
     # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
@@ -151,12 +151,12 @@ def _run(
         raise typer.Exit(EXIT_FAILED)
 
 
-def _questions(folder: Path) -> list[Question]:
+def _questions(folder: Path) -> list[RecallQuestion]:
     from braid_cli.datasets.dataset import read_dataset
 
     judged = read_dataset(folder, folder.name, judged=True).judged
     return [
-        Question(tenant_id=folder.name, text=each.query.text, relevant=tuple(each.relevant))
+        RecallQuestion(tenant_id=folder.name, text=each.query.text, relevant=tuple(each.relevant))
         for each in judged
         if each.relevant
     ]
@@ -164,12 +164,8 @@ def _questions(folder: Path) -> list[Question]:
 
 def _show_outdated(services: Services, tenant: str | None, *, as_json: bool) -> None:
     found: dict[str, dict[str, int]] = {}
-    after: str | None = None
-    while tenants := (
-        [tenant] if tenant and after is None else [] if tenant else services.migration.tenants(after=after)
-    ):
+    for tenants in reembedding.tenant_pages(services, tenant):
         found |= {name: reembedding.outdated(services, name) for name in tenants}
-        after = tenants[-1]
     if as_json:
         print_json({"outdated": found})
         return

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_known, check_tenant
-from braid_cli.terminal import counted, examples, open_engines, out, print_json
+from braid_cli.terminal import counted, examples, open_application, out, print_json
 
 app = typer.Typer()
 
@@ -28,7 +28,7 @@ def repair(
     from braid.ingestion.repair import repair as compare
 
     check_tenant(tenant)
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
     report = compare(tenant, application, dry_run=dry_run)
     if as_json:

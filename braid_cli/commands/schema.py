@@ -15,7 +15,7 @@ from rich.table import Table
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_FAILED, examples, open_engines, out, print_json
+from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -42,7 +42,7 @@ File = Annotated[
 def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Show every version, oldest first."""
     check_tenant(tenant)
-    versions = open_engines(engine).schemas.versions(tenant)
+    versions = open_application(engine).schemas.versions(tenant)
     if as_json:
         print_json({"tenant": tenant, "versions": [version.model_dump(mode="json") for version in versions]})
         return
@@ -65,13 +65,13 @@ def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_
 def current(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None) -> None:
     """Print the number of the current version."""
     check_tenant(tenant)
-    out.print(str(open_engines(engine).schemas.current(tenant)))
+    out.print(str(open_application(engine).schemas.current(tenant)))
 
 
 @app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
 def check(file: File, *, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Say what a version would change, and leave with 1 if something stored is of a type that it takes away."""
-    application = open_engines(engine)
+    application = open_application(engine)
     found = _report(_read(file, tenant), application)
     if as_json:
         print_json({"compatible": found.compatible, **found.model_dump(mode="json")})
@@ -92,7 +92,7 @@ def register(
     engine: Engine = None,
 ) -> None:
     """Register the next version. Registering one again does nothing."""
-    application = open_engines(engine)
+    application = open_application(engine)
     schema = _read(file, tenant)
     found = _report(schema, application)
     if found.problems or not (found.compatible or force or schema.version <= application.schemas.current(tenant)):

@@ -10,7 +10,7 @@ from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
-from braid_cli.terminal import complain, examples, open_engines, out, print_json
+from braid_cli.terminal import complain, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -108,7 +108,7 @@ def search(
             "explain": explain,
         }
     )
-    application = open_engines(engine)
+    application = open_application(engine)
     check_known(tenant, application)
     for problem in unusable_models(asked, application):
         complain(f"answering without {problem}", style="yellow")
@@ -120,9 +120,9 @@ def search(
         print_json(answer.model_dump(mode="json"))
         return
     if answer.unknown_entity:
-        from braid.retrieval.tenant_questions import Interface, did_you_mean
+        from braid.retrieval.tenant_questions import TenantQuestions, did_you_mean
 
-        similar = did_you_mean(Interface(application, tenant).similar_names(answer.unknown_entity))
+        similar = did_you_mean(TenantQuestions(application, tenant).similar_names(answer.unknown_entity))
         raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")
     from braid_cli.show import show_answer
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError, NewerSchema
-from braid.ingestion.items import printable
 from braid.ingestion.supersession import RefusedRecord, find
+from braid.models.scalars import printable
 
 from braid_cli.datasets.json_lines import first_of
 

@@ -99,7 +99,7 @@ def read_dataset(
     judged: bool = False,
     questions: str | None = None,
     split: str | None = None,
-    graph: GraphSource = GraphSource.AUTO,
+    graph: GraphSource = GraphSource.BOTH,
 ) -> Dataset:
     """Read and check a dataset folder.
 

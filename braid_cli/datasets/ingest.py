@@ -92,6 +92,8 @@ class IngestReport:
     """New names that were found in the texts."""
     mentions: int = 0
     """Mentions of names that were found in the texts."""
+    unmentioned: int = 0
+    """Mentions that were found before, and are removed."""
 
 
 def ingest(
@@ -178,11 +180,12 @@ def ingest(
             relationships=staging.relationship_count,
             embed_seconds=done.embed_seconds,
             write_seconds=time.perf_counter() - began - done.embed_seconds,
-            unchanged=same and not (done.written or done.vertices or done.names or removed),
+            unchanged=same and not (done.written or done.vertices or done.names or done.unmentioned or removed),
             written=done.written,
             removed=removed,
             names=done.names,
             mentions=done.mentions,
+            unmentioned=done.unmentioned,
         )
 
 
@@ -190,7 +193,7 @@ class _Totals:
     """Totals of the writes so far."""
 
     def __init__(self) -> None:
-        self.written = self.vertices = self.names = self.mentions = 0
+        self.written = self.vertices = self.names = self.mentions = self.unmentioned = 0
         self.embed_seconds = 0.0
 
     def add(self, report: WriteReport) -> None:
@@ -199,6 +202,7 @@ class _Totals:
         self.vertices += report.vertices
         self.names += report.names
         self.mentions += report.mentions
+        self.unmentioned += report.unmentioned
         self.embed_seconds += report.embed_seconds
 
 
@@ -229,7 +233,6 @@ def _write_items(
             ),
             supersede_later=True,
             rewrite=rewrite,
-            texts_only=not (staging.relationship_count or staging.vertex_count()),
         )
 
         def tell(written: int, of: int, before: int = earlier + len(records)) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from braid.errors import DatasetError
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.phases import fingerprints_of, part_of, phases_of
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.bulk.steps import BATCH_BYTES, BATCH_LINES
+from braid.ingestion.bulk.steps import in_batches
 from braid.ingestion.items import Items
 from braid.ingestion.writing import write
 from braid.ports.object_store import MAX_LINE_BYTES
@@ -87,7 +87,7 @@ def ingest_file(
     refused: set[str] = set()
     fingerprints, in_order = Fingerprints(), b""
     for phase in Phase:
-        for lines, first, offset in _batches_of_phase(path, begun, phase, phases_by_batch):
+        for lines, first, read in _batches_of_phase(path, begun, phase, phases_by_batch):
             items = Items(tenant_id)
             for at, line in enumerate(lines, start=first):
                 items.add_line(f"{path}:{at}", line)
@@ -102,7 +102,7 @@ def ingest_file(
             for error in errors:
                 on_error(error)
             if on_progress and phase is Phase.ITEMS:
-                on_progress(offset, begun.st_size)
+                on_progress(read, begun.st_size)
         if phase is Phase.ITEMS:
             in_order = fingerprints.in_order()
     return done
@@ -130,21 +130,18 @@ def _batches_of_phase(
 
 
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield lines, the first one's number, and the offset after the last; of an overlong line only the beginning."""
-    lines: list[bytes] = []
-    size = offset = 0
-    first = number = 1
+    """Yield lines, the first one's number, and the bytes read so far."""
+    first = 1
     with path.open("rb") as file:
-        while raw := file.readline(MAX_LINE_BYTES + 2):
-            line = raw
-            while not raw.endswith(b"\n") and len(raw) > MAX_LINE_BYTES:
-                raw = file.readline(MAX_LINE_BYTES + 2)
-            if lines and (len(lines) == BATCH_LINES or size + len(line) > BATCH_BYTES):
-                yield lines, first, offset
-                lines, size, first = [], 0, number
-            lines.append(line.rstrip(b"\n"))
-            size += len(line)
-            offset = file.tell()
-            number += 1
-    if lines:
-        yield lines, first, offset
+        for lines in in_batches(_lines(file)):
+            yield lines, first, file.tell()
+            first += len(lines)
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield lines; of an overlong one only the beginning."""
+    while line := file.readline(MAX_LINE_BYTES + 2):
+        rest = line
+        while not rest.endswith(b"\n") and len(rest) > MAX_LINE_BYTES:
+            rest = file.readline(MAX_LINE_BYTES + 2)
+        yield line.rstrip(b"\n")

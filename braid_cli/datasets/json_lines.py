@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
-from braid.ingestion.items import InvalidItem, printable
+from braid.ingestion.items import InvalidItem
+from braid.models.scalars import printable
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 from pydantic import ValidationError

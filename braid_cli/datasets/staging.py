@@ -17,7 +17,7 @@ from braid.models import Kind, Record, Relationship, Vertex
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    Identity = tuple[str, str, str, str]
+    from braid.models import EdgeId
 
 _TABLES = """
 CREATE TABLE records (id TEXT PRIMARY KEY, place TEXT, version INT, is_entity INT, at INT) WITHOUT ROWID;
@@ -187,10 +187,10 @@ class Staging:
             records.setdefault(name, Record(id=name, tenant_id=tenant_id, kind=kind))
         return records, places
 
-    def superseding_edges(self) -> tuple[dict[Identity, Relationship], dict[Identity, str]]:
+    def superseding_edges(self) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
         """Return superseding edges and the edges of the dataset that they end, and the places of the former."""
-        found: dict[Identity, Relationship] = {}
-        places: dict[Identity, str] = {}
+        found: dict[EdgeId, Relationship] = {}
+        places: dict[EdgeId, str] = {}
         for text, place in self._db.execute(
             "SELECT edge, place FROM edges JOIN links USING (source, target, predicate, place) WHERE type = ?"
             " UNION SELECT edge, place FROM claims",
@@ -216,7 +216,7 @@ class Staging:
         for place, text in self._db.execute("SELECT place, edge FROM claims GROUP BY by"):
             yield place, Relationship.model_validate_json(text)
 
-    def ended_identities(self, edges: Iterable[Relationship]) -> frozenset[Identity]:
+    def ended_identities(self, edges: Iterable[Relationship]) -> frozenset[EdgeId]:
         """Return the identities of those edges among these that another edge of the dataset ends."""
         named = {json.dumps(edge.identity()): edge.identity() for edge in edges}
         keys = json.dumps(list(named))
@@ -269,7 +269,7 @@ class Staging:
             or self._value(differing, Snapshot.PREVIOUS, Snapshot.CURRENT)
         )
 
-    def removed_edges(self) -> Iterator[list[Identity]]:
+    def removed_edges(self) -> Iterator[list[EdgeId]]:
         """Yield pages of edges of the previous ingest that no dataset has any longer."""
         yield from self._pages("SELECT a, b, c, d FROM entries AS h WHERE kind = 'edge' AND " + _REMOVED, tuple)  # noqa: S608 - names of ours
 

@@ -53,7 +53,7 @@ class DatasetFiles:
         Whether the entities and relationships that are given are read, or only the texts.
     """
 
-    def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> None:
+    def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> None:
         if not folder.is_dir():
             raise DatasetError(f"{folder}: {_why_no_folder(folder)}")
         if not (folder / "corpus.jsonl").is_file():
@@ -200,7 +200,7 @@ class DatasetFiles:
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
 
 
-def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.AUTO) -> DatasetFiles:
+def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> DatasetFiles:
     """Open a dataset folder and check it as a whole, holding one line at a time.
 
     Raises DatasetError if a file is missing or a line malformed; names file, line and field.

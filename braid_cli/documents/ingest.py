@@ -12,7 +12,7 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 from braid.ingestion.documents.watching import watch
 
-from braid_cli.show import printable
+from braid_cli.show import print_found_names, printable
 from braid_cli.terminal import complain, counted, err, out, print_json
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def ingest(
                 if isinstance(event, FolderDone):
                     whole = not event.skipped
                     show.pause()
-                    _tell(event, tenant, as_json=as_json, first=show.first)
+                    _tell(event, tenant, application, as_json=as_json, first=show.first)
                     show.first = False
         except KeyboardInterrupt:
             show.pause()
@@ -93,7 +93,7 @@ def _wait(seconds: float) -> bool:
     return True
 
 
-def _tell(done: FolderDone, tenant: str, *, as_json: bool, first: bool) -> None:
+def _tell(done: FolderDone, tenant: str, application: Application, *, as_json: bool, first: bool) -> None:
     if as_json:
         print_json({"folder": done.name, "tenant": tenant, **{k: v for k, v in asdict(done).items() if k != "name"}})
         return
@@ -114,6 +114,7 @@ def _tell(done: FolderDone, tenant: str, *, as_json: bool, first: bool) -> None:
         markup=False,
         soft_wrap=True,
     )
+    print_found_names(done, application, tenant)
 
 
 class _Display:

@@ -152,9 +152,9 @@ def write(evaluations: Sequence[Evaluation], into: Path, *, graphs: str = "") ->
 
 
 def measured_by_graph(folders: Sequence[Path], engines: Application) -> dict[GraphSource, list[Evaluation]]:
-    """Answer the folders' questions by default with each graph; the given one last, as the stores are kept."""
+    """Answer the folders' questions by default with each graph; the default last, as the stores are kept."""
     default = configurations(engines.settings)[-1:]
-    sources = (GraphSource.FOUND, GraphSource.BOTH, GraphSource.GIVEN)
+    sources = (GraphSource.FOUND, GraphSource.GIVEN, GraphSource.BOTH)
     measured: dict[GraphSource, list[Evaluation]] = {}
     for source in sources:
         own = Application(engines.settings.model_copy(update={"graph": source}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.settings import EngineKind
+from braid.settings import DEFAULT_TENANT, EngineKind
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from braid.app import Application
 
-DEFAULT = "default"
 SHOWN_AT_MOST = 10
 
 
@@ -30,7 +29,7 @@ def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequen
         Called with messages for the user.
     """
     if library.settings.engine is not EngineKind.EMBEDDED:
-        return (DEFAULT,)
+        return (DEFAULT_TENANT,)
     stored = library.store.tenants()
     if not stored:
         say(f"Nothing is stored in {library.settings.home} yet: ingesting the demo archives {', '.join(TENANTS)}.")

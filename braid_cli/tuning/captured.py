@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
 from braid.ranking import scoring
-from braid.ranking.fusion import append_below, best_scores, combine
+from braid.ranking.fusion import best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
@@ -65,10 +65,19 @@ class Found:
         """Whether the fusion is by propagation."""
         return method(self.request) is Fusion.PROPAGATE
 
+    @property
+    def trust(self) -> float:
+        """Share of propagation in the score."""
+        return self.request.expanded.trust if self.request.expanded else 1.0
+
     @cached_property
     def propagation_suffices(self) -> bool:
-        """Whether propagation alone reaches all candidates, so that strand weights have no effect."""
-        return self.propagates and len(self.propagated.keys() & self.read.keys()) >= COHERENCE_CANDIDATES
+        """Whether propagation alone reaches and scores all candidates, so that strand weights have no effect."""
+        return (
+            self.propagates
+            and self.trust >= 1.0
+            and len(self.propagated.keys() & self.read.keys()) >= COHERENCE_CANDIDATES
+        )
 
 
 @dataclass(frozen=True)
@@ -139,31 +148,29 @@ def _spread_by(parameters: FusionParameters) -> tuple[float, ...]:
 def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list[str]:
     scores = combine(
         {**found.texts, Source.GRAPH: found.graph},
+        found.propagated,
         weights=weights,
         method=method(found.request),
         rank_constant=parameters.rank_constant,
+        trust=found.trust,
+        cut_off=found.request.query.graph_constraint is None,
     )
+    read = found.read
     if not found.propagates:
-        relevances = ((-score * _factor(found, one), one) for one, score in scores.items() if one in found.read)
+        relevances = ((-score * read[one].factor, one) for one, score in scores.items() if one in read)
         return [identity for _, identity in heapq.nsmallest(DEPTH, relevances)]
-    scores = append_below(found.propagated, scores)
-    order = heapq.nsmallest(
-        2 * COHERENCE_CANDIDATES, ((-score, one) for one, score in scores.items() if one in found.read)
-    )
-    ranked = sorted((negative * _factor(found, one), one, rank) for rank, (negative, one) in enumerate(order, start=1))
+    order = heapq.nsmallest(2 * COHERENCE_CANDIDATES, ((-score, one) for one, score in scores.items() if one in read))
+    ranked = sorted((negative * read[one].factor, one, rank) for rank, (negative, one) in enumerate(order, start=1))
     first = ranked[:COHERENCE_CANDIDATES]
-    if not found.mentions.asked or parameters.coherence <= 0:
+    weight = found.trust * parameters.coherence
+    if not found.mentions.asked or weight <= 0:
         return [one for _, one, _ in first[:DEPTH]]
-    coherences = found.mentions.coherences([found.read[one].record for _, one, _ in first])
+    coherences = found.mentions.coherences([read[one].record for _, one, _ in first])
     cohered = sorted(
-        (-candidates.raised(scores[one], extra, parameters.coherence, found.read[one].drift), rank, one)
+        (-candidates.raised(scores[one], extra, weight, read[one].factor), rank, one)
         for (_, one, rank), extra in zip(first, coherences, strict=True)
     )
     return [one for _, _, one in cohered[:DEPTH]]
-
-
-def _factor(found: Found, identity: str) -> float:
-    return scoring.DRIFT_FACTORS[found.read[identity].drift]
 
 
 def capture(
@@ -253,14 +260,20 @@ def by_strand(request: FuseRequest, application: Application, known: ReadCache) 
     if key in known.found:
         return known.found[key]
     ids = list(dict.fromkeys(hit.id for hits in (vector, lexical, graph) for hit in hits))
-    _read_new([one for one in ids if one not in known.records], request, application, known.records)
+    texts = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
+    unread = [
+        Candidate(id=one, combined_score=0.0, vector_score=texts[Source.VECTOR].get(one))
+        for one in ids
+        if one not in known.records
+    ]
+    _read_new(unread, request, application, known.records)
     for hit in graph:
         known.hits.setdefault(hit.id, hit)
     known.found[key] = Found(
         # Paths and reasons are not fused, and there are hundreds of sets of them.
         request=request.model_copy(update={"expanded": request.expanded and _bare(request.expanded)}),
         hits=(vector, lexical, tuple(known.hits[one] for one in dict.fromkeys(hit.id for hit in graph))),
-        texts={Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)},
+        texts=texts,
         graph=best_scores(graph),
         propagated=best_scores(request.expanded.hits) if request.expanded and propagates else {},
         read={one: item for one in ids if (item := known.records[one]) is not None},
@@ -274,18 +287,21 @@ def _bare(expanded: GraphFound) -> GraphFound:
 
 
 def _read_new(
-    ids: Sequence[str], request: FuseRequest, application: Application, known: dict[str, Ranked | None]
+    unread: Sequence[Candidate], request: FuseRequest, application: Application, known: dict[str, Ranked | None]
 ) -> None:
-    """Read the records of ids into the cache; None for those that may not be answers."""
-    known |= dict.fromkeys(ids)
-    for start in range(0, len(ids), MAX_HYDRATED):
+    """Read the records of candidates into the cache; None for those that may not be answers."""
+    known |= dict.fromkeys(one.id for one in unread)
+    settings = application.settings
+    for start in range(0, len(unread), MAX_HYDRATED):
         left = hydrate(
             request.query,
-            [Candidate(id=one, combined_score=0.0) for one in ids[start : start + MAX_HYDRATED]],
+            unread[start : start + MAX_HYDRATED],
             application.index,
             now=application.now(),
             schema_version=application.schemas.current(request.query.tenant_id),
-            drift_threshold=application.settings.schema_drift_threshold,
+            drift_threshold=settings.schema_drift_threshold,
+            reach=scoring.schema_reach(settings.schema_drift_threshold, settings.schema_window),
+            space=request.embedded.embedding.space if request.embedded else None,
         )
         known |= {item.record.id: item for item in left.ranked}
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from braid.errors import InvalidRequest
 from braid.models import Fusion, FusionParameters
 from braid.retrieval.stages.fuse_rerank import method
+from braid.settings import DEFAULT_TENANT
 from braid.settings.files import FittedFile
 
 from braid_cli.datasets.dataset import read_judgements
@@ -218,7 +219,7 @@ def tune_folders(
     folders: Sequence[Path],
     application: Application,
     *,
-    tenant_id: str = "default",
+    tenant_id: str = DEFAULT_TENANT,
     metric: str = "ndcg@10",
     folds: int = FOLDS,
     seed: int = SEED,

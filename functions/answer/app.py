@@ -24,7 +24,7 @@ run_after_restore(application().reopen)
 handler = stage_handler(
     "answer",
     AnswerRequest,
-    application().answer_alone,
+    application().answer_in_this_process,
     measure=figures,
     count=lambda: application().cache_counts() | application().outdated_counts(),
 )

@@ -15,7 +15,7 @@ from braid.models import Kind
 from braid.ports.members import Membership
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding.outdated_records import Reason, ReembedMessage
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.contract.writes import found, stored, written
@@ -102,7 +102,9 @@ class DeletesContract:
             store.objects.put(tenant, "inbox/a.jsonl", b"{}")
             store.members.add(Membership(subject="user:ada", tenant_id=tenant))
             store.jobs.put(JobRecord(name=f"refresh:{tenant}", revision=1, body="{}"))
-            asked = Reembed(tenant_id=tenant, record_ids=("note",), reason=Reason.SCHEMA, target_schema_version=2)
+            asked = ReembedMessage(
+                tenant_id=tenant, record_ids=("note",), reason=Reason.SCHEMA, target_schema_version=2
+            )
             store.queue.send([asked.message()])
             for key in ("answer", "once/0f"):
                 store.cache.put(tenant, key, b"the turbine hums", 60)
@@ -154,7 +156,7 @@ ITEMS = (
 def broken_off(store: Application, monkeypatch: pytest.MonkeyPatch) -> None:
     """Break a write off between two stores that cannot commit together, as a process that ends does."""
     monkeypatch.setattr(type(store), "intent_log", store.objects)
-    if store.version(ACME) is not None:
+    if store.write_generation(ACME) is not None:
         monkeypatch.setattr(store, "transaction", lambda _: nullcontext())
 
     def stop(*_: Any) -> None:

@@ -105,7 +105,7 @@ def until(stages: DemoStages, phase: Phase) -> ReembeddingJob:
         if job.phase is Phase.VERIFY:
             job = reembedding.verify(services, job.name, job.run)
         else:
-            job = reembedding.batch(services, job.name, job.run, reembedding.Budget(seconds=0))
+            job = reembedding.work_one_page(services, job.name, job.run)
     return job
 
 

@@ -17,7 +17,7 @@ from braid.engines.aws.dynamodb_counts import DynamoCounts
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
-from braid.models.records import MAX_TYPES
+from braid.models.records import MAX_TENANT_TYPES
 from braid.ports.cache import ResilientCache
 from braid.ports.message_queue import QueueMessage
 from braid.settings import Settings
@@ -78,7 +78,7 @@ class TestDynamoCounts(StoredCountsContract):
 
 
 def test_the_counts_of_as_many_types_as_a_graph_may_have_leave_half_of_an_item_free() -> None:
-    types = [f"N{number:063}" for number in range(MAX_TYPES)]
+    types = [f"N{number:063}" for number in range(MAX_TENANT_TYPES)]
     counts = {f"{what}/{kind}": 10**9 for kind in types for what in ("vertices", "edges", "sources", "targets")}
     with mock_aws():
         stored = DynamoCounts(cache_table(TABLE), TABLE)

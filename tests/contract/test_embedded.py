@@ -57,6 +57,12 @@ class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract, Propagation
         return EmbeddedKnowledgeGraph(store)
 
 
+class TestGraphReadAroundSeeds(KnowledgeGraphContract, GraphQueryContract, PropagationContract):
+    @pytest.fixture
+    def graph(self, store: EmbeddedStore) -> EmbeddedKnowledgeGraph:
+        return EmbeddedKnowledgeGraph(store, small=0)
+
+
 class TestSchemaRegistry(SchemaRegistryContract):
     @pytest.fixture
     def registry(self, store: EmbeddedStore) -> EmbeddedSchemaRegistry:

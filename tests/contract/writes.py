@@ -251,7 +251,7 @@ class WritesContract:
     def test_a_type_that_the_graph_has_no_room_for_is_refused_by_its_field_and_nothing_is_written(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TYPES", 7)  # of entities five are the library's own
+        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 7)  # of entities five are the library's own
         written(store, vertex("a", entity_type="Pump"), vertex("b", entity_type="Valve"))
         written(store, *(edge("a", "b", f"FEEDS_{number}") for number in range(4)))
         of_new_types = (
@@ -277,7 +277,7 @@ class WritesContract:
     def test_of_a_partial_write_the_types_are_accepted_that_there_is_room_for(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TYPES", 4)
+        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 4)
         edges = [edge("a", "b", f"FEEDS_{number}") for number in range(9)]
         report = written(store, vertex("a"), vertex("b"), *edges, partial=True)
         assert [error.place for error in report.errors] == [f"relationships[{at}]" for at in range(2, 9)]
@@ -287,7 +287,7 @@ class WritesContract:
     def test_a_type_that_nothing_has_any_more_makes_room_for_another(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TYPES", 3)
+        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 3)
         old = edge("a", "b", "FEEDS")
         assert not written(store, vertex("a"), vertex("b"), old).errors
         assert written(store, edge("a", "b", "DRAINS")).errors
@@ -298,7 +298,7 @@ class WritesContract:
     def test_a_record_whose_type_there_is_no_room_for_is_joined_without_it(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TYPES", 6)
+        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 6)
         for name in ("a", "b"):
             written(store, record(name, "a text", entity_type=f"Kind_{name}"))
         assert not written(store, edge("a", "b")).errors

@@ -176,7 +176,8 @@ def test_progress_is_drawn_on_the_terminal_that_is_standard_error(home: Path, tm
     assert "Embedding pellworth" in drawn.decode()
     assert "101/101" in drawn.decode()
     told = " ".join(out.split())
-    assert re.fullmatch(r"pellworth: 101 records, \d+ vertices and 234 relationships for pellworth in .*\)", told)
+    wrote = r"pellworth: 101 records, \d+ vertices and 234 relationships for pellworth in .*\)"
+    assert re.fullmatch(wrote + r" found in the texts: \d+ new names, \d+ mentions best connected: .+", told)
 
 
 def _read(terminal: int) -> bytes:

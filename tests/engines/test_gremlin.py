@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.neptune import elements, knowledge_graph
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.ports.graph_query import QueryStep
 from braid.settings import Settings
@@ -61,6 +62,31 @@ def test_a_write_of_more_than_one_batch_is_whole(graph: GremlinGraph) -> None:
     names = [f"v{number:04}" for number in range(450)]
     graph.upsert([vertex("hub"), *(vertex(name) for name in names)], [edge("hub", name) for name in names])
     assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (451, 450)
+
+
+def test_a_vertex_of_any_number_of_edges_is_listed_and_removed_a_part_at_a_time(
+    graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(elements, "EDGES_AT_ONCE", 10)
+    monkeypatch.setattr(knowledge_graph, "PAGE_EDGES", 10, raising=False)
+    names = [f"v{number:02}" for number in range(25)]
+    vertices = [vertex("a-hub"), vertex("b-hub"), *map(vertex, names)]
+    out, into = [edge("a-hub", name) for name in names], [edge(name, "b-hub", evidence="said") for name in names]
+    graph.upsert(vertices, [*out, *into])
+    submit, longest = graph._connection.submit, [0]
+
+    def measured(build: Any, **within: Any) -> list[Any]:
+        found = submit(build, **within)
+        longest.append(len(found))
+        return found
+
+    monkeypatch.setattr(graph._connection, "submit", measured)
+    page = graph.scan(ACME, limit=1)
+    assert ([one.id for one in page.vertices], len(page.relationships)) == (["a-hub"], 25)
+    assert graph.delete_relationships_of(ACME, ["said"]) == 25
+    assert graph.delete(ACME, ["a-hub"]) == 1
+    assert max(longest) == 11, "the ends of ten edges"
+    assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (26, 0)
 
 
 def test_a_loop_is_one_edge_of_the_budget(graph: GremlinGraph) -> None:

@@ -227,3 +227,18 @@ def test_the_server_gives_up_before_the_client_does(connect: Callable[..., Greml
     with pytest.raises(TransientStoreError, match="598"):
         connection.submit(lambda g: g.inject(1).repeat(twice).times(25).count())
     assert echo(connection, 2) == [2]
+
+
+def test_the_server_gets_no_more_time_than_the_question_has(
+    connect: Callable[..., GremlinConnection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connection = connect(evaluation_timeout_ms=30_000)
+    serialize, given = connection._serializer.serialize_message, list[int]()
+
+    def noted(request_id: str, message: Any) -> bytes:
+        given.append(message.args["evaluationTimeout"])
+        return bytes(serialize(request_id, message))
+
+    monkeypatch.setattr(connection._serializer, "serialize_message", noted)
+    connection.submit(lambda g: g.inject(1), within_s=2.0)
+    assert [time <= 2_000 for time in given] == [True]

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.opensearch import mapping
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import InvalidRequest
 from braid.ports.search_index import SearchRequest
@@ -77,3 +78,17 @@ def test_an_index_of_another_shape_answers_as_that_of_one_shard(
         assert other.stats(tenant).records == other.count(tenant, at_most=100) == count
         ids = [each.id for each in other.scan(tenant, limit=100).records]
         assert len(other.get_many(tenant, ids)) == len(other.written(tenant, ids)) == count
+
+
+def test_ideographs_are_found_in_an_index_that_was_made_before_it_had_pairs_of_them(
+    client: OpenSearch, settings: Settings
+) -> None:
+    body = mapping.index_body(settings)
+    del body["mappings"]["properties"]["words"]["fields"]
+    client.indices.create(
+        index=f"{settings.opensearch_index}-000001", body=body | {"aliases": {settings.opensearch_index: {}}}
+    )
+    index = OpenSearchIndex(client, settings, DIMENSIONS)
+    index.upsert([record("tokyo", "東京支社", cosine=0.5), record("kyoto", "京都の東", cosine=0.5)])
+    asked = SearchRequest(tenant_id=ACME, text="東京", embedding=embedding(AXIS), k=10, as_of=AS_OF)
+    assert [hit.id for hit in index.search(asked).lexical] == ["tokyo"]

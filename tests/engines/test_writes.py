@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.models import GraphSource
+from braid.engines.neptune import elements
+from braid.models import GraphSource, RelationshipKey
 from braid.settings import EngineKind, Refresh, Settings
 
 from tests.contract.archive import ArchiveContract
@@ -17,8 +18,9 @@ from tests.contract.filters import FiltersContract
 from tests.contract.found_names import FoundNamesContract
 from tests.contract.graph_keeping import GraphKeepingContract
 from tests.contract.long_texts import LongTextsContract
+from tests.contract.shapes import ACME, day, edge, record, vertex
 from tests.contract.supplied_vectors import SuppliedVectorsContract
-from tests.contract.writes import WritesContract
+from tests.contract.writes import WritesContract, stored, written
 from tests.deployed_stages import DeployedStages
 from tests.stages import DemoStages
 
@@ -101,6 +103,68 @@ class TestArchives(ArchiveContract):
         stages = DemoStages(Settings(home=tmp_path / "other"))
         yield lambda: stages
         stages.close()
+
+
+class TestTwoAtOnce:
+    """What another process writes or removes between what a write reads and what it writes."""
+
+    @pytest.fixture(autouse=True)
+    def _filled(self, store: DeployedStages) -> None:
+        written(store, record("old", "the first words"), record("heard", "they said"), vertex("a"), vertex("b"))
+        written(store, edge("a", "b", "OWNS"), edge("a", "b", "CAUSES", evidence="heard"))
+
+    def between(self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+        """Have something done once, before a write ends what it has read."""
+        for each in (store.index, store.graph):
+            end = each.end
+
+            def meanwhile(*items: Any, end: Any = end) -> None:
+                if left:
+                    left.pop()()
+                end(*items)
+
+            monkeypatch.setattr(each, "end", meanwhile)
+        left = [do]
+
+    def test_what_is_written_meanwhile_is_kept(self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch) -> None:
+        newer = stored(store, "old").model_copy(update={"content": "the second words"})
+        self.between(store, monkeypatch, lambda: store.index.upsert([newer]))
+        written(store, record("new", "the last words", supersedes=("old",), valid_at=day(3)))
+        assert (stored(store, "old").content, stored(store, "old").invalid_at) == ("the second words", day(3))
+        store.index.upsert([newer])
+        assert stored(store, "old").invalid_at is None, "written whole, it is what was written"
+
+    def test_what_is_removed_meanwhile_stays_so(self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch) -> None:
+        def remove() -> None:
+            store.graph.delete(ACME, ["old"])
+            store.graph.delete_relationships(ACME, [edge("a", "b", "OWNS")])
+            store.index.delete(ACME, ["old"])
+
+        self.between(store, monkeypatch, remove)
+        ends = RelationshipKey(source="a", type="OWNS", target="b")
+        written(
+            store,
+            record("new", "the last words", supersedes=("old",), valid_at=day(3)),
+            edge("b", "a", "OWNS", supersedes=(ends,)),
+        )
+        assert store.index.get_many(ACME, ["old"]) == []
+        assert [one.id for one in store.graph.get_many(ACME, ["old", "new"])] == ["new"]
+        assert [one.source for one in store.graph.relationships(ACME, ids=["a"], types=["OWNS"])] == ["b"]
+
+    def test_an_edge_that_is_removed_while_its_evidence_is_doubted_stays_so(self, store: DeployedStages) -> None:
+        submit, graph = store.graph._connection.submit, store.graph
+        removed: list[int] = []
+
+        def meanwhile(build: Any, **within: Any) -> list[Any]:
+            found = submit(build, **within)
+            if getattr(build, "func", None) is elements.fetch_edges_to_distrust and not removed:
+                removed.append(graph.delete_relationships(ACME, [edge("a", "b", "CAUSES")]))
+            return found
+
+        graph._connection.submit = meanwhile
+        assert graph.distrust_relationships(ACME, ["heard"]) == 1
+        assert removed == [1]
+        assert graph.relationships(ACME, ids=["a"], types=["CAUSES"]) == []
 
 
 class TestGraphKeeping(GraphKeepingContract):

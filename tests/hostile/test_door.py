@@ -334,6 +334,17 @@ def test_what_is_no_http_is_refused_as_a_problem(library: DemoStages, sent: byte
         assert headers["content-type"] == "application/problem+json"
 
 
+def test_a_body_of_two_lengths_is_refused_as_a_problem(library: DemoStages) -> None:
+    head = _post("/search", 0, bearer=token("saltmarrow")).replace(
+        b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with served(library) as address, _connect(address) as client:
+        client.sendall(head + b"0\r\n\r\n")
+        status, headers, problem = _answer(client)
+        assert (status, problem["type"]) == (400, "urn:braid:problem:malformed-request")
+        assert headers["connection"] == "close"
+
+
 def test_a_chunk_that_is_none_is_refused_as_a_problem(library: DemoStages) -> None:
     head = _post("/records", 0, bearer=token("saltmarrow")).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     with served(library) as address, _connect(address) as client:
@@ -366,10 +377,21 @@ def test_a_name_with_a_space_in_a_list_makes_nobody_a_member_of_two_tenants(door
         assert door.ask("POST", "/search", QUESTION, authorizer=listed, headers=asked).status == 403
 
 
+FORGED = f"Bearer {jwt(['saltmarrow pellworth'])}, {jwt(['saltmarrow', 'pellworth'])}"
+
+
 @pytest.mark.parametrize(
     "bearer",
-    ["", "Bearer", "Bearer a.b.c", "Bearer a.W10.c", f"Bearer {jwt('saltmarrow')}", f"Bearer {jwt(['saltmarrow'])}"],
-    ids=["none", "empty", "no token", "a list", "a name", "another list"],
+    [
+        "",
+        "Bearer",
+        "Bearer a.b.c",
+        "Bearer a.W10.c",
+        f"Bearer {jwt('saltmarrow')}",
+        f"Bearer {jwt(['saltmarrow'])}",
+        FORGED,
+    ],
+    ids=["none", "empty", "no token", "a list", "a name", "another list", "a second header"],
 )
 def test_a_list_that_the_token_does_not_bear_out_names_nobody(door: FrontDoor, bearer: str) -> None:
     asked = {"authorization": bearer, "braid-tenant": "saltmarrow"}

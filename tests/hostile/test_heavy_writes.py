@@ -15,7 +15,7 @@ from braid.ingestion import deleting, found_names, supersession, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.supersession import SUPERSEDES
-from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, turn
+from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.understanding.names import misspellings
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from braid.ingestion.checks import Accepted
     from braid.models import Relationship
+    from braid.ports.knowledge_graph import WritableGraph
 
 VERSIONS = 40
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "ae"]
@@ -242,7 +243,7 @@ def test_of_the_names_found_in_one_write_only_so_many_are_written(
 ) -> None:
     monkeypatch.setattr(found_names, "_MOST_NAMES", 3)
     records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
-    report = write(WriteRequest(tenant_id=ACME, records=records, texts_only=True), library)
+    report = write(WriteRequest(tenant_id=ACME, records=records), library)
     require_written(report)
     assert report.names == report.mentions == 3
 
@@ -253,7 +254,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
     names = [f"{first} {second}" for first, second in islice(zip(made, made, strict=False), 10_000)]
     said = [f"Then {name} met us, and so we went." for name in names]
     records = [record(f"r{at}", " ".join(said[at : at + 200])) for at in range(0, 10_000, 200)]
-    request = WriteRequest(tenant_id=ACME, records=records, texts_only=True)
+    request = WriteRequest(tenant_id=ACME, records=records)
     assert isinstance(library.graph, EmbeddedKnowledgeGraph)
     with library.graph._store.transaction() as connection:
         before = connection.total_changes
@@ -285,9 +286,7 @@ def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_names_that_no_text_has_any_more_are_removed_few_at_a_time(
     library: DemoStages, removed_names: list[int]
 ) -> None:
-    request = WriteRequest(
-        tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")], texts_only=True
-    )
+    request = WriteRequest(tenant_id=ACME, records=[record("r", "Here Aba met Cec, Dod, Eve and Fif.")])
     assert require_written(write(request, library)).names == 5
     require_written(write(request.model_copy(update={"records": (record("r", "Nobody."),)}), library))
     assert removed_names == [2, 2, 1]
@@ -299,15 +298,15 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
 ) -> None:
     texts = {"a": "Here Aba met Cec.", "b": "Here Aba met Cec.", "c": "Here Dod met Eve and Fif.", "d": "Here Gog sat."}
     records = [record(identity, text) for identity, text in texts.items()]
-    require_written(write(WriteRequest(tenant_id=ACME, records=records, texts_only=True), library))
+    require_written(write(WriteRequest(tenant_id=ACME, records=records), library))
     began = count()
 
-    def breaks_off(tenant_id: str) -> AbstractContextManager[None]:
+    def breaks_off(tenant_id: str, graph: WritableGraph) -> AbstractContextManager[None]:
         if next(began) == 1:
             raise StoreError("stopped")
-        return turn(tenant_id)
+        return writing_turn(tenant_id, graph)
 
-    monkeypatch.setattr(deleting, "turn", breaks_off)
+    monkeypatch.setattr(deleting, "writing_turn", breaks_off)
     with pytest.raises(StoreError, match="stopped"):
         delete_records(ACME, list(texts), library)
     assert {one.id for one in library.index.scan(ACME).records} == {"c", "d"}
@@ -326,7 +325,7 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def of_names(*texts: str) -> WriteRequest:
     records = [record(f"r{number}", text) for number, text in enumerate(texts)]
-    return WriteRequest(tenant_id=ACME, records=records, texts_only=True)
+    return WriteRequest(tenant_id=ACME, records=records)
 
 
 def edges_and_rows(library: DemoStages) -> tuple[int, int, int]:

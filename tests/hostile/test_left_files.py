@@ -50,7 +50,7 @@ def test_what_an_evaluation_keeps_is_its_owners_alone_and_named_when_a_tenant_is
     (tmp_path / "eval").mkdir(mode=0o755)
     isolated_engines(read_dataset(DEMO / "saltmarrow", "eval"), stages)
     assert stat.S_IMODE((tmp_path / "eval").stat().st_mode) == 0o700
-    monkeypatch.setattr("braid_cli.commands.delete.open_engines", lambda _: stages)
+    monkeypatch.setattr("braid_cli.commands.delete.open_application", lambda _: stages)
     run_delete(tenant=ACME, yes=True, as_json=True)
     assert str(tmp_path / "eval") in capsys.readouterr().out
     (tmp_path / "audit.jsonl").touch()

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.api import auth
-from braid.api.auth import InvalidToken, verify
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
+from braid.api.signed_tokens import InvalidToken, verify
 from braid.engines.rerankers import requests
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.phases import phases_of

@@ -46,7 +46,7 @@ class Apart(DemoStages):
         finally:
             self.cache.advance(tenant_id)
 
-    def version(self, tenant_id: str) -> None:  # type: ignore[override]
+    def write_generation(self, tenant_id: str) -> None:  # type: ignore[override]
         """Know of none."""
 
 

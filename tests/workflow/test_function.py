@@ -29,7 +29,7 @@ class Invoked:
     """A Lambda client whose function runs in this process: events and answers are JSON, errors their class names."""
 
     def __init__(self, stages: DemoStages) -> None:
-        self.handler = stage_handler("answer", AnswerRequest, stages.answer_alone)
+        self.handler = stage_handler("answer", AnswerRequest, stages.answer_in_this_process)
 
     def invoke(self, **request: Any) -> dict[str, Any]:
         context: Any = SimpleNamespace(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from braid import deadline
 from braid.errors import StoreError
-from braid.model_selection import Models
+from braid.model_selection import ModelSelection
 from braid.models import EmbeddingType
 from braid.models.model_profiles import AUTO, resolve
 from braid.models.query import check_reranker
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.reembedding import ReembeddingJob
-    from braid.reembedding.drifted_records import DriftedRecordQueue
+    from braid.reembedding.outdated_records import OutdatedRecordSender
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
@@ -60,7 +60,7 @@ SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
 
-class Application(Models):
+class Application(ModelSelection):
     """The five stages and the library's services: answers, contexts, writes, imports, deletes and re-embedding.
 
     Attributes
@@ -121,12 +121,12 @@ class Application(Models):
             return plan_and_search.run_embed(
                 request,
                 model=self.model_for(request.plan.embedding_type, request.plan.model_id),
-                default=self._standby(request.plan.model_id),
+                default=self._default_model(request.plan.model_id),
                 encoder_for=self.encoder_for,
                 kept=self.caches.embeddings,
             )
 
-    def _standby(self, model_id: str | None) -> ModelConfig:
+    def _default_model(self, model_id: str | None) -> ModelConfig:
         """Return the general model of the profile of the plan's model, without asking for the active profile again."""
         if model_id is not None and self.settings.embedding_model == AUTO:
             for name, chosen in self.profiles.profiles.items():
@@ -196,7 +196,7 @@ class Application(Models):
                 reranked=self.settings.rerank_candidates,
             ),
             # Of one schema nothing is outdated, and re-embedding is not imported.
-            drifted=self._drifted if schema_version and schema_version > 1 else None,
+            outdated_sender=self._outdated_sender if schema_version and schema_version > 1 else None,
             uses=self.uses.of,
         )
 
@@ -206,16 +206,16 @@ class Application(Models):
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""
-        return self._drifted.take_counts() if self._drifted else {}
+        return self._outdated_sender.take_counts() if self._outdated_sender else {}
 
     @cached_property
-    def _drifted(self) -> DriftedRecordQueue | None:
+    def _outdated_sender(self) -> OutdatedRecordSender | None:
         """The re-embedding queue of outdated records that questions found; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
-        from braid.reembedding.drifted_records import DriftedRecordQueue
+        from braid.reembedding.outdated_records import OutdatedRecordSender
 
-        return DriftedRecordQueue(lambda: self.queue)
+        return OutdatedRecordSender(lambda: self.queue)
 
     @cached_property
     def _answered_elsewhere(self) -> AnswerFunction | RetrieveWorkflow | None:
@@ -257,11 +257,11 @@ class Application(Models):
         """Answer a question without the answer cache, within the tenant's budget for hosted rerankers."""
         check_reranker(query.reranker, self.settings.hosted_rerankers)
         if not self.settings.quota_rerank_usd_per_day:
-            return self._run_stages(query)
-        return self.quotas.answer(query, self._run_stages)
+            return self._answer_traced(query)
+        return self.quotas.answer(query, self._answer_traced)
 
-    def _run_stages(self, query: Query) -> Answer:
-        return self.traced(query, self._answered)
+    def _answer_traced(self, query: Query) -> Answer:
+        return self.traced(query, self._answer_here_or_deployed)
 
     def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
         """Answer a question by a function, and record that as one retrieval."""
@@ -283,7 +283,7 @@ class Application(Models):
             )
             return answer
 
-    def _answered(self, query: Query) -> Answer:
+    def _answer_here_or_deployed(self, query: Query) -> Answer:
         """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
@@ -299,8 +299,8 @@ class Application(Models):
             )
         return answer
 
-    def answer_alone(self, request: AnswerRequest) -> Answer:
-        """Answer with the stages of this process, within the time that a caller waits for the function that does so."""
+    def answer_in_this_process(self, request: AnswerRequest) -> Answer:
+        """Answer by this process's stages alone, within ``retrieve_timeout_s``; what the deployed function runs."""
         from braid.retrieval import pipeline
 
         with deadline.within(self.settings.retrieve_timeout_s):

@@ -1,4 +1,4 @@
-"""Deadline of the current request, as a context variable.
+"""Deadline of the current request, as a context variable; locks that are waited for until then, and a stopwatch.
 
 The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
 to the calls of its thread, and to those of another thread that runs in a copy of the context.

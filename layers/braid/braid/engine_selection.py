@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
 
 _UNCONNECTED = frozenset({"profiles", "spaces", "_rerankers"})
-"""Properties that :meth:`Engines.reopen` leaves: configuration, and models, whose hosted kind connects by request."""
+"""Properties that ``reopen`` leaves: configuration, and models, whose hosted kind connects by request."""
 
 
-class Engines:
+class EngineSelection:
     """The engine of each port, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:
@@ -84,10 +84,10 @@ class Engines:
 
     @property
     def intent_log(self) -> ObjectStore | None:
-        """The store that notes writes in progress; None where writes are one transaction, or without a bucket."""
+        """The store of the log of writes in progress; None where writes are one transaction, or without a bucket."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 
-    def version(self, tenant_id: str) -> int | None:
+    def write_generation(self, tenant_id: str) -> int | None:
         """Return the tenant's write generation; None where stores do not commit in one transaction."""
         return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None
 
@@ -117,7 +117,7 @@ class Engines:
                 return EmbeddedKnowledgeGraph(self.store, question_s=self.settings.embedded_question_s)
         from braid.engines.neptune.knowledge_graph import GremlinGraph
 
-        return GremlinGraph.connect(self.settings, counts=self.counts)
+        return GremlinGraph.connect(self.settings, counts=self.graph_counts)
 
     @cached_property
     def graph_reader(self) -> WritableGraph:
@@ -126,10 +126,10 @@ class Engines:
             return self.graph
         from braid.engines.neptune.knowledge_graph import GremlinGraph
 
-        return GremlinGraph.connect(self.settings, counts=self.counts, to_reader=True)
+        return GremlinGraph.connect(self.settings, counts=self.graph_counts, to_reader=True)
 
     @cached_property
-    def counts(self) -> StoredCounts | None:
+    def graph_counts(self) -> StoredCounts | None:
         """The counts of each tenant's deployed graph; None where no table is named, and the graph is counted."""
         if not self.settings.cache_table:
             return None
@@ -162,7 +162,7 @@ class Engines:
 
     @cached_property
     def front_key(self) -> Callable[[], bytes] | None:
-        """Returns the key that the front door adds to requests; None where requests need none."""
+        """Returns the key that the firewall in front adds to requests; None without a firewall."""
         if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
             return None
         from braid.engines.aws.clients import signing_key
@@ -174,7 +174,7 @@ class Engines:
             timeout_s=self.settings.dynamodb_timeout_s,
         )
 
-    def _keep_here(self, setting: str) -> None:
+    def _refuse_if_stores_are_shared(self, setting: str) -> None:
         """Refuse to store on this machine what belongs to shared stores."""
         if self.settings.shared_stores():
             raise ConfigurationError(f"{setting}: is not set")
@@ -189,7 +189,7 @@ class Engines:
             from braid.engines.aws.dynamodb import DynamoMembers
 
             return DynamoMembers.connect(self.settings)
-        self._keep_here("BRAID_MEMBERS_TABLE")
+        self._refuse_if_stores_are_shared("BRAID_MEMBERS_TABLE")
         from braid.engines.embedded.key_value import EmbeddedMembers
 
         return EmbeddedMembers(self.store)
@@ -270,7 +270,7 @@ class Engines:
     def jobs(self) -> JobStore:
         """Re-embedding jobs. Raises ConfigurationError if the stores are shared, and the settings name no table."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
-            self._keep_here("BRAID_REEMBED_TABLE")
+            self._refuse_if_stores_are_shared("BRAID_REEMBED_TABLE")
             from braid.engines.embedded.key_value import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid.engine_selection import Engines
+from braid.engine_selection import EngineSelection
 from braid.errors import StoreError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
@@ -68,9 +68,7 @@ class ServedProfiles:
 
     def all(self) -> tuple[str, ...]:
         """Return the profiles in whose spaces records are written, the active one first."""
-        serving = self._now()
-        active = serving.active or self._default
-        return (active,) if serving.mirrored in {None, active} else (active, str(serving.mirrored))
+        return self._now().served(self._default)
 
     def _now(self) -> MigrationState:
         with self._lock:
@@ -83,7 +81,7 @@ class ServedProfiles:
             return self._known
 
 
-class Models(Engines):
+class ModelSelection(EngineSelection):
     """The engines, and the models: those that embed questions and records, and those that rerank."""
 
     def __init__(self, settings: Settings) -> None:

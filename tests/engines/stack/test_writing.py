@@ -15,7 +15,7 @@ from braid import reembedding
 from braid.app import Application
 from braid.models import Query
 from braid.reembedding import Status
-from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding.outdated_records import Reason, ReembedMessage
 from braid.reembedding.workflow import Progress
 from braid.retrieval import pipeline
 from braid.settings import Settings
@@ -225,7 +225,7 @@ def test_a_stopped_execution_is_gone_on_with_by_the_next_one(writing: Writing) -
 
 def test_a_record_in_the_low_priority_queue_is_embedded_again_and_no_other(writing: Writing) -> None:
     writing.outdated()
-    asked = Reembed(
+    asked = ReembedMessage(
         tenant_id=writing.tenant, record_ids=("r7",), reason=Reason.SCHEMA, target_schema_version=SCHEMA
     ).message()
     writing.send("ReembedQueueUrl", asked.model_dump(mode="json"), asked.deduplication_id)

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from braid_cli.commands.home import move_store
 from braid_cli.main import command_line
-from braid_cli.terminal import open_engines
+from braid_cli.terminal import open_application
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_everything_lies_in_one_place_a_user_unless_another_is_named(tmp_path: P
 def test_a_store_of_an_earlier_version_is_pointed_out_and_moved_on_request(
     tmp_path: Path, earlier: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    open_engines()
+    open_application()
     assert "`braid home --take .braid` moves it there" in capsys.readouterr().err
     (tmp_path / "data" / "braid" / "models" / "other").mkdir(parents=True)
     done = CliRunner().invoke(command_line(), ["home", "--take", ".braid"])
@@ -82,7 +82,7 @@ def test_a_store_of_an_earlier_version_is_pointed_out_and_moved_on_request(
     assert {model.name for model in (own / "models").iterdir()} == {"other", "tiny"}
     assert not (earlier / "braid.db").exists()
     application.cache_clear()
-    open_engines()
+    open_application()
     assert capsys.readouterr().err == ""
 
 

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,11 @@ import pytest
 from braid.app import Application
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
+from braid.ingestion.bulk import steps
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import MissingEnds
+from braid.models import GraphSource
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.search_index import IndexStats, SearchRequest
 from braid.settings import Settings
@@ -72,13 +75,27 @@ def test_records_vertices_and_relationships_are_written_and_counted(stages: Demo
 
 
 @pytest.mark.parametrize("given", [True, False])
-def test_names_are_found_in_a_folder_of_texts_alone(stages: DemoStages, tmp_path: Path, given: bool) -> None:
+def test_names_are_found_in_texts_with_a_given_graph_and_without_one(
+    stages: DemoStages, tmp_path: Path, given: bool
+) -> None:
     folder = write(tmp_path / "data", word="It was Anna Berg who wrote")
     if not given:
         for name in ("entities", "relationships"):
             (folder / f"{name}.jsonl").unlink()
     done = ingest(read_dataset(folder, TENANT), stages)
-    assert (done.names, done.mentions) == ((0, 0) if given else (1, ROWS))
+    assert (done.names, done.mentions, done.unchanged) == (1, ROWS, False)
+
+
+def test_the_same_folder_with_the_given_graph_alone_loses_the_names_that_were_found(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "data", word="It was Anna Berg who wrote")
+    ingest(read_dataset(folder, TENANT), stages)
+    stages.settings = stages.settings.model_copy(update={"graph": GraphSource.GIVEN})
+    done = ingest(read_dataset(folder, TENANT), stages)
+    assert (done.unmentioned, done.written, done.unchanged) == (ROWS, 0, False)
+    assert stages.graph.stats(TENANT).edges == ROWS
+    assert ingest(read_dataset(folder, TENANT), stages).unchanged
 
 
 def test_progress_counts_records_up_to_all(stages: DemoStages, tmp_path: Path) -> None:
@@ -400,7 +417,7 @@ def lines_file(path: Path, *rows: Any) -> Path:
 def test_a_file_of_lines_is_written_in_batches_whatever_the_order_of_its_lines(
     stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_file, "BATCH_LINES", 3)
+    monkeypatch.setattr(steps, "BATCH_LINES", 3)
     edges = [{"relationship": {"source": "hub", "type": "MENTIONS", "target": f"r{row}"}} for row in range(7)]
     records = [{"_id": f"r{row}", "text": f"turbine {row}"} for row in range(7)]
     path = lines_file(tmp_path / "a.jsonl", *edges, *records, "", {"entity": {"id": "hub", "name": "Hub"}})
@@ -417,7 +434,7 @@ def test_a_file_of_lines_is_written_in_batches_whatever_the_order_of_its_lines(
 def test_an_edge_of_a_file_ends_another_wherever_that_stands_and_is_told_once_where_it_cannot(
     stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ingest_file, "BATCH_LINES", 3)
+    monkeypatch.setattr(steps, "BATCH_LINES", 3)
     path = lines_file(tmp_path / "a.jsonl", *ENDED_LATER)
     told: list[str] = []
     for _ in range(2):
@@ -470,13 +487,13 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(
 def test_a_file_that_is_cut_or_grows_between_two_phases_is_noticed(
     stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    monkeypatch.setattr(ingest_file, "BATCH_LINES", 1)
+    monkeypatch.setattr(steps, "BATCH_LINES", 1)
     edge = {"relationship": {"source": "r", "type": "MENTIONS", "target": "s"}}
     path = lines_file(tmp_path / "a.jsonl", {"_id": "r", "text": "turbine"}, {"_id": "s", "text": "blade"}, edge)
-    whole = path.stat().st_size
+    batches = count(1)
 
-    def change(at: int, _: int) -> None:
-        if at == whole:  # the last batch of the first phase is written
+    def change(*_: int) -> None:
+        if next(batches) == 3:  # the last one of the first phase is written
             path.write_bytes(content)
 
     with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
@@ -489,7 +506,7 @@ def test_a_file_that_grows_while_its_edges_are_written_is_noticed(stages: DemoSt
 
     def grow(_: Any) -> None:
         with path.open("a", encoding="utf-8") as file:
-            file.write('{"id": "s", "content": "blade"}\n' * ingest_file.BATCH_LINES)
+            file.write('{"id": "s", "content": "blade"}\n' * steps.BATCH_LINES)
 
     with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
         ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE, on_error=grow)

@@ -8,10 +8,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.api.handler import make_handler
 from braid.errors import StoresUnavailable
-from braid.settings import Settings
+from braid.ports.members import Membership as Member
+from braid.ports.members import Role
+from braid.settings import Membership, Settings
 
 from braid_cli.commands.serve import _warm
+from braid_cli.http_server import server as http_server
 from braid_cli.http_server.server import Bounds, Server, development_token
 from tests.stages import DemoStages
 
@@ -110,6 +114,7 @@ def test_a_body_that_is_no_text_is_handed_over_as_base64(server: Server, handler
     assert (handler.events[0]["body"], handler.events[0]["isBase64Encoded"]) == ("//4=", True)
 
 
+JSON = {"Content-Type": "application/json"}
 EXPIRED = development_token("acme", key=KEY, now=NOW - 13 * 3_600)
 CHANGED = ("B" if TOKEN[0] == "A" else "A") + TOKEN[1:]
 OTHERS = development_token("acme", key=b"o" * 32, now=NOW)
@@ -203,6 +208,31 @@ def test_more_at_once_than_it_takes_on_is_refused_without_waiting(server: Server
     assert [answer[0] for answer in answered] == [200, 200, 200]
 
 
+def test_a_long_body_takes_several_of_its_tenants_places_and_none_of_anothers(
+    handler: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "PLACE_BYTES", 10)
+    server = Server(handler, key=KEY, bounds=Bounds(at_once=4, per_tenant=3, body_bytes=100), clock=lambda: NOW)
+    other = development_token("other", key=KEY, now=NOW)
+
+    async def crowd() -> list[int]:
+        handler.may_answer.clear()
+        held = [asyncio.create_task(send(server, body=[b"x" * 19])), asyncio.create_task(send(server))]
+        held.append(asyncio.create_task(send(server, body=[b"x" * 100], token=other)))
+        for _ in held:
+            await asyncio.to_thread(handler.began.acquire)
+        refused = await send(server)
+        handler.may_answer.set()
+        answered = [await one for one in held]
+        return [one[0] for one in (refused, *answered, await send(server, body=[b"x" * 100]))]
+
+    try:
+        assert asyncio.run(crowd()) == [429, 200, 200, 200, 200]
+    finally:
+        handler.may_answer.set()
+        server.close()
+
+
 def test_whether_it_lives_can_be_asked_while_it_is_busy(server: Server, handler: Recorder) -> None:
     async def crowd() -> int:
         handler.may_answer.clear()
@@ -217,6 +247,19 @@ def test_whether_it_lives_can_be_asked_while_it_is_busy(server: Server, handler:
         return (await health)[0]
 
     assert asyncio.run(crowd()) == 200
+
+
+def test_a_reader_reads_records_and_changes_none(tmp_path: Path) -> None:
+    stages = DemoStages(Settings(home=tmp_path, membership=Membership.STORE))
+    stages.members.add(Member(subject="user:developer-acme", tenant_id="acme", role=Role.READER))
+    server = Server(make_handler(stages), key=KEY, clock=lambda: NOW)
+    try:
+        paths = ("/records:read", "/records:delete")
+        asked = [asyncio.run(send(server, path, body=[b'{"ids": ["a"]}'], headers=JSON))[0] for path in paths]
+        assert asked == [200, 403]
+    finally:
+        server.close()
+        stages.close()
 
 
 def test_each_tenant_has_been_asked_before_its_link_is_there(

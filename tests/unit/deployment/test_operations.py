@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.lambda_runtime.observability import figures, lost_metric
 from braid.models import Query
-from braid.reembedding.drifted_records import DriftedRecordQueue
+from braid.reembedding.outdated_records import OutdatedRecordSender
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
 from braid.retrieval.context.selection import Context, ContextMetrics
@@ -88,7 +88,7 @@ def written() -> set[tuple[str, str]]:
         if folder == "search_api":
             names |= {f"Status{hundred}xx" for hundred in (2, 3, 4, 5)}
         if "outdated_counts" in code:
-            names |= set(DriftedRecordQueue(lambda: pytest.fail("nothing is sent")).take_counts())
+            names |= set(OutdatedRecordSender(lambda: pytest.fail("nothing is sent")).take_counts())
         found |= {(folder, name) for name in names}
     return found
 

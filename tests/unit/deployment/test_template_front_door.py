@@ -159,6 +159,12 @@ def test_whatever_touches_a_domain_names_its_indexes_and_what_asks_may_not_write
             assert not {"es:ESHttpPut", "es:ESHttpDelete"} & set(actions(statement))
 
 
+def test_the_interface_removes_records_by_bulk_and_neither_closes_nor_rewrites_an_index() -> None:
+    (removes,) = (each for each in of_function("SearchApiFunction") if each.get("Sid") == "ListAndRemoveRecords")
+    assert [one.rpartition("/")[2] for one in removes["Resource"]] == ["_bulk", "${OpenSearchIndex}*"]
+    assert "/_alias/" in removes["Resource"][1]
+
+
 def test_every_function_may_be_held_to_a_number_at_once() -> None:
     assert GLOBALS["ReservedConcurrentExecutions"] == [
         "HasReservedConcurrency",

@@ -6,10 +6,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.engines.embedded.graph import adjacency, surroundings
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
-from braid.ports.knowledge_graph import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -99,8 +100,72 @@ def test_each_vertex_is_reached_by_the_best_of_all_its_paths(  # noqa: PLR0917 -
         graph.delete(ACME, list(NAMES))
         graph.upsert([vertex(name) for name in NAMES], edges)
         found = graph.expand(request)
+        assert EmbeddedKnowledgeGraph(store, small=0).expand(request) == found
     last = {(each.source, each.type, each.target, each.predicate): each for each in edges}
     expected = every_path(list(last.values()), seeds, request)
     walked = {hit.id: (-hit.score, len(hit.path.types), hit.path.ids, hit.path.types) for hit in found.hits}
     assert walked == expected
     assert [hit.id for hit in found.hits] == sorted(walked, key=lambda name: (walked[name][0], name))
+
+
+@settings(max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edges=st.lists(EDGES, max_size=14),
+    untrusted=st.sets(st.sampled_from(NAMES), max_size=2),
+    seeds=st.sets(st.sampled_from(NAMES), min_size=1, max_size=3),
+    fan_out=st.integers(1, 3),
+    hub=st.integers(1, 3),
+    trusted_only=st.booleans(),
+)
+def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(  # noqa: PLR0917 - as above
+    folder: Path,
+    edges: list[Relationship],
+    untrusted: set[str],
+    seeds: set[str],
+    fan_out: int,
+    hub: int,
+    trusted_only: bool,
+) -> None:
+    bounds = {"tenant_id": ACME, "fan_out": fan_out, "as_of": AS_OF, "trusted_only": trusted_only}
+    around = PropagateRequest(names=tuple((seed, 1.0) for seed in sorted(seeds)), hub=hub, **bounds)
+    walk = ExpandRequest(seeds=tuple(seeds), max_hops=3, **bounds)
+    with EmbeddedStore(folder) as store:
+        whole, part = EmbeddedKnowledgeGraph(store), EmbeddedKnowledgeGraph(store, small=0)
+        whole.delete(ACME, list(NAMES))
+        whole.upsert([vertex(name, trusted=name not in untrusted) for name in NAMES], edges)
+        assert part.propagate(around) == whole.propagate(around)
+        assert part.expand(walk) == whole.expand(walk)
+
+
+CHAIN = [edge(f"v{place:02}", f"v{place + 1:02}", "CAUSES") for place in range(40)]
+
+
+def test_a_question_after_a_write_reads_what_it_walks_and_many_questions_read_the_graph_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=2, as_of=AS_OF)
+    whole: list[int] = []
+    load = adjacency.load
+    monkeypatch.setattr(adjacency, "load", lambda *given: whole.append(given[-1]) or load(*given))
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store, small=0)
+        graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)
+        first = graph.expand(request)
+        assert [hit.id for hit in first.hits] == ["v01", "v02"]
+        assert not whole
+        assert all(graph.expand(request) == first for _ in range(8))
+        assert len(whole) == 1
+        graph.upsert([], [edge("v00", "v09", "CAUSES")])
+        assert "v09" in {hit.id for hit in graph.expand(request).hits}
+        assert len(whole) == 1
+
+
+def test_where_too_much_lies_around_the_seeds_the_whole_graph_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surroundings, "MOST_EDGES", 3)
+    request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=3, as_of=AS_OF)
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store, small=0)
+        graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)
+        assert [hit.id for hit in graph.expand(request).hits] == ["v01", "v02", "v03"]

@@ -78,7 +78,7 @@ def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = EmbeddedStore(tmp_path)
-    graph = EmbeddedKnowledgeGraph(store)
+    graph = EmbeddedKnowledgeGraph(store, small=10 * SIZES[-1])
     graph.upsert(CORE, TIED)
     worked = {}
     for before, size in itertools.pairwise((0, *SIZES)):

@@ -115,9 +115,18 @@ def test_a_time_range_without_bounds_asks_for_a_time() -> None:
 
 
 def test_words_are_never_query_syntax() -> None:
-    body = multi_search.match(["a", "b"], 5, {"match_all": {}})
+    body = multi_search.match(["a", "b"], 5, {"match_all": {}}, with_pairs=True)
     assert body["query"]["bool"]["must"] == [{"match": {"words": {"query": "a b"}}}]
     assert "query_string" not in json.dumps(body)
+
+
+def test_no_question_has_places_of_characters_read_in_texts() -> None:
+    """A phrase reads them, in the longest text between two looks at the clock."""
+    characters = [chr(0x4E00 + number) for number in range(16)]
+    asked = request(text="".join(a + b for a in characters for b in characters), min_schema_version=2)
+    bodies = multi_search.strands(asked, with_vector=False).bodies()
+    assert len(bodies) == 3
+    assert all("words.pairs" in json.dumps(body) and "phrase" not in json.dumps(body) for body in bodies)
 
 
 def vectors(**fields: Any) -> Any:
@@ -220,7 +229,7 @@ def test_signing_without_credentials_is_refused_when_connecting(monkeypatch: pyt
 
 def test_the_newest_texts_are_sorted_by_time_within_the_filter_and_keep_their_scores() -> None:
     clause = multi_search.filter_clause(request(filters=Filters(task_id="t1")), valid=True)
-    body = multi_search.newest(["gearbox"], 5, clause)
+    body = multi_search.newest(["gearbox"], 5, clause, with_pairs=True)
     assert body["sort"] == [{"timestamp_us": {"order": "desc", "missing": "_last"}}, {"id": "asc"}]
     assert body["track_scores"] is True
     assert body["query"]["bool"]["filter"] == [clause]

@@ -164,7 +164,7 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
     with pytest.raises(ObjectChanged):
         steps.batch(tasks[1], store)
     for task in tasks[1:]:
-        lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged", cause="…")
+        lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged")
         steps.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
 
@@ -223,6 +223,12 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
     assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
     assert requests == [3, 3]  # pages with the mark of a beginning, results
     assert names(store) == KEPT
+
+
+def test_a_job_that_an_earlier_version_stored_has_its_fingerprints() -> None:
+    stored = {"key": "k", "version": "1", "size_bytes": 8}
+    job = ImportJob.model_validate({"name": "j", "tenant_id": ACME, "object": stored, "marks": stored})
+    assert job.fingerprints == job.object
 
 
 def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_repeated(

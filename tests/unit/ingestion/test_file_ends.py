@@ -72,7 +72,6 @@ def write_file(request: pytest.FixtureRequest, store: DemoStages, tmp_path: Path
 
     def write(lines: Lines, at_a_time: int, missing: MissingEnds = MissingEnds.REFUSE) -> Done:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ingest_file, "BATCH_LINES", at_a_time)
             patch.setattr(steps, "BATCH_LINES", at_a_time)
             return (by_command if request.param == "command" else by_steps)(lines, missing)
 

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from braid.models import MENTIONS
 from braid.ports.knowledge_graph import PropagateRequest
+from braid.ranking.found_mentions import FoundMentions
 from braid.ranking.graph_walks import Node, StoredEdge
 from braid.ranking.neighbourhood import Neighbourhood
 from braid.ranking.pagerank import personalised_pagerank
@@ -72,3 +73,15 @@ def test_the_more_texts_mention_a_name_the_less_it_is_trusted(texts: int) -> Non
 def test_what_is_given_is_trusted() -> None:
     given = StoredEdge("keelson", "OWNS", "a", 1.0, None)
     assert trust(mention("keelson", "b"), given) == 1.0
+
+
+def test_found_mentions_that_are_not_trusted_choose_no_seeds_where_a_graph_was_given() -> None:
+    hits = tuple((f"t{number}", 1.0 - number / 10) for number in range(10))
+    request = REQUEST.model_copy(update={"names": (("keelson", 1.0),), "hits": hits})
+    given = [StoredEdge("keelson", "OWNS", name, 1.0, None) for name, _ in hits[5:]]
+    found = [mention("keelson", "t0"), mention("keelson", "t1")]
+    around = Neighbourhood.of(nodes(*given, *found), [*given, *found], truncated=False)
+    assert FoundMentions(request, around).seeds() == request.seeds()
+    titled = [mention("keelson", "t0", title=True), mention("keelson", "t1")]
+    around = Neighbourhood.of(nodes(*given, *titled), [*given, *titled], truncated=False)
+    assert sorted(FoundMentions(request, around).seeds()) == ["keelson", "t0", "t1", "t2"]

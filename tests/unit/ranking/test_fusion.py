@@ -255,9 +255,10 @@ def test_which_strand_is_named_first_makes_no_difference(
     *, vector: dict[str, float], lexical: dict[str, float], graph: dict[str, float], weighted: Weights, method: Fusion
 ) -> None:
     runs = {Source.VECTOR: vector, Source.LEXICAL: lexical, Source.GRAPH: graph}
-    straight = combine(runs, weights=weighted, method=method, rank_constant=60)
+    straight = combine(runs, {}, weights=weighted, method=method, rank_constant=60)
     swapped = combine(
         {Source.GRAPH: graph, Source.VECTOR: lexical, Source.LEXICAL: vector},
+        {},
         weights=Weights(vector=weighted.lexical, lexical=weighted.vector, graph=weighted.graph),
         method=method,
         rank_constant=60,
@@ -289,7 +290,7 @@ def test_what_a_strand_scores_higher_never_ends_lower(
     strands = dict(zip((Source.VECTOR, Source.LEXICAL, Source.GRAPH), runs, strict=True))
     assume(risen in strands[which])
     better = strands | {which: strands[which] | {risen: min(1.0, strands[which][risen] + by)}}
-    before, after = (combine(each, weights=weighted, method=method, rank_constant=60) for each in (strands, better))
+    before, after = (combine(each, {}, weights=weighted, method=method, rank_constant=60) for each in (strands, better))
     assert after[risen] >= before[risen] - 1e-12
     others_fell = {one: min(after[one], before[one] + 1e-12) for one in after if one != risen}
     assert place({**others_fell, risen: after[risen] + 1e-12}, risen) <= place(before, risen)
@@ -339,4 +340,4 @@ def test_a_strand_that_found_nothing_weighs_nothing_and_changes_no_score(
     assert made.vector + made.graph == pytest.approx(1.0)
     strands = {Source.VECTOR: text, Source.LEXICAL: {}, Source.GRAPH: graph}
     if method is not Fusion.RRF and not (text and graph):
-        assert combine(strands, weights=made, method=method, rank_constant=60) == pytest.approx(text or graph)
+        assert combine(strands, {}, weights=made, method=method, rank_constant=60) == pytest.approx(text or graph)

@@ -6,13 +6,13 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES
 from braid.ports.message_queue import MAX_MESSAGE_BYTES, QueueMessage
-from braid.reembedding.drifted_records import MAX_RECORDS, Reason, Reembed
+from braid.reembedding.outdated_records import MAX_RECORDS, Reason, ReembedMessage
 
-ASKED = Reembed(tenant_id="acme", record_ids=("a", "b"), reason=Reason.SCHEMA, target_schema_version=5)
+ASKED = ReembedMessage(tenant_id="acme", record_ids=("a", "b"), reason=Reason.SCHEMA, target_schema_version=5)
 
 
 def test_a_message_is_read_back_as_it_was_written() -> None:
-    assert Reembed.read(ASKED.message()) == ASKED
+    assert ReembedMessage.read(ASKED.message()) == ASKED
 
 
 def test_the_same_work_has_one_deduplication_id_in_whatever_order() -> None:
@@ -39,7 +39,9 @@ def test_other_work_and_another_state_have_another_deduplication_id(changes: dic
 
 def test_the_longest_message_fits_into_the_queue() -> None:
     ids = tuple(f"{number:03d}" + "\N{EURO SIGN}" * ((MAX_ID_BYTES - 3) // 3) for number in range(MAX_RECORDS))
-    longest = Reembed(tenant_id="t" * 64, record_ids=ids, reason=Reason.SCHEMA, target_schema_version=5).message()
+    longest = ReembedMessage(
+        tenant_id="t" * 64, record_ids=ids, reason=Reason.SCHEMA, target_schema_version=5
+    ).message()
 
     assert len(longest.model_dump_json().encode()) < MAX_MESSAGE_BYTES // 4
 
@@ -58,6 +60,6 @@ def test_a_body_that_is_no_such_work_is_refused_by_field(body: str, field: str) 
     message = QueueMessage(tenant_id="acme", deduplication_id="x", body=body)
 
     with pytest.raises(InvalidRequest) as refused:
-        Reembed.read(message)
+        ReembedMessage.read(message)
 
     assert field in str(refused.value)

@@ -11,8 +11,8 @@ from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
 from braid.models import Query
 from braid.ports.cache import writing_in_bulk
-from braid.reembedding import Budget, JobKind, Phase, Question, Status
-from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
+from braid.reembedding.outdated_records import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, take
 from braid.retrieval import pipeline
 
@@ -162,7 +162,7 @@ def test_a_record_written_while_it_is_embedded_keeps_what_was_written(stages: De
 def test_a_message_of_the_queue_is_worked_off_once_and_a_bad_one_stays(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     ids = tuple(sorted(records(stages)))[:12]
-    asked = Reembed(tenant_id=TENANT, record_ids=(*ids, "gone"), reason=Reason.SCHEMA, target_schema_version=5)
+    asked = ReembedMessage(tenant_id=TENANT, record_ids=(*ids, "gone"), reason=Reason.SCHEMA, target_schema_version=5)
     bad = asked.message().model_copy(update={"body": "{}", "deduplication_id": "bad"})
     stages.queue.send([bad, asked.message()])
     with pytest.raises(InvalidRequest, match="record_ids"):
@@ -172,19 +172,17 @@ def test_a_message_of_the_queue_is_worked_off_once_and_a_bad_one_stays(stages: D
     assert reembedding.reembed(services, asked).written == 0
 
 
-def test_a_step_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, services: Services) -> None:
+def test_a_run_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     job = reembedding.plan(services)
     assert (job.kind, job.phase, job.eta_s) == (JobKind.REFRESH, Phase.FILL, None)
     for texts, expected in ((1, 20), (30, 60), (None, job.total)):
-        job = reembedding.batch(services, job.name, job.run, Budget(texts=texts))
+        job = reembedding.run_to_end(services, job, budget=Budget(texts=texts))
         assert job.written == expected
         if job.open:
             assert job.rate is not None
             assert job.eta_s == pytest.approx((job.total - job.written) / job.rate)
     assert (job.status, job.phase) == (Status.FINISHED, Phase.DONE)
-    budget = Budget(tokens=1)
-    assert reembedding.batch(services, job.name, job.run, budget) == job
 
 
 def test_a_job_of_more_tenants_than_can_be_counted_in_a_minute_begins_all_the_same(
@@ -204,20 +202,20 @@ def test_a_job_of_more_tenants_than_can_be_counted_in_a_minute_begins_all_the_sa
 def test_whoever_takes_a_job_over_goes_on_and_the_other_one_stops(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     first = reembedding.plan(services)
-    reembedding.batch(services, first.name, first.run, Budget(texts=1))
+    reembedding.work_one_page(services, first.name, first.run)
     second = reembedding.plan(services)
     assert (second.run, second.written) == (first.run + 1, 20)
     with pytest.raises(TakenOver):
-        reembedding.batch(services, first.name, first.run)
-    assert reembedding.batch(services, second.name, second.run).status is Status.FINISHED
+        reembedding.work_one_page(services, first.name, first.run)
+    assert reembedding.run_to_end(services, second).status is Status.FINISHED
 
 
 def test_a_paused_job_rests_until_it_is_resumed_by_hand(stages: DemoStages, services: Services) -> None:
     raise_schema(stages, 5)
     job = reembedding.plan(services)
-    job = reembedding.batch(services, job.name, job.run, Budget(texts=1))
+    job = reembedding.work_one_page(services, job.name, job.run)
     reembedding.pause(services, job.name)
-    assert reembedding.batch(services, job.name, job.run).status is Status.PAUSED
+    assert reembedding.work_one_page(services, job.name, job.run).status is Status.PAUSED
     assert reembedding.plan(services, resume_paused=False).status is Status.PAUSED
     assert [each.status for each in reembedding.status(services)] == [Status.PAUSED]
     assert finish(services).status is Status.FINISHED
@@ -451,7 +449,7 @@ def test_a_move_whose_recall_falls_is_not_switched_and_can_be_tried_again(
 
 
 def test_a_move_is_verified_by_judged_questions_where_there_are_any(services: Services) -> None:
-    questions = [Question(tenant_id=TENANT, text="Wharfinger", relevant=("no such record",))]
+    questions = [RecallQuestion(tenant_id=TENANT, text="Wharfinger", relevant=("no such record",))]
     job = reembedding.run_to_end(services, reembedding.plan(services, profile=SECOND), questions=questions)
     assert job.check is not None
     assert (job.check.judged, job.check.asked, job.check.recall_before) == (True, 1, 0.0)
@@ -463,7 +461,7 @@ def test_what_is_written_without_the_new_vectors_is_found_before_the_switch(
     job = reembedding.plan(services, profile=SECOND)
     late = next(iter(records(stages).values())).model_copy(update={"content": "late"})
     while job.phase is not Phase.VERIFY:
-        job = reembedding.batch(services, job.name, job.run, Budget(texts=1))
+        job = reembedding.work_one_page(services, job.name, job.run)
     stages.index.upsert([late])
     job = reembedding.verify(services, job.name, job.run)
     assert (job.phase, job.rounds) == (Phase.FILL, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.models import GraphConstraint, Strategy
+from braid.models import Filters, GraphConstraint, Strategy
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_constraint import CARRIED, MAX_FRONTIER_BYTES
@@ -63,6 +63,13 @@ def test_an_entity_that_is_neither_a_name_nor_an_id_is_unknown(operation: GraphO
     assert run(FakeGraph(), operation, searched=SEARCHED).unknown
     assert not run(FakeGraph(known=["Keelson"]), operation, searched=SEARCHED).unknown, "a vertex without edges"
     assert not run(FakeGraph(links=[link("e", "Keelson")]), operation, searched=SEARCHED).unknown
+
+
+@pytest.mark.parametrize("operation", [CONSTRAIN, CHECK])
+def test_whether_an_entity_is_known_is_asked_of_what_the_filters_trust(operation: GraphOperation) -> None:
+    graph = FakeGraph(known=["Keelson"])
+    run(graph, operation, searched=SEARCHED, query=WITHIN.model_copy(update={"filters": Filters(trusted_only=True)}))
+    assert [asked.trusted_only for asked in graph.queries] == [True]
 
 
 def test_a_check_keeps_what_is_inside_in_the_order_of_the_search_by_one_walk() -> None:

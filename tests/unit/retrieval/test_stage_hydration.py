@@ -53,7 +53,10 @@ def test_drift_lowers_marks_and_excludes() -> None:
     assert {one.id for one in answer.results if one.needs_transformation} == {"v2", "v3"}
     assert ids(answer) == ["v5", "v4", "v2", "v3"]
     strict = fused(
-        records, schema_version=5, limits=Limits(drift_threshold=1), searched=searched(("v3", 0.8), ("v4", 0.8))
+        records,
+        schema_version=5,
+        limits=Limits(drift_threshold=1, reach=1),
+        searched=searched(("v3", 0.8), ("v4", 0.8)),
     )
     assert ids(strict) == ["v4"]
 

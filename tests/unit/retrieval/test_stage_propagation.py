@@ -9,11 +9,26 @@ from braid.errors import StoreError
 from braid.models import Answer, Fusion, FusionParameters, GraphHit, Intent, Path, Plan, Query
 from braid.ports.knowledge_graph import Expansion
 from braid.retrieval.stages import graph_expand
+from braid.retrieval.stages.candidates import SUPPLIED_FACTOR
 from braid.retrieval.stages.fuse_rerank import Limits
 from braid.retrieval.stages.linking_and_seeds import Budget, propagation_around_answers, propagation_of
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Lost, Searched
+from braid.retrieval.stages.states import Embedded, GraphFound, GraphOperation, GraphRequest, Lost, Searched
 
-from tests.fakes import NOW, TENANT, FakeGraph, FakeIndex, found, fused, hits, link, plan, query, record, walked
+from tests.fakes import (
+    NOW,
+    TENANT,
+    FakeGraph,
+    FakeIndex,
+    embedding,
+    found,
+    fused,
+    hits,
+    link,
+    plan,
+    query,
+    record,
+    walked,
+)
 
 if TYPE_CHECKING:
     from braid.ports.knowledge_graph import PropagateRequest
@@ -337,6 +352,21 @@ def test_scores_stay_between_zero_and_one_and_drift_still_lowers_them() -> None:
     )
     assert [result.id for result in answer.results] == ["b", "a"]
     assert all(0 < result.relevance <= 1 for result in answer.results)
+
+
+def test_a_vector_that_a_caller_supplied_still_counts_less_after_coherence() -> None:
+    records = [record("a", supplied_spaces=("fake_model",)), record("b")]
+    answer = fused(
+        records,
+        plan=SPREADING,
+        embedded=Embedded(embedding=embedding(1.0), took_ms=1),
+        searched=Searched(vector=hits(("a", 0.9), ("b", 0.9)), took_ms=1),
+        expanded=found(spread_hit("a", 1.0, 1), spread_hit("b", 1.0, 2), propagated=True),
+        linked=LINKED,
+    )
+    supplied, own = sorted(answer.results, key=lambda result: result.id)
+    assert supplied.vector_supplied
+    assert supplied.relevance == pytest.approx(own.relevance * SUPPLIED_FACTOR)
 
 
 def test_of_a_walks_answers_only_the_first_are_spread() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.drifted_records import Reembed
+from braid.reembedding.outdated_records import ReembedMessage
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT
@@ -62,7 +62,7 @@ def test_a_question_queues_what_it_meets_that_is_outdated(stages_of: Callable[..
     assert {result.id for result in answer.results} == {"v3", "v4", "v5", "v6"}
     assert {result.id for result in answer.results if result.needs_transformation} == {"v3", "v4"}
     assert answer.counts["outdated"] == 4
-    queued = [Reembed.read(delivery.message) for delivery in stages.queue.receive(10, 60)]
+    queued = [ReembedMessage.read(delivery.message) for delivery in stages.queue.receive(10, 60)]
     assert [each.record_ids for each in queued[:2]] == [("v1",), ("v2",)], "what was left out comes first"
     assert {each.record_ids for each in queued[2:]} == {("v3",), ("v4",)}
     assert {each.target_schema_version for each in queued} == {6}

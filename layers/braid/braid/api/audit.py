@@ -1,4 +1,4 @@
-"""Audit log: refused requests, and writes, deletes, lists and imports with their tenant and size; never content.
+"""Audit log: refused requests, and what changes or lists a store, with tenant and size; never content.
 
 A request that cannot be meant, such as one with a wrong field, and one above a quota change nothing and have no entry:
 however many of them a tenant sends, they push none of another's out.

@@ -75,7 +75,7 @@ def make_handler(library: Library) -> Handler:
 
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         api, request = router(), _Request(event)
-        route = api.place(request.path)
+        route = api.route_of(request.path)
         parent = carried_to_function(request.event["headers"].get(TRACEPARENT))
         # The method and the path are the caller's own words until they match a route.
         method = request.method if request.method in api.methods(request.path) else "_OTHER"
@@ -162,7 +162,7 @@ class _Request:
 
     def security_headers(self) -> dict[str, str]:
         """Return the security headers of a response over HTTPS; over HTTP they have no effect."""
-        if self.event.get("headers", {}).get("x-forwarded-proto") != "https":
+        if self.event["headers"].get("x-forwarded-proto") != "https":
             return {}
         return {"Strict-Transport-Security": "max-age=31536000"}
 
@@ -186,11 +186,11 @@ class _Request:
             set(self.event.get("queryStringParameters") or {}) - api.parameters(self.method, self.path)
         ):
             raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown])
+        if self.caller and api.is_for_writers(self.method, self.path):
+            # Before the body is read: whoever may not write costs no validation of it.
+            self.caller.must_write()
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
-            if self.caller and api.writes(self.method, self.path):
-                # Before the body is read: whoever may not write costs no validation of it.
-                self.caller.must_write()
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
             # Powertools knows the type in one spelling only.
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}
@@ -201,7 +201,7 @@ class _Request:
     def _authorised(self, api: Api) -> Caller:
         settings = api.library.settings
         identity = identify(self.event, tenant_claim=settings.tenant_claim)
-        asked = self.event.get("headers", {}).get(TENANT_HEADER)
+        asked = self.event["headers"].get(TENANT_HEADER)
         members = api.library.members if settings.membership is Membership.STORE else None
         return authorise(identity, asked, members, any_tenant=self.path == ACCESS_PATH)
 
@@ -211,7 +211,7 @@ class _Request:
             return answer
         tag = f'"{hashlib.sha256(answer["body"].encode()).hexdigest()[:32]}"'
         headers = {"Cache-Control": "private, no-cache", **answer["headers"], "ETag": tag}
-        known = self.event.get("headers", {}).get("if-none-match", "")
+        known = self.event["headers"].get("if-none-match", "")
         if tag in {part.strip().removeprefix("W/") for part in known.split(",")}:
             return {
                 "statusCode": HTTPStatus.NOT_MODIFIED.value,

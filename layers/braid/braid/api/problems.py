@@ -144,7 +144,7 @@ def internal() -> Problem:
     return Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "the request failed; it has been logged")
 
 
-def of_many(errors: int) -> str:
+def first_of_many(errors: int) -> str:
     """Return what a problem's detail ends with where it does not name all of its errors."""
     return f"; the first {MAX_SHOWN} of {errors:,} are named" if errors > MAX_SHOWN else ""
 
@@ -153,7 +153,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
     """Return the problem of pydantic's validation errors, without echoing the input."""
     shown = errors[:MAX_SHOWN]
     fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in shown)
-    detail = f"fields of the request are wrong{of_many(len(errors))}"
+    detail = f"fields of the request are wrong{first_of_many(len(errors))}"
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
 
 

@@ -16,7 +16,7 @@ from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.tenant_questions import Interface, did_you_mean
+from braid.retrieval.tenant_questions import TenantQuestions, did_you_mean
 
 if TYPE_CHECKING:
     from braid.api.router import Api
@@ -45,11 +45,11 @@ def _add_searches(api: Api) -> None:
         "/search/semantic",
         operation_id="searchSemantic",
         summary="Search without the graph",
-        tags=["ask"],
+        tags=ASK,
     )
     def search_semantic(question: SemanticQuestion) -> Answer:
         library.quotas.take_question(api.tenant_id)
-        answer = Interface(library, api.tenant_id).semantic_search(
+        answer = TenantQuestions(library, api.tenant_id).semantic_search(
             question.text,
             question.entity_types,
             question.time_range,
@@ -65,7 +65,7 @@ def _add_searches(api: Api) -> None:
     def graph_query(question: GraphRequest) -> GraphResult:
         library.quotas.take_question(api.tenant_id)
         asked = {name: value for name, value in question if name != "as_of"}
-        return Interface(library, api.tenant_id).graph_query(asked, as_of=question.as_of)
+        return TenantQuestions(library, api.tenant_id).graph_query(asked, as_of=question.as_of)
 
     @api.post("/context", operation_id="buildContext", summary="Choose what to show a model next", tags=ASK)
     def context(question: ContextQuestion) -> Context:
@@ -88,7 +88,7 @@ def _add_entities(api: Api) -> None:
         "/entities/<entity_id>/related",
         operation_id="getRelated",
         summary="What is related to an entity",
-        tags=["ask"],
+        tags=ASK,
     )
     def related(
         entity_id: Annotated[Name, InPath(description="Id of the entity, or its name.")],
@@ -102,7 +102,7 @@ def _add_entities(api: Api) -> None:
     ) -> Related:
         library.quotas.take_question(api.tenant_id)
         try:
-            found = Interface(library, api.tenant_id).related(
+            found = TenantQuestions(library, api.tenant_id).related(
                 entity_id,
                 types or (),
                 direction,
@@ -129,7 +129,7 @@ def _add_entities(api: Api) -> None:
 
     # API Gateway decodes paths, so no encoding distinguishes the id x/related from the relations of x. In a body an id
     # may have any character.
-    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=["ask"])
+    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=ASK)
     def read_entity(asked: EntityId) -> Entity:
         return _found(api, asked.id)
 
@@ -146,7 +146,7 @@ def _found(api: Api, entity_id: str) -> Entity:
 
 def _unknown(api: Api, entity: str, detail: str, *, trusted_only: bool = False) -> Exception:
     """Return the error of an entity that does not exist, with names that may be meant."""
-    similar = Interface(api.library, api.tenant_id).similar_names(entity, trusted_only=trusted_only)
+    similar = TenantQuestions(api.library, api.tenant_id).similar_names(entity, trusted_only=trusted_only)
     return not_found(detail + did_you_mean(similar))
 
 

@@ -13,11 +13,10 @@ from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
-from braid.api.auth import InvalidToken, sign, verify
 from braid.api.idempotency import IdempotencyKey, run_once
-from braid.api.problems import MAX_SHOWN, FieldProblem, Problem, not_found, of_many
+from braid.api.problems import MAX_SHOWN, FieldProblem, Problem, first_of_many, not_found
 from braid.api.schemas import (
-    MAX_RECORD_BYTES,
+    MAX_RECORDS_BYTES,
     Deletes,
     DocumentPage,
     DocumentRequest,
@@ -37,6 +36,7 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
+from braid.api.signed_tokens import MAX_TOKEN_CHARACTERS, InvalidToken, sign, verify
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
@@ -69,7 +69,9 @@ ENTITIES: Final = "entities"
 CURSOR_HOURS: Final = 24
 REASONS: Final = 5
 """Most wrong lines of an import whose reasons are told; its report has all."""
-After = Annotated[str | None, InQuery(max_length=4_096, description="What the page before gave as its next.")]
+After = Annotated[
+    str | None, InQuery(max_length=MAX_TOKEN_CHARACTERS, description="What the page before gave as its next.")
+]
 STUB_BYTES: Final = 20_000
 """Most bytes of a record as JSON without its content, aliases and metadata."""
 
@@ -87,8 +89,8 @@ def _add_writes(api: Api) -> None:
     library = api.library
 
     @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
+    @api.writers_only
     def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
-        api.caller.must_write()
         api.counted = writes.size()
         request = _request(api.tenant_id, writes)
 
@@ -157,17 +159,17 @@ def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummar
     for record in records:
         if record.tenant_id == tenant_id:
             summary = RecordSummary.of(record)
-            if size <= MAX_RECORD_BYTES:
+            if size <= MAX_RECORDS_BYTES:
                 size += len(json.dumps(summary.model_dump(mode="json")))
-            yield summary if size <= MAX_RECORD_BYTES else summary.stub()
+            yield summary if size <= MAX_RECORDS_BYTES else summary.stub()
 
 
 def _add_deletion(api: Api) -> None:
     library = api.library
 
     @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
+    @api.writers_only
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
-        api.caller.must_write()
         api.counted = 1
         library.quotas.take_writes(api.tenant_id, 1)
         # Deleting an unknown record is no error, so that a delete can be repeated.
@@ -176,8 +178,8 @@ def _add_deletion(api: Api) -> None:
     # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
     # mark then; and of two parameters of one name it makes one with a comma, as an id may have.
     @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
+    @api.writers_only
     def delete_records(asked: Deletes) -> DeleteReport:
-        api.caller.must_write()
         api.counted = len(asked.ids)
         library.quotas.take_writes(api.tenant_id, len(asked.ids))
         return library.delete(api.tenant_id, asked.ids)
@@ -192,8 +194,8 @@ def _add_schemas(api: Api) -> None:
         return Schemas(current=library.schemas.current(api.tenant_id), versions=tuple(versions))
 
     @api.post("/schemas", operation_id="registerSchema", summary="Register the next version", tags=WRITE)
+    @api.writers_only
     def register(proposed: NewSchema) -> SchemaVersion:
-        api.caller.must_write()
         library.quotas.take_writes(api.tenant_id, 1)
         for known in library.schemas.versions(api.tenant_id):
             if known.version == proposed.version and proposed.same_as(known):
@@ -213,8 +215,8 @@ def _add_reembedding(api: Api) -> None:
     library = api.library
 
     @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
+    @api.writers_only
     def reembed(_request: Reembed) -> ReembedJob:
-        api.caller.must_write()
         library.quotas.take_writes(api.tenant_id, 1)
         return ReembedJob.of(library.reembed(api.tenant_id))
 
@@ -236,7 +238,7 @@ def _written(report: WriteReport) -> WriteSummary:
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
             for error in report.errors[:MAX_SHOWN]
         ]
-        detail = f"items of the request are wrong; nothing was written{of_many(len(report.errors))}"
+        detail = f"items of the request are wrong; nothing was written{first_of_many(len(report.errors))}"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
     return WriteSummary.taken_from(report)
 
@@ -254,9 +256,9 @@ def _page(
                 continue
             summary = RecordSummary.of(record)
             length = len(json.dumps(summary.model_dump(mode="json")))
-            if length > MAX_RECORD_BYTES:
+            if length > MAX_RECORDS_BYTES:
                 summary, length = summary.stub(), STUB_BYTES
-            if kept and size + length > MAX_RECORD_BYTES:
+            if kept and size + length > MAX_RECORDS_BYTES:
                 return kept, encode(tenant_id, kept[-1].id)
             kept.append(summary)
             size += length
@@ -322,8 +324,8 @@ def add_import_routes(api: Api) -> None:
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
+    @api.writers_only
     def import_records(asked: ImportRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        api.caller.must_write()
         check_object_key(asked.key)
         return begin_once(asked, key, lambda name: library.imports.start(api.tenant_id, name, asked.asked()))
 
@@ -334,8 +336,8 @@ def add_import_routes(api: Api) -> None:
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
+    @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        api.caller.must_write()
         # A key of its own: what is posted under the same name meanwhile is not removed with it.
         parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
         object_key = check_object_key("/".join((f"{POSTED}{secrets.token_hex(8)}", *parts)))

@@ -7,7 +7,7 @@ laptop answers several, so here each router keeps its own.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.utilities.data_classes import APIGatewayProxyEventV2
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from braid.retrieval.context.selection import Context, ContextRequest
     from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
+
+_Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 class Library(Protocol):
@@ -116,6 +118,7 @@ class Api(APIGatewayHttpResolver):
         super().__init__(enable_validation=True)
         self.library = library
         self._caller: Caller | None = None
+        self._for_writers: set[Callable[..., Any]] = set()
         self.counted: int | None = None
         """Number of items or ids that the request sends or lists, for the audit log; None until a route sets it."""
         self.exception_handler(Exception)(_raise)
@@ -149,7 +152,7 @@ class Api(APIGatewayHttpResolver):
         finally:
             self._caller = None
 
-    def place(self, path: str) -> str | None:
+    def route_of(self, path: str) -> str | None:
         """Return the route that a path matches, such as ``/traces/<trace_id>``; None if there is none."""
         return next((route.path for route in self._routes() if route.rule.match(path)), None)
 
@@ -161,9 +164,14 @@ class Api(APIGatewayHttpResolver):
         """Return the names of a route's query parameters."""
         return frozenset(field.alias for field in self._route(method, path).dependant.query_params)
 
-    def writes(self, method: str, path: str) -> bool:
-        """Whether a route changes what is stored."""
-        return method != "GET" and "write" in (self._route(method, path).tags or ())
+    def is_for_writers(self, method: str, path: str) -> bool:
+        """Whether a route refuses readers."""
+        return self._route(method, path).func in self._for_writers
+
+    def writers_only(self, route: _Function) -> _Function:
+        """Mark a route that refuses readers."""
+        self._for_writers.add(route)
+        return route
 
     def _route(self, method: str, path: str) -> Route:
         return next(route for route in self._routes() if route.method == method and route.rule.match(path))

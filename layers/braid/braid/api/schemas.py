@@ -40,7 +40,7 @@ from braid.models import (
 )
 from braid.models.metadata_filters import Conditions
 from braid.ports.graph_query import GraphQuestion
-from braid.ports.ingestion import Import, ImportAsked, ImportStatus, JobName, MissingEnds
+from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
 from braid.ports.members import Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphStats
     from braid.ports.search_index import IndexStats
 
-MAX_RECORD_BYTES: Final = 5_200_000
+MAX_RECORDS_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""
 _LISTED: Final = 512
 """Most characters that a list says of a document's file and format: a page of any documents fits into an answer."""
@@ -102,15 +102,15 @@ class Entity(Frozen):
     citation: Citation | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     trusted: bool = True
-    """As of a search's result."""
+    """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
     shortened: bool = False
     """Whether metadata, aliases and the end of the content were left out, as an answer may not hold them."""
 
     def fitting(self) -> Self:
         """Return the entity, shortened where it is too long to be answered."""
-        if len(json.dumps(self.model_dump(mode="json"))) <= MAX_RECORD_BYTES:
+        if len(json.dumps(self.model_dump(mode="json"))) <= MAX_RECORDS_BYTES:
             return self
-        shorter = {"content": beginning(self.content, MAX_RECORD_BYTES // 2), "aliases": (), "metadata": {}}
+        shorter = {"content": beginning(self.content, MAX_RECORDS_BYTES // 2), "aliases": (), "metadata": {}}
         return self.model_copy(update={**shorter, "shortened": True})
 
 
@@ -121,7 +121,7 @@ class EntitySummary(Frozen):
     name: str
     entity_type: Label
     found: bool = False
-    """As of an entity."""
+    """Whether it is a name that was found in texts, and not given."""
     trusted: bool = True
     relations: int = 0
     """Edges of the graph that it is an end of, those apart that lead to it from a vertex of another page."""
@@ -132,7 +132,7 @@ class EntityPage(Frozen):
 
     entities: tuple[EntitySummary, ...]
     next: str | None = None
-    """As of a page of records."""
+    """Ask again with this as ``after``; none when these are the last."""
 
 
 class Related(Frozen):
@@ -197,7 +197,7 @@ class ImportRequest(Frozen):
     key: Annotated[Text, Field(min_length=1, max_length=1_024)]
     """Its key in the object store, without the tenant's name in front."""
     stub_missing_ends: Annotated[bool, Field(strict=True)] = False
-    """As of a write."""
+    """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
 
     def asked(self) -> ImportAsked:
         """Return it as the library asks."""
@@ -267,13 +267,13 @@ class DocumentPage(Frozen):
 
     documents: tuple[DocumentSummary, ...]
     next: str | None = None
-    """As of a page of records."""
+    """Ask again with this as ``after``; none when these are the last."""
 
 
 class ImportSummary(Frozen):
     """How far writing an object is, and once it ended what became of its lines."""
 
-    id: JobName
+    id: ImportName
     status: ImportStatus
     error: str | None = None
     """What it failed with, such as ``ObjectMissing``; starting it again is safe."""

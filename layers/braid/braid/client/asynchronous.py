@@ -30,7 +30,10 @@ def _awaited(call: Callable[Concatenate[Braid, P], R]) -> Callable[Concatenate[A
 
 
 class AsyncBraid:
-    """:class:`braid.client.Braid`, its calls to be awaited; what they take, return and raise is the same."""
+    """:class:`braid.client.Braid`, its calls to be awaited; what they take, return and raise is the same.
+
+    ``records``, which reads page by page while it is gone through, has no such call.
+    """
 
     def __init__(
         self, path: str | Path | None = None, *, tenant: str | None = None, settings: Settings | None = None

@@ -216,7 +216,8 @@ class Braid:
             ``content[3]``. Batches before its own are written.
         """
         from braid.client.contents import Documents, batches
-        from braid.client.documents import Added, told
+        from braid.client.documents import Added, skipped_lines
+        from braid.settings import DEFAULT_TENANT
 
         try:
             ends = MissingEnds(missing)
@@ -224,13 +225,13 @@ class Braid:
             raise InvalidRequest(f"missing: must be {' or '.join(MissingEnds)}", field="missing") from error
         added = Added()
         limits = {"items": self._asked.items_at_once, "size": self._asked.bytes_at_once}
-        for batch in batches(content, self._tenant or "default", **limits):
+        for batch in batches(content, self._tenant or DEFAULT_TENANT, **limits):
             if isinstance(batch, Documents):
                 added = added.plus(self._add_documents(batch))
             else:
                 added = added.plus(self._asked.write(self._tenant, batch.request(missing=ends)))
         if added.skipped:
-            warnings.warn(told(added.skipped), stacklevel=2)
+            warnings.warn(skipped_lines(added.skipped), stacklevel=2)
         return added
 
     def _add_documents(self, documents: Documents) -> Added:

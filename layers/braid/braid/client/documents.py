@@ -40,7 +40,7 @@ class Added(WriteSummary):
         return Added(**mine | {name: mine[name] + value for name, value in other})
 
 
-def told(skipped: Sequence[FileSkipped]) -> str:
+def skipped_lines(skipped: Sequence[FileSkipped]) -> str:
     """Return a line for each file that was skipped, up to a number of them."""
     more = [f"and {len(skipped) - _NAMED:,} more"] if len(skipped) > _NAMED else []
     return "\n".join([*(f"skipped: {file.path} {file.reason}" for file in skipped[:_NAMED]), *more])

@@ -13,7 +13,7 @@ from braid.app import Application
 from braid.errors import ModelError, StoreError
 from braid.models import Query
 from braid.ports.keys import pages
-from braid.settings import EngineKind
+from braid.settings import DEFAULT_TENANT, EngineKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,10 +27,9 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphResult
     from braid.ports.ingestion import WriteRequest
     from braid.retrieval.context.selection import Context, ContextQuestion
-    from braid.retrieval.tenant_questions import Interface
+    from braid.retrieval.tenant_questions import TenantQuestions
     from braid.settings import Settings
 
-DEFAULT_TENANT = "default"
 _PAGE = 100
 
 
@@ -84,10 +83,10 @@ class InProcess:
         if self._opened is not None:
             self._opened.close()
 
-    def _interface(self, tenant: str | None) -> Interface:
-        from braid.retrieval.tenant_questions import Interface
+    def _questions(self, tenant: str | None) -> TenantQuestions:
+        from braid.retrieval.tenant_questions import TenantQuestions
 
-        return Interface(self.application, tenant or DEFAULT_TENANT)
+        return TenantQuestions(self.application, tenant or DEFAULT_TENANT)
 
     def answer(self, tenant: str | None, question: Question) -> Answer:
         """Answer a question; without vectors, and with a warning, where the model cannot be made."""
@@ -112,17 +111,17 @@ class InProcess:
         self._try_models()
         return self.application.context(ContextRequest(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))
 
-    def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of Interface.related
+    def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of TenantQuestions.related
         """Return what is related to an entity."""
         from braid.api.schemas import Related
 
-        found = self._interface(tenant).related(entity, **how, fan_out=self._settings.fan_out)
+        found = self._questions(tenant).related(entity, **how, fan_out=self._settings.fan_out)
         return Related(hits=found.hits, truncated=found.truncated)
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
         """Walk the graph step by step."""
         asked = {name: value for name, value in question.items() if name != "as_of"}
-        return self._interface(tenant).graph_query(asked, as_of=question.get("as_of"))
+        return self._questions(tenant).graph_query(asked, as_of=question.get("as_of"))
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
         """Return the records that there are."""

@@ -98,7 +98,7 @@ def _row(result: Result) -> str:
     return (
         f'<tr style="vertical-align:top"><td>{result.rank}</td><td style="min-width:3em">{result.final:.2f}{bar}</td>'
         f'<td style="text-align:left"><b>{escape(result.title)}</b><br>{marked(result.citation)}{path}'
-        f'<div style="opacity:.7"><small>{escape(said_of(result))}</small></div></td></tr>'
+        f'<div style="opacity:.7"><small>{escape(origin_line(result))}</small></div></td></tr>'
     )
 
 
@@ -111,7 +111,7 @@ def marked(citation: Citation) -> str:
     return f"{before}<b>{sentence}</b>{after}" if sentence else after
 
 
-def said_of(result: Result) -> str:
+def origin_line(result: Result) -> str:
     """Return where a result is from and by what it was found."""
     page = "" if result.citation.page is None else f", page {result.citation.page}"
     found_by = " ".join(STRANDS[source] for source in result.sources)

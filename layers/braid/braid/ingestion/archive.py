@@ -42,7 +42,7 @@ Told = Callable[[int, int], None]
 """Called with the number of items done and the number of all, as far as that is known."""
 
 
-class Kind(StrEnum):
+class PartKind(StrEnum):
     """What a part holds, in the order of an import: relationships need their ends."""
 
     RECORDS = "records"
@@ -58,9 +58,9 @@ class Part(Frozen):
     sha256: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> PartKind:
         """What it holds."""
-        return Kind(self.name.partition("-")[0])
+        return PartKind(self.name.partition("-")[0])
 
 
 class Manifest(Frozen):
@@ -82,9 +82,9 @@ class Manifest(Frozen):
     changed: bool = False
     """Whether the tenant was written to meanwhile, so that it is not the copy of one moment."""
 
-    def counts(self) -> dict[Kind, int]:
+    def counts(self) -> dict[PartKind, int]:
         """Return the number of items of each kind."""
-        return {kind: sum(part.items for part in self.parts if part.kind is kind) for kind in Kind}
+        return {kind: sum(part.items for part in self.parts if part.kind is kind) for kind in PartKind}
 
 
 class ArchiveStore(WriteStore, Protocol):
@@ -117,7 +117,7 @@ def export_tenant(
         _write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
         if tell:
             counts = manifest.counts()
-            tell(sum(counts.values()), total + counts[Kind.VERTICES] + counts[Kind.RELATIONSHIPS])
+            tell(sum(counts.values()), total + counts[PartKind.VERTICES] + counts[PartKind.RELATIONSHIPS])
 
     while manifest.stage < len(_STAGES):
         parts, after = _write_parts(folder, manifest, _STAGES[manifest.stage](tenant_id, store, manifest))
@@ -127,18 +127,18 @@ def export_tenant(
     return manifest
 
 
-_Page = tuple[dict[Kind, "Sequence[Item]"], "str | None"]
+_Page = tuple[dict[PartKind, "Sequence[Item]"], "str | None"]
 """Some items of each kind, and the cursor behind them."""
 
 
 def _records(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
     for page in pages(store.index.scan, tenant_id, after=manifest.after, limit=PAGE, with_vectors=manifest.vectors):
-        yield {Kind.RECORDS: page.records}, page.cursor
+        yield {PartKind.RECORDS: page.records}, page.cursor
 
 
 def _graph(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
     for page in pages(store.graph.scan, tenant_id, after=manifest.after, limit=PAGE):
-        yield {Kind.VERTICES: page.vertices, Kind.RELATIONSHIPS: page.relationships}, page.cursor
+        yield {PartKind.VERTICES: page.vertices, PartKind.RELATIONSHIPS: page.relationships}, page.cursor
 
 
 _STAGES: Final = (_records, _graph)
@@ -168,8 +168,8 @@ def _begun(tenant_id: str, store: ArchiveStore, folder: Path, *, vectors: bool) 
 def _write_parts(folder: Path, manifest: Manifest, pages: Iterator[_Page]) -> tuple[list[Part], str | None]:
     """Write the next part of each kind, and return them and the cursor behind them."""
     number = 1 + max((int(part.name[-12:-6]) for part in manifest.parts), default=0)
-    texts: dict[Kind, Path] = {}
-    counts: dict[Kind, int] = {}
+    texts: dict[PartKind, Path] = {}
+    counts: dict[PartKind, int] = {}
     written, after = 0, None
     for found, cursor in pages:
         after = cursor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from braid.errors import DatasetError
-from braid.ingestion.archive import PAGE, Kind, verify
+from braid.ingestion.archive import PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
 from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
@@ -34,10 +34,10 @@ _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A text of a megabyte may have the vectors of 2,048 parts in each embedding space."""
 _PAGE_BYTES: Final = 16 * 1024 * 1024
 _SHOWN: Final = 5
-_MODELS: Final[Mapping[Kind, type[Item]]] = {
-    Kind.RECORDS: Record,
-    Kind.VERTICES: Vertex,
-    Kind.RELATIONSHIPS: Relationship,
+_MODELS: Final[Mapping[PartKind, type[Item]]] = {
+    PartKind.RECORDS: Record,
+    PartKind.VERTICES: Vertex,
+    PartKind.RELATIONSHIPS: Relationship,
 }
 
 
@@ -45,8 +45,8 @@ class Imported(Frozen):
     """What an import wrote, and how it was verified."""
 
     tenant_id: str
-    counts: dict[Kind, int]
-    hashes: dict[Kind, str]
+    counts: dict[PartKind, int]
+    hashes: dict[PartKind, str]
     """Of all items of a kind as they are stored now, the same in any order; those of the archive are equal."""
     embedded: int = 0
     """Records whose vectors were made here, as the archive had none that are served."""
@@ -86,9 +86,9 @@ def import_tenant(
     into = _Import(folder, manifest, store, tenant_id or manifest.tenant_id, threads)
     of, done = 3 * sum(manifest.counts().values()), 0
 
-    def go_through(work: Callable[[Kind, Sequence[Item]], None]) -> None:
+    def go_through(work: Callable[[PartKind, Sequence[Item]], None]) -> None:
         nonlocal done
-        for kind in Kind:
+        for kind in PartKind:
             for items in into.pages(kind):
                 work(kind, items)
                 done += len(items)
@@ -111,10 +111,10 @@ class _Import:
         self.folder, self.manifest, self.store, self.tenant_id = folder, manifest, store, tenant_id
         self.threads = threads
         self.embedded = self.unchanged = 0
-        self.given = dict.fromkeys(Kind, 0)
-        self.stored = dict.fromkeys(Kind, 0)
+        self.given = dict.fromkeys(PartKind, 0)
+        self.stored = dict.fromkeys(PartKind, 0)
         """Sums of the items' hashes."""
-        self.counts = dict.fromkeys(Kind, 0)
+        self.counts = dict.fromkeys(PartKind, 0)
         self.left_out = 0
         self._places: list[str] = []
         """Of the items of the page that is worked on: file and line."""
@@ -124,7 +124,7 @@ class _Import:
         self._newest = max([store.schemas.current(tenant_id), *(schema.version for schema in manifest.schemas)])
         self._entity_types, self._relationship_types = Types(OWN_ENTITY_TYPES), Types(OWN_RELATIONSHIP_TYPES)
 
-    def pages(self, kind: Kind) -> Iterator[list[Item]]:
+    def pages(self, kind: PartKind) -> Iterator[list[Item]]:
         """Yield the archive's items of a kind, page by page."""
         for part in self.manifest.parts:
             if part.kind is not kind:
@@ -145,7 +145,7 @@ class _Import:
                 self._places = places
                 yield page
 
-    def _read(self, kind: Kind, line: bytes, place: str) -> Item:
+    def _read(self, kind: PartKind, line: bytes, place: str) -> Item:
         try:
             given = read_json(line.decode())
             if not isinstance(given, dict):
@@ -158,7 +158,7 @@ class _Import:
             wrong = str(error)
         raise DatasetError(f"{place}: {wrong}")
 
-    def check(self, kind: Kind, items: Sequence[Item]) -> None:
+    def check(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Refuse what no write would accept, or what refers to something that the archive has not.
 
         Raises
@@ -166,7 +166,7 @@ class _Import:
         DatasetError
             With the file and the line.
         """
-        if kind is Kind.RELATIONSHIPS:
+        if kind is PartKind.RELATIONSHIPS:
             problems = self._problems_of_edges([item for item in items if isinstance(item, Relationship)])
         else:
             problems = self._problems([item for item in items if not isinstance(item, Relationship)])
@@ -214,14 +214,14 @@ class _Import:
             if schema.version > current:
                 self.store.schemas.register(schema.model_copy(update={"tenant_id": self.tenant_id}))
 
-    def write(self, kind: Kind, items: Sequence[Item]) -> None:
+    def write(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Write some items."""
         records = self._new([item for item in items if isinstance(item, Record)])
         vertices = [item for item in items if isinstance(item, Vertex)]
         edges = self._whole([item for item in items if isinstance(item, Relationship)])
         if records or vertices or edges:
             with self.store.transaction(self.tenant_id):
-                if kind is Kind.RECORDS:
+                if kind is PartKind.RECORDS:
                     self.store.index.upsert(records)
                 else:
                     self.store.graph.upsert(vertices, edges)
@@ -273,7 +273,7 @@ class _Import:
         there = {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, sorted(ends))}
         return [edge for edge in edges if {edge.source, edge.target} <= there]
 
-    def compare(self, kind: Kind, items: Sequence[Item]) -> None:
+    def compare(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Compare some items with what is stored of them."""
         stored: Sequence[Item]
         edges = [item for item in items if isinstance(item, Relationship)]
@@ -281,7 +281,7 @@ class _Import:
             items = whole = self._whole(edges)
             self.left_out += len(edges) - len(whole)
             stored = self.store.graph.as_stored(self.tenant_id, whole)
-        elif kind is Kind.VERTICES:
+        elif kind is PartKind.VERTICES:
             stored = self.store.graph.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Vertex)])
         else:
             stored = self.store.index.get_many(self.tenant_id, [item.id for item in items if isinstance(item, Record)])

@@ -5,30 +5,30 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, is_chunk_of_document, stale_mentions
+from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, stale_mentions
 from braid.ingestion.item_checks import (
-    DOCUMENT,
     OWN_ENTITY_TYPES,
     Given,
     Types,
     dangling,
-    refuse_astray,
     refuse_new_types,
     refuse_newer,
     refuse_other_tenants,
+    refuse_superseding_nothing,
     refuse_unwritten,
     refuse_vectors,
     refuse_wrong,
 )
 from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
+from braid.models.records import DOCUMENT_TYPE
 from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from braid.ingestion.supersession import Identity
+    from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
 
 
@@ -43,7 +43,7 @@ class Accepted:
     """Number of them without those that are made only for found names."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
-    stated: set[Identity] = field(default_factory=set)
+    stated: set[EdgeId] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
     stubs: int = 0
     names: int = 0
@@ -63,7 +63,7 @@ def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
     return Vertex(
         id=record.id,
         tenant_id=record.tenant_id,
-        entity_type=record.entity_type or DOCUMENT,
+        entity_type=record.entity_type or DOCUMENT_TYPE,
         name=record.name or record.source.title or (stored.name if stored else None),
         aliases=record.aliases or (stored.aliases if stored else ()),
         has_record=True,
@@ -82,8 +82,8 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     refuse_other_tenants(request)
     accepted = Accepted()
     given = Given(request, accepted.errors)
-    given.records = given.once("records", request.records)
-    given.vertices = given.once("vertices", request.vertices)
+    given.records = given.by_id("records", request.records)
+    given.vertices = given.by_id("vertices", request.vertices)
     # Of equal edges the last counts, and one that is trusted more than any that is not.
     edges = sorted(_as_trusted_as_evidence(request, given.records, store), key=lambda edge: edge.trusted)
     given.edges = {edge.identity(): edge for edge in edges}
@@ -99,24 +99,18 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     if not request.supersede_only:
         refuse_new_types(given, store)
     if request.partial and request.missing is MissingEnds.REFUSE:
-        refuse_astray(given, store)
+        refuse_superseding_nothing(given, store)
     if request.supersede_only:
         refuse_unwritten(given, store)
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
-    if _are_names_found(given, store.graph_source):
-        _find_names(given, store, accepted)
-    else:
+    if store.graph_source is GraphSource.GIVEN:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
+    else:
+        _find_names(given, store, accepted)
     _join(given, store, accepted)
     return accepted
-
-
-def _are_names_found(given: Given, graph_source: GraphSource) -> bool:
-    if graph_source is GraphSource.AUTO:
-        return given.request.texts_only or any(map(is_chunk_of_document, given.records.values()))
-    return graph_source is not GraphSource.GIVEN
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
@@ -272,7 +266,7 @@ def _edge_meant(
     return supersession.edge(before) if _stored_stays(before, meant) else meant
 
 
-def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[Identity, Relationship]:
+def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:
     """Return the stored versions of a request's edges, as trusted as their evidence will be when it is written.
 
     An edge is stored only if both its ends are.

@@ -11,6 +11,7 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.models import MENTIONS, GraphSource, Kind, Relationship, Vertex
+from braid.models.records import DOCUMENT_TYPE
 from braid.ports.name_finder import SourceText
 from braid.understanding.name_finding import name_key
 from braid.understanding.tokens import normalise
@@ -18,7 +19,7 @@ from braid.understanding.tokens import normalise
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from braid.models import Record
+    from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
     from braid.ports.name_finder import FoundName
 
@@ -32,15 +33,13 @@ _MOST_NAMES = 3_000
 """Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
 _GIVEN = "="
 """Begins the keys of given names; no normalised name has it."""
-_DOCUMENT = "Document"
-"""Entity type of the vertex of a record that is no entity."""
 
 
 class FoundNames(NamedTuple):
     """What was found in the records of a write."""
 
     vertices: dict[str, Vertex]
-    edges: dict[tuple[str, str, str, str], Relationship]
+    edges: dict[EdgeId, Relationship]
     stale: list[Relationship]
     """Stored mentions that the records no longer have."""
     stored: dict[str, Vertex]
@@ -50,11 +49,6 @@ class FoundNames(NamedTuple):
 def found_id(key: str) -> str:
     """Return the id of the vertex of a found name."""
     return PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
-
-
-def is_chunk_of_document(record: Record) -> bool:
-    """Return whether a record says from which place of which file it was cut."""
-    return record.kind is Kind.CHUNK and record.source.chunk_index is not None and "file" in record.metadata
 
 
 def find_names(
@@ -84,7 +78,7 @@ def find_names(
         name.key: name.key[1:] if name.key.startswith(_GIVEN) else known.get(name.key) or found_id(name.key)
         for name in found
     }
-    edges: dict[tuple[str, str, str, str], Relationship] = {}
+    edges: dict[EdgeId, Relationship] = {}
     vertices: dict[str, Vertex] = {}
     for name in found:
         entity = entities[name.key]
@@ -126,7 +120,7 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
     for record in records:
         documents.setdefault(record.document_id, []).append(record)
     return [
-        SourceText(record.id, record.name or record.source.title or "", record.content, document)
+        SourceText(record.id, record.heading(), record.content, document)
         for document, parts in documents.items()
         for record in sorted(parts, key=lambda part: part.source.chunk_index or 0)
     ]
@@ -136,7 +130,7 @@ def _given_names(given: Iterable[Vertex], records: Sequence[Record]) -> dict[str
     """Return the keys of the trusted entities of a write, by their names and aliases; names win over aliases."""
     entities = [(vertex.id, vertex.name, vertex.aliases) for vertex in given if not vertex.found]
     told = [one for one in records if one.kind is Kind.ENTITY and one.trusted]
-    entities += [(one.id, one.name or one.source.title, one.aliases) for one in told]
+    entities += [(one.id, one.heading(), one.aliases) for one in told]
     names: dict[str, str] = {}
     for identity, _, aliases in entities:
         names |= {normalise(alias): _GIVEN + identity for alias in aliases}
@@ -154,7 +148,7 @@ def _known(tenant_id: str, names: Sequence[FoundName], store: WriteStore) -> dic
         asked = phrases[start : start + NAMES_AT_ONCE]
         links = store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * NAMES_AT_ONCE, trusted_only=True)
         for link in links:
-            if not link.entity_id.startswith(PREFIX) and link.entity_type != _DOCUMENT:
+            if not link.entity_id.startswith(PREFIX) and link.entity_type != DOCUMENT_TYPE:
                 entities.setdefault(keys[link.phrase], set()).add(link.entity_id)
     return {key: next(iter(ids)) for key, ids in entities.items() if len(ids) == 1}
 
@@ -163,7 +157,7 @@ def stale_mentions(
     tenant_id: str,
     in_graph: Mapping[str, Vertex],
     records: Mapping[str, Record],
-    edges: Collection[tuple[str, str, str, str]],
+    edges: Collection[EdgeId],
     store: WriteStore,
 ) -> list[Relationship]:
     """Return the stored mentions that were found in some records, apart from these edges."""

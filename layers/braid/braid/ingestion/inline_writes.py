@@ -38,14 +38,20 @@ def write_items(items: Items, store: WriteStore, *, partial: bool = False, **fie
     return report.model_copy(update={"errors": (*items.errors, *report.errors)})
 
 
+def read_missing(body: Mapping[str, Any]) -> MissingEnds:
+    """Return the field ``missing`` of a call or event. Raises InvalidRequest if it is no value of it."""
+    try:
+        return MissingEnds(body.get("missing", MissingEnds.REFUSE))
+    except ValueError:
+        raise InvalidRequest("missing: must be refuse or stub", field="missing") from None
+
+
 def _read_body(body: Mapping[str, Any], tenant_id: str) -> tuple[Items, dict[str, Any]]:
     """Parse the body of one call into items and the arguments ``missing`` and ``partial`` of :func:`write_items`."""
     unknown = sorted(set(body) - {*KINDS.values(), "missing", "partial"})
     if unknown:
         raise InvalidRequest(f"{unknown[0]}: unknown field", field=unknown[0])
-    options = {"missing": body.get("missing", MissingEnds.REFUSE.value), "partial": body.get("partial", False)}
-    if not isinstance(options["missing"], str) or options["missing"] not in set(MissingEnds):
-        raise InvalidRequest("missing: must be refuse or stub", field="missing")
+    options = {"missing": read_missing(body), "partial": body.get("partial", False)}
     if not isinstance(options["partial"], bool):
         raise InvalidRequest("partial: must be true or false", field="partial")
     items = Items(tenant_id)

@@ -15,22 +15,20 @@ from braid.errors import InvalidRequest
 from braid.ingestion.found_names import PREFIX
 from braid.ingestion.supersession import SUPERSEDES
 from braid.models import MENTIONS, Kind, Record, Relationship, Vertex
-from braid.models.records import MAX_TYPES, TooMuch, too_much
+from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, MAX_TENANT_TYPES, Refusal, too_much
 from braid.ports.ingestion import ItemError
 from braid.ports.knowledge_graph import GraphTypes
+from braid.understanding.name_finding import FOUND_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from braid.ingestion.supersession import Identity
-    from braid.models import Embedding
+    from braid.models import EdgeId, Embedding
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import WriteRequest, WriteStore
 
-DOCUMENT = "Document"
-"""Entity type of the vertex of a record without one."""
-OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT, "Concept", "Identifier", "CodeEntity", "Address"})
-"""Types that a graph has room for in any case: of records, of what has none, and of names that are found."""
+OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT_TYPE, DEFAULT_ENTITY_TYPE, *FOUND_TYPES})
+"""Types that a graph has room for in any case."""
 OWN_RELATIONSHIP_TYPES: Final = frozenset({SUPERSEDES, MENTIONS})
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
@@ -49,16 +47,16 @@ class Given:
     """Those of the items that were refused."""
     records: dict[str, Record] = field(default_factory=dict)
     vertices: dict[str, Vertex] = field(default_factory=dict)
-    edges: dict[Identity, Relationship] = field(default_factory=dict)
+    edges: dict[EdgeId, Relationship] = field(default_factory=dict)
     places: dict[tuple[str, str], str] = field(default_factory=dict)
     """Of records and vertices, by ``records`` or ``vertices`` and the id."""
-    edge_places: dict[Identity, str] = field(default_factory=dict)
+    edge_places: dict[EdgeId, str] = field(default_factory=dict)
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
     for_mentions: set[str] = field(default_factory=set)
     """Ids of found names, and of records that need a vertex only because names were found in them."""
 
-    def once(self, what: str, items: Sequence[_Named]) -> dict[str, _Named]:
+    def by_id(self, what: str, items: Sequence[_Named]) -> dict[str, _Named]:
         """Return items by id, with their places kept, refusing duplicates."""
         kept: dict[str, _Named] = {}
         for position, item in enumerate(items):
@@ -93,11 +91,11 @@ def refuse_other_tenants(request: WriteRequest) -> None:
         )
 
 
-def what_is_wrong(item: Record | Vertex) -> TooMuch | None:
+def what_is_wrong(item: Record | Vertex) -> Refusal | None:
     """Return the first field of a record or vertex that must not be written, and why; None if there is none."""
     # A vertex that was found is that of an interrupted write that is repaired.
     if item.id.startswith(PREFIX) and not getattr(item, "found", False):
-        return TooMuch("id", f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another")
+        return Refusal("id", f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another")
     return too_much(item)
 
 
@@ -132,7 +130,7 @@ def refuse_new_types(given: Given, store: WriteStore) -> None:
         del edges[identity]
 
 
-def refuse_astray(given: Given, store: WriteStore) -> None:
+def refuse_superseding_nothing(given: Given, store: WriteStore) -> None:
     """Refuse superseding edges with a missing end, so that an edge that is not written ends nothing."""
     tenant_id = given.request.tenant_id
     ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
@@ -157,7 +155,7 @@ def refuse_unwritten(given: Given, store: WriteStore) -> None:
 
 def no_room(kind: str) -> str:
     """Return why a new type of entities or relationships is refused."""
-    return f"is a new type, and the tenant's graph has {MAX_TYPES} {kind} types already; use one of them"
+    return f"is a new type, and the tenant's graph has {MAX_TENANT_TYPES} {kind} types already; use one of them"
 
 
 class Types:
@@ -172,7 +170,7 @@ class Types:
 
     def admit(self, kind: str) -> bool:
         """Return whether the tenant may have a type, which it has then."""
-        if kind not in self._known and len(self._known) >= MAX_TYPES:
+        if kind not in self._known and len(self._known) >= MAX_TENANT_TYPES:
             return False
         self._known.add(kind)
         return True

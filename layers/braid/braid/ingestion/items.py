@@ -13,7 +13,8 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Kind, NewRecord, Record, Relationship, Vertex
-from braid.models.records import too_much
+from braid.models.records import DEFAULT_ENTITY_TYPE, too_much
+from braid.models.scalars import printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
@@ -21,7 +22,6 @@ from braid.strict_json import NotJson, read_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-DEFAULT_ENTITY_TYPE = "Concept"
 OURS = {
     "tenant_id": "unknown field: the tenant is given beside the data",
     "content_hash": "unknown field",
@@ -211,7 +211,7 @@ class Items:
     def _refuse(self, place: str, row: Mapping[str, Any], problem: str) -> None:
         field, colon, message = problem.partition(": ")
         identity = row.get("_id", row.get("id"))
-        named = bool(colon) and field.replace(".", "").replace("_", "").isalnum() and field != "not JSON"
+        named = bool(colon) and field.replace(".", "").replace("_", "").isalnum()
         self.errors.append(
             ItemError(
                 place=place,
@@ -220,11 +220,6 @@ class Items:
                 message=printable(message if named else problem),
             )
         )
-
-
-def printable(text: str) -> str:
-    """Return a message with unprintable characters replaced, as it may quote any input."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:

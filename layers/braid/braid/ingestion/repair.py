@@ -14,10 +14,10 @@ from pydantic import Field, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
-from braid.ingestion.items import printable
 from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.models.scalars import printable
 from braid.ports.keys import pages
 
 if TYPE_CHECKING:
@@ -133,13 +133,13 @@ class _Repair:
         for key, begun in unfinished(self._tenant_id, self._store.intent_log):
             shown = printable(key)[:_KEY_CHARACTERS]
             if isinstance(begun, UnreadableEntry):
-                self._note(Fault.NOTE_UNREADABLE, shown, f"the note of a write cannot be read: {begun.why}")
+                self._add(Fault.NOTE_UNREADABLE, shown, f"the log entry of a write cannot be read: {begun.why}")
                 continue
             try:
                 self._finish(begun)
             except (ValidationError, InvalidRequest) as error:
-                message = f"what the note of a write says cannot be written: {type(error).__name__}"
-                self._note(Fault.NOTE_UNREADABLE, shown, message)
+                message = f"what the log entry of a write says cannot be written: {type(error).__name__}"
+                self._add(Fault.NOTE_UNREADABLE, shown, message)
                 continue
             if not self._dry_run:
                 self._store.intent_log.delete(self._tenant_id, key)
@@ -161,7 +161,7 @@ class _Repair:
         for edge in edges:
             if edge.identity() not in stored:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: the write of it broke off"
-                self._note(Fault.NO_EDGE, edge.source, message)
+                self._add(Fault.NO_EDGE, edge.source, message)
         vertices = self._missing(begun, absent)
         if not self._dry_run:
             finish = WriteRequest(
@@ -176,7 +176,7 @@ class _Repair:
         missing = tuple(vertex for vertex in begun.vertices if vertex.id not in there | absent)
         for vertex in missing:
             if not vertex.has_record:  # the others are found by their records
-                self._note(Fault.NO_VERTEX, vertex.id, "the write of the vertex broke off")
+                self._add(Fault.NO_VERTEX, vertex.id, "the write of the vertex broke off")
         return missing
 
     def compare_records(self, records: Sequence[Record]) -> None:
@@ -189,18 +189,18 @@ class _Repair:
             vertex = vertices.get(record.id)
             if vertex is None:
                 if record.kind is Kind.ENTITY:
-                    self._note(Fault.NO_VERTEX, record.id, "the record of an entity has no vertex")
+                    self._add(Fault.NO_VERTEX, record.id, "the record of an entity has no vertex")
                     mended.append(vertex_of(record))
                 continue
             better = vertex
             if not vertex.has_record:
-                self._note(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
+                self._add(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
                 better = better.model_copy(update={"has_record": True})
             if (vertex.valid_at, vertex.invalid_at) != (record.valid_at, record.invalid_at):
-                self._note(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
+                self._add(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
                 better = better.model_copy(update={"valid_at": record.valid_at, "invalid_at": record.invalid_at})
             if vertex.trusted != record.trusted:
-                self._note(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
+                self._add(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
                 better = better.model_copy(update={"trusted": record.trusted})
             if better is not vertex:
                 mended.append(better)
@@ -215,28 +215,28 @@ class _Repair:
         gone: list[Relationship] = []
         for vertex in page.vertices:
             if vertex.has_record and vertex.id not in there:
-                self._note(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
+                self._add(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
                 vertices.append(vertex.model_copy(update={"has_record": False}))
         for edge in page.relationships:
             if edge.evidence and edge.evidence not in there:
                 gone += [edge] if edge.found else []
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: there is no record {edge.evidence!r}"
-                self._note(Fault.NO_EVIDENCE, edge.source, message)
+                self._add(Fault.NO_EVIDENCE, edge.source, message)
                 edges += [] if edge.found else [edge.model_copy(update={"evidence": None})]
             elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
-                self._note(Fault.OTHER_TRUST, edge.source, message)
+                self._add(Fault.OTHER_TRUST, edge.source, message)
                 edges.append(edge.model_copy(update={"trusted": False}))
         alone = self._alone(page)
         for identity in alone:
-            self._note(Fault.NO_MENTION, identity, "no text mentions the name that was found")
+            self._add(Fault.NO_MENTION, identity, "no text mentions the name that was found")
         self._write(vertices, edges)
         self._remove(gone, alone)
 
     def compare_counts(self) -> None:
         """Compare the stored counts of the graph with the graph, after everything else is repaired."""
         if self._store.graph.recount(self._tenant_id, dry_run=self._dry_run):
-            self._note(Fault.OTHER_COUNTS, self._tenant_id, "the stored counts of the graph are not what is there")
+            self._add(Fault.OTHER_COUNTS, self._tenant_id, "the stored counts of the graph are not what is there")
 
     def _alone(self, page: GraphPage) -> list[str]:
         """Return the found names of a page that have no edge: what was to remove them broke off."""
@@ -251,7 +251,7 @@ class _Repair:
                 self._store.graph.delete_relationships(self._tenant_id, gone)
                 self._store.graph.delete_unmentioned(self._tenant_id, sorted({*alone, *(edge.source for edge in gone)}))
 
-    def _note(self, fault: Fault, identity: str, message: str) -> None:
+    def _add(self, fault: Fault, identity: str, message: str) -> None:
         self.counts[fault] = self.counts.get(fault, 0) + 1
         if len(self.findings) < SHOWN:
             self.findings.append(Finding(fault=fault, id=identity, message=message))

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import RelationshipKey
+    from braid.models import EdgeId, RelationshipKey
     from braid.ports.ingestion import WriteStore
-
-    Identity = tuple[str, str, str, str]
 
 SUPERSEDES = "SUPERSEDES"
 MAX_WALKED = 1_000
@@ -41,7 +39,7 @@ class Supersession:
     records: dict[str, datetime] = field(default_factory=dict)
     evidence: dict[str, datetime] = field(default_factory=dict)
     """Ends of stored records that ended before and are the evidence of the request's edges."""
-    edges: dict[Identity, datetime] = field(default_factory=dict)
+    edges: dict[EdgeId, datetime] = field(default_factory=dict)
 
     def record(self, record: Record) -> Record:
         """Return a record with its end, if it has one."""
@@ -57,7 +55,7 @@ class Supersession:
         said_until = (self.records.get(said) or self.evidence.get(said)) if said else None
         return ended(ended(edge, self.edges.get(edge.identity())), said_until)
 
-    def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[Identity]) -> int:
+    def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
         """End the stored records, vertices and edges, except the records and edges that were just written.
 
         Returns
@@ -69,12 +67,12 @@ class Supersession:
         present = sorted(store.index.written(tenant_id, others)) if others else []
         stored = store.index.get_many(tenant_id, present, with_vectors=True) if present else []
         if ended_records := _differing(stored, self.record):
-            store.index.upsert(ended_records)
+            store.index.end(ended_records)
         vertices = store.graph.get_many(tenant_id, others) if others else []
         ended_vertices = _differing(vertices, self.vertex)
         ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
         if ended_vertices or ended_edges:
-            store.graph.upsert(ended_vertices, ended_edges)
+            store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
         ended_with_evidence = store.graph.end_relationships(tenant_id, self.records)
         return len(ended_records) + len(ended_edges) + ended_with_evidence
@@ -90,7 +88,7 @@ class RefusedRecord(NamedTuple):
 class RefusedEdge(NamedTuple):
     """An edge whose supersession is invalid."""
 
-    identity: Identity
+    identity: EdgeId
     message: str
 
 
@@ -107,7 +105,7 @@ class Found:
 
 def find(
     records: Mapping[str, Record],
-    edges: Mapping[Identity, Relationship],
+    edges: Mapping[EdgeId, Relationship],
     in_graph: Collection[str],
     store: WriteStore,
     tenant_id: str,
@@ -164,11 +162,11 @@ def find(
 
 
 def _links(
-    records: Mapping[str, Record], edges: Mapping[Identity, Relationship], tenant_id: str
-) -> tuple[dict[Identity, Relationship], dict[Identity, str]]:
+    records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
+) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
     """Return the ``SUPERSEDES`` edges of a request, and which record named those that are not given as edges."""
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
-    named: dict[Identity, str] = {}
+    named: dict[EdgeId, str] = {}
     for record in records.values():
         for old in record.supersedes:
             link = Relationship(tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old)
@@ -178,7 +176,7 @@ def _links(
 
 
 def _in_circles(
-    links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
+    links: Mapping[EdgeId, Relationship], named: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
     """Refuse items of the request until the others close no cycle: all at once, as each check anew is a walk."""
     refused: list[RefusedRecord | RefusedEdge] = []
@@ -193,7 +191,7 @@ def _in_circles(
 
 
 def _in_a_circle(
-    links: Mapping[Identity, Relationship], named: Mapping[Identity, str], stored: Mapping[Identity, Relationship]
+    links: Mapping[EdgeId, Relationship], named: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> RefusedRecord | RefusedEdge | None:
     """Refuse one item of the request that would close a cycle, if any does."""
     circle = _circle([(link.source, link.target) for link in (*stored.values(), *links.values())])
@@ -205,7 +203,7 @@ def _in_a_circle(
     return None
 
 
-def _refused(identity: Identity, named: Mapping[Identity, str], message: str) -> RefusedRecord | RefusedEdge:
+def _refused(identity: EdgeId, named: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
     return RefusedRecord(named[identity], message) if identity in named else RefusedEdge(identity, message)
 
 
@@ -216,9 +214,9 @@ def _too_long(link: Relationship) -> str:
     )
 
 
-def _too_many(links: Mapping[Identity, Relationship], stored: Mapping[Identity, Relationship]) -> dict[Identity, str]:
+def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Relationship]) -> dict[EdgeId, str]:
     """Return what is wrong with the new links of records that have very many."""
-    wrong: dict[Identity, str] = {}
+    wrong: dict[EdgeId, str] = {}
     new_ones, old_ones = (Counter(getattr(edge, end) for edge in stored.values()) for end in ("source", "target"))
     for identity, link in links.items():
         if identity in stored:
@@ -254,7 +252,7 @@ def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -
 
 
 def _find_edges(
-    edges: Mapping[Identity, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
+    edges: Mapping[EdgeId, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
 ) -> list[RefusedEdge]:
     """Add the edges that other edges supersede; return those that supersede what they must not."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
@@ -262,7 +260,7 @@ def _find_edges(
         return []
     absent = {key.identity() for _, key in pairs} - set(edges)
     known = {edge.identity(): edge for edge in _edges_named(absent, store, tenant_id)} | dict(edges)
-    refused: dict[Identity, RefusedEdge] = {}
+    refused: dict[EdgeId, RefusedEdge] = {}
     for edge, key in pairs:
         if edge.identity() in refused:
             continue
@@ -279,7 +277,7 @@ def _find_edges(
     return []
 
 
-def _edge_problem(edge: Relationship, key: RelationshipKey, known: Mapping[Identity, Relationship]) -> str | None:
+def _edge_problem(edge: Relationship, key: RelationshipKey, known: Mapping[EdgeId, Relationship]) -> str | None:
     """Return why an edge must not supersede another; None if it may."""
     if key.identity() not in known:
         return f"there is no edge {key.source!r} {key.type} {key.target!r}"
@@ -334,7 +332,7 @@ def _stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> 
     return {record.id: record for record in store.index.get_many(tenant_id, present)} if present else {}
 
 
-def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id: str) -> list[Relationship]:
+def _edges_named(identities: Collection[EdgeId], store: WriteStore, tenant_id: str) -> list[Relationship]:
     named = [
         Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
         for source, kind, target, predicate in identities
@@ -342,19 +340,19 @@ def _edges_named(identities: Collection[Identity], store: WriteStore, tenant_id:
     return store.graph.as_stored(tenant_id, named) if named else []
 
 
-def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Identity, Relationship]:
+def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:
     """Return the stored ``SUPERSEDES`` edges with an end among these ids."""
     touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else ()
     return {edge.identity(): edge for edge in touching}
 
 
 def _add_older_links(
-    stored: dict[Identity, Relationship],
-    links: Mapping[Identity, Relationship],
+    stored: dict[EdgeId, Relationship],
+    links: Mapping[EdgeId, Relationship],
     near: set[str],
     store: WriteStore,
     tenant_id: str,
-) -> list[Identity]:
+) -> list[EdgeId]:
     """Add the stored edges by which a new link could close a cycle; return the links of which that stays unknown.
 
     Such a cycle enters the source of a new link along a stored edge. The newest version of something, which nothing

@@ -17,6 +17,8 @@ from braid.deadline import Locks, holding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from braid.ports.knowledge_graph import WritableGraph
+
 
 EMBEDDING_AT_ONCE: Final = 2
 """Writes of one tenant that run a model at the same time."""
@@ -25,10 +27,16 @@ _EMBEDDING: Final = Locks(partial(threading.BoundedSemaphore, EMBEDDING_AT_ONCE)
 
 
 @contextmanager
-def turn(tenant_id: str) -> Iterator[None]:
-    """Wait for this tenant's other writes and deletes; entered before a transaction of the store, never inside one."""
+def writing_turn(tenant_id: str, graph: WritableGraph) -> Iterator[None]:
+    """Wait for this tenant's other writes and deletes, and finish their removals and one's own while others can write.
+
+    Entered before a transaction of the store, never inside one. What is left where this breaks off, no reader sees; the
+    tenant's next write, delete or repair removes it.
+    """
     with _TURNS.of(tenant_id):
+        graph.finish_removals(tenant_id)
         yield
+        graph.finish_removals(tenant_id)
 
 
 @contextmanager

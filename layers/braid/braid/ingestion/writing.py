@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.deleting import writing_turn
 from braid.ingestion.found_names import NAMES_AT_ONCE
-from braid.ingestion.tenant_locks import embedding_turn
+from braid.ingestion.tenant_locks import embedding_turn, writing_turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
@@ -105,17 +104,17 @@ def write(
         request = request.model_copy(update=left_out)
     tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
     # Before the transaction, so that others can write while the models run.
-    version, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
+    generation, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     encoding.waits = False
     began = time.perf_counter()
     with deadline.suspended(), ExitStack() as held:  # a write that has begun is completed
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
-        for wait in (writing_turn(tenant_id, store), store.transaction(tenant_id)):
+        for wait in (writing_turn(tenant_id, store.graph), store.transaction(tenant_id)):
             held.enter_context(wait)
-            if store.version(tenant_id) != version:  # on what was written meanwhile this write may depend
-                version, accepted, embedded = _prepared(request, store, encoding, batch)
+            if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
+                generation, accepted, embedded = _prepared(request, store, encoding, batch)
             if embedded is None:
                 return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
         whole = UnfinishedWrite(
@@ -138,6 +137,7 @@ def write(
         stubs=accepted.stubs,
         names=accepted.names,
         mentions=accepted.mentions,
+        unmentioned=len(accepted.stale),
         errors=tuple(accepted.errors),
         embed_seconds=encoding.seconds,
         write_seconds=time.perf_counter() - began,
@@ -155,9 +155,13 @@ def _prepared(
 
     The records are None if items are wrong and nothing is to be written then.
     """
-    version, accepted = store.version(request.tenant_id), check(request, store)
-    refused = accepted.errors and not request.partial
-    return version, accepted, None if refused else encoding.records(accepted.records, batch, on_progress)
+    while True:
+        generation, accepted = store.write_generation(request.tenant_id), check(request, store)
+        if not accepted.errors or request.partial:
+            return generation, accepted, encoding.records(accepted.records, batch, on_progress)
+        if store.write_generation(request.tenant_id) == generation:
+            return generation, accepted, None
+        deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:

@@ -42,6 +42,7 @@ from braid.models.query import (
 )
 from braid.models.records import (
     MENTIONS,
+    EdgeId,
     Embedding,
     FurtherPart,
     NewRecord,
@@ -95,6 +96,7 @@ __all__ = [
     "Considered",
     "ContextRole",
     "Direction",
+    "EdgeId",
     "Embedding",
     "EmbeddingType",
     "EntityLink",

@@ -69,7 +69,7 @@ class Path(Frozen):
     """When the first of its vertices and edges ceases to be valid; None when none does."""
 
     @model_validator(mode="after")
-    def _types_stand_between_ids(self) -> Path:
+    def _is_consistent(self) -> Path:
         if len(self.ids) != len(self.types) + 1:
             raise ValueError(f"a path of {len(self.ids)} ids has {len(self.types)} types")
         if self.names and len(self.names) != len(self.ids):
@@ -314,7 +314,7 @@ class Answer(Frozen):
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
-    """Whether a hub's fan-out budget cut the walk short."""
+    """Whether a bound, lost facts or lack of time cut the graph's part short."""
     facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
     """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None

@@ -32,7 +32,7 @@ from braid.models.metadata_terms import (
     terms_of,
     terms_of_value,
 )
-from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_WHOLE
+from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_WHOLE, WHOLE_TOO_LONG
 from braid.models.scalars import Frozen, Text
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _whole(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("is no finite number")
     if isinstance(value, int) and abs(value) > MAX_WHOLE:
-        raise ValueError("must not hold a whole number of more than 64 bits")
+        raise ValueError(WHOLE_TOO_LONG)
     return value
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from braid.models.metadata_terms import TermTest
 
-MAX_TYPES = 100
+MAX_TYPES_ASKED = 100
 """Entity types that one condition may name; bounded because the question travels in the workflow's state."""
 
 
@@ -57,7 +57,7 @@ class Filters(Frozen):
     """Conditions that every result meets. An empty tuple means no condition."""
 
     kinds: Annotated[tuple[Kind, ...], Field(max_length=32), FailFast()] = ()
-    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES), FailFast()] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES_ASKED), FailFast()] = ()
     time_range: TimeRange | None = None
     task_id: Name | None = None
     tool_name: Name | None = None
@@ -104,7 +104,7 @@ class PlanStep(Frozen):
     """One step of a multi-hop plan: search, or walk from what the step before found."""
 
     operation: StepOperation
-    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES), FailFast()] = ()
+    entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES_ASKED), FailFast()] = ()
     types: Annotated[tuple[Label, ...], Field(max_length=32), FailFast()] = ()
     direction: Direction = Direction.BOTH
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self, TypeAlias
 from unicodedata import normalize
 
 from pydantic import AfterValidator, FailFast, Field, StringConstraints, model_validator
@@ -30,7 +30,15 @@ if TYPE_CHECKING:
 
 
 MENTIONS: Final = "MENTIONS"
-"""Relationship type from what is mentioned to the record that mentions it; against its wording, so walked both ways."""
+"""Relationship type from a named thing to the record that mentions it: against the verb, so that a question's
+"mentions" is walked both ways."""
+DOCUMENT_TYPE: Final = "Document"
+"""Entity type of the vertex of a record without one."""
+DEFAULT_ENTITY_TYPE: Final = "Concept"
+"""Of a vertex without one."""
+EdgeId: TypeAlias = tuple[str, str, str, str]
+"""What identifies an edge within its tenant: source, type, target and predicate."""
+Predicate = Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)]
 
 
 class SourceType(StrEnum):
@@ -105,7 +113,7 @@ class NewRecord(Frozen):
     """Records that this one supersedes."""
 
     @model_validator(mode="after")
-    def _interval_is_ordered(self) -> Self:
+    def _is_consistent(self) -> Self:
         if self.valid_at and self.invalid_at and self.invalid_at < self.valid_at:
             raise ValueError("invalid_at is before valid_at")
         if len({embedding.space for embedding in self.embeddings}) != len(self.embeddings):
@@ -152,7 +160,7 @@ class NewVertex(Frozen):
     """A vertex as its tenant gives it."""
 
     id: RecordId
-    entity_type: Label = "Concept"
+    entity_type: Label = DEFAULT_ENTITY_TYPE
     name: Name | None = None
     aliases: Annotated[tuple[Name, ...], FailFast()] = ()
     timestamp: Timestamp | None = None
@@ -178,9 +186,9 @@ class RelationshipKey(Frozen):
     source: RecordId
     type: Label
     target: RecordId
-    predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
+    predicate: Predicate | None = None
 
-    def identity(self) -> tuple[str, str, str, str]:
+    def identity(self) -> EdgeId:
         """Return the four as they are compared."""
         return (self.source, self.type, self.target, self.predicate or "")
 
@@ -196,14 +204,14 @@ class NewRelationship(Frozen):
     valid_at: Timestamp | None = None
     invalid_at: Timestamp | None = None
     evidence: RecordId | None = None
-    predicate: Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)] | None = None
+    predicate: Predicate | None = None
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
     """Whether walks of what is trusted alone follow it; an edge whose evidence is not trusted is stored as False."""
     supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100), FailFast()] = ()
     """Edges that this one supersedes. An instruction to the write; no graph stores it."""
 
-    def identity(self) -> tuple[str, str, str, str]:
-        """Return what it is identified by within its tenant: source, type, target and predicate."""
+    def identity(self) -> EdgeId:
+        """Return what identifies it within its tenant."""
         return (self.source, self.type, self.target, self.predicate or "")
 
 
@@ -236,49 +244,49 @@ MAX_WRITTEN_OUT: Final = 64
 character may stand for eighteen, so that a body of them would make other tenants' writes wait."""
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
-MAX_TYPES: Final = 500
+MAX_TENANT_TYPES: Final = 500
 """Different entity types of one tenant, and relationship types as many: each is part of the tenant's stored counts."""
 MAX_WHOLE: Final = 2**63 - 1
 """Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
-_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
+WHOLE_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
 
 
-class TooMuch(NamedTuple):
-    """A field that holds more than may be written, and what its bound is."""
+class Refusal(NamedTuple):
+    """A field that must not be written as it is, and why."""
 
     field: str
     message: str
 
 
-def too_much(item: Record | Vertex) -> TooMuch | None:
+def too_much(item: Record | Vertex) -> Refusal | None:
     """Return the first field of a record or vertex that holds more than may be written; None if there is none."""
     if len(item.aliases) > MAX_ALIASES:
-        return TooMuch("aliases", f"must not hold more than {MAX_ALIASES} items")
+        return Refusal("aliases", f"must not hold more than {MAX_ALIASES} items")
     for field, names in (("name", filter(None, (item.name,))), ("aliases", item.aliases)):
         if any(len(normalize("NFKC", name)) > len(name) + MAX_WRITTEN_OUT for name in names if not name.isascii()):
             message = f"must not get more than {MAX_WRITTEN_OUT} characters longer when its ligatures are written out"
-            return TooMuch(field, message)
+            return Refusal(field, message)
     return _too_much_in(item) if isinstance(item, Record) else None
 
 
-def _too_much_in(record: Record) -> TooMuch | None:
+def _too_much_in(record: Record) -> Refusal | None:
     if len(record.content.encode()) > MAX_CONTENT_BYTES:
-        return TooMuch("content", f"must not be longer than {MAX_CONTENT_BYTES:,} bytes; write it in parts")
+        return Refusal("content", f"must not be longer than {MAX_CONTENT_BYTES:,} bytes; write it in parts")
     if len(json.dumps(record.content)) > MAX_CONTENT_JSON:
-        return TooMuch("content", f"must not be longer than {MAX_CONTENT_JSON:,} characters as JSON of ASCII alone")
+        return Refusal("content", f"must not be longer than {MAX_CONTENT_JSON:,} characters as JSON of ASCII alone")
     if len(record.embeddings) > MAX_EMBEDDINGS:
-        return TooMuch("embeddings", f"must not hold more than {MAX_EMBEDDINGS} items")
+        return Refusal("embeddings", f"must not hold more than {MAX_EMBEDDINGS} items")
     if any(embedding.dimension > MAX_VECTOR_VALUES for embedding in record.embeddings):
-        return TooMuch("embeddings", f"holds a vector of more than {MAX_VECTOR_VALUES:,} values")
+        return Refusal("embeddings", f"holds a vector of more than {MAX_VECTOR_VALUES:,} values")
     for field, number in (
         ("source.page", record.source.page),
         ("source.chunk_index", record.source.chunk_index),
         ("schema_version", record.schema_version),
     ):
         if number is not None and number > MAX_WHOLE:
-            return TooMuch(field, _TOO_LONG)
+            return Refusal(field, WHOLE_TOO_LONG)
     message = _too_much_metadata(record.metadata)
-    return TooMuch("metadata", message) if message else None
+    return Refusal("metadata", message) if message else None
 
 
 def _too_much_metadata(metadata: Mapping[str, object]) -> str | None:
@@ -287,7 +295,7 @@ def _too_much_metadata(metadata: Mapping[str, object]) -> str | None:
     total = 0
     for place, (key, value) in enumerate(metadata.items(), start=1):
         if isinstance(value, int) and abs(value) > MAX_WHOLE:
-            return f"key {place}: {_TOO_LONG}"
+            return f"key {place}: {WHOLE_TOO_LONG}"
         key_bytes, value_bytes = len(key.encode()), len(str(value).encode())
         if key_bytes > MAX_METADATA_KEY_BYTES:
             return f"key {place} is longer than {MAX_METADATA_KEY_BYTES} bytes"

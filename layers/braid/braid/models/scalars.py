@@ -82,8 +82,6 @@ class ContextRole(StrEnum):
 class GraphSource(StrEnum):
     """Where the graph comes from: what is given, names found in the texts, or both."""
 
-    AUTO = "auto"
-    """What is given; names are found where nobody gives a graph: in documents, and in folders of texts alone."""
     GIVEN = "given"
     FOUND = "found"
     """Vertices and relationships that are given are left out."""
@@ -160,10 +158,7 @@ class RerankerKind(StrEnum):
 
 
 class Frozen(BaseModel):
-    """Base of every model: immutable, unknown fields refused, no NaN or infinity.
-
-    Lists inside of what a caller sends fail fast: of thousands of wrong items the first is named, and no more are kept.
-    """
+    """Base of every model: immutable, unknown fields refused, no NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
 
@@ -304,6 +299,11 @@ words of some languages have, are not among them."""
 def visible(value: str) -> str:
     """Return a text without characters that make it look like another; U+FFFD where none is left."""
     return _UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if _UNSEEN.search(value) else value
+
+
+def printable(text: str) -> str:
+    """Return a message with unprintable characters replaced, as it may quote any input."""
+    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
 
 
 Name = Annotated[

@@ -1,7 +1,7 @@
 """Protocols of what the library needs from stores and models, with their request and answer shapes; no engine.
 
 - ``search_index``, ``knowledge_graph``, ``graph_query``: records, entities and relationships
-- ``encoder``: encoders and rerankers
+- ``encoder``: encoders and rerankers; ``name_finder``: names in texts
 - ``schema_registry``, ``members``, ``cache``, ``message_queue``, ``object_store``: the other stores
 - ``ingestion``: writes of records and imports of objects
 - ``reembedding``: jobs, the queue of outdated records, and the search index while it moves to another model profile

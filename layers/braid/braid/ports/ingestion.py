@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, Protocol
 
-from pydantic import StringConstraints
+from pydantic import AliasChoices, Field, StringConstraints
 
-from braid.models import Frozen, Record, Relationship, TenantId, Text, Vertex
+from braid.models import EdgeId, Frozen, Record, Relationship, TenantId, Text, Vertex
 from braid.ports.object_store import ObjectInfo
 
 if TYPE_CHECKING:
@@ -62,12 +62,10 @@ class WriteRequest(Frozen):
     supersede_only: bool = False
     """Whether an earlier request wrote the records, and the edges that supersede others: only what they supersede ends
     now, and is noted by ``SUPERSEDES`` edges."""
-    ended_apart: frozenset[tuple[str, str, str, str]] = frozenset()
+    ended_apart: frozenset[EdgeId] = frozenset()
     """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
     rewrite: bool = False
     """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
-    texts_only: bool = False
-    """Whether nobody gives a graph with these records, so that ``auto`` finds names in them."""
 
     def place(self, what: str, position: int) -> str:
         """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
@@ -111,6 +109,8 @@ class WriteReport(Frozen):
     """Names that were found in the texts and are new in the graph."""
     mentions: int = 0
     """Found mentions of names in the request's texts, those that were stored just so among them."""
+    unmentioned: int = 0
+    """Found mentions that were stored and are removed: the texts no longer have them, or names are no longer found."""
     errors: tuple[ItemError, ...] = ()
     embed_seconds: float = 0.0
     write_seconds: float = 0.0
@@ -129,7 +129,7 @@ class WriteStore(Protocol):
 
     @property
     def schemas(self) -> SchemaRegistry:
-        """Which says what is newer than the current schema."""
+        """The tenants' schema versions."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
         """Commit what is written inside, and a new write generation of the tenant: together, where the stores can.
@@ -139,9 +139,9 @@ class WriteStore(Protocol):
 
     @property
     def intent_log(self) -> ObjectStore | None:
-        """Where writes are noted while they are done; None of stores that commit together, or without a bucket."""
+        """Where writes are logged while they are done; None of stores that commit together, or without a bucket."""
 
-    def version(self, tenant_id: str) -> int | None:
+    def write_generation(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
 
     @property
@@ -182,20 +182,21 @@ INCOMPLETE: Final = "IngestIncomplete"
 INTERRUPTED: Final = "Interrupted"
 """How it ended when the process that did it ended first."""
 
-JobName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
+ImportName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class ImportJob(Frozen):
     """One object that is being written; the same for all of its steps."""
 
-    name: JobName
+    name: ImportName
     tenant_id: TenantId
     object: ObjectInfo
     missing: MissingEnds = MissingEnds.REFUSE
     lines: int = 0
     batches: int = 0
-    marks: ObjectInfo | None = None
-    """Which of its edges others of it supersede, and which supersede records, if any do."""
+    fingerprints: ObjectInfo | None = Field(default=None, validation_alias=AliasChoices("fingerprints", "marks"))
+    """Of those of its edges that others of it supersede, and of those that supersede records, if any do. Jobs that an
+    earlier version stored call them ``marks``."""
     document: Text | None = None
     """Key of the document that the object's lines were made of, if they were."""
     refused: str = ""
@@ -255,7 +256,7 @@ class ImportAsked(Frozen):
 class Import(Frozen):
     """An object that is being written, or was."""
 
-    id: JobName
+    id: ImportName
     status: ImportStatus
     error: str | None = None
     """Name of the error that it failed with, such as ``ObjectMissing``."""

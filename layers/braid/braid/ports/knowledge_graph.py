@@ -175,6 +175,8 @@ class GraphPage(Frozen):
     relationships: tuple[Relationship, ...] = ()
     cursor: str | None = None
     """What the next page is asked with; None when there is none."""
+    unread: int = 0
+    """Edges that lead out of its only vertex, where these are more than a page may have and were not asked for."""
 
 
 def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) -> Sequence[Vertex]:
@@ -195,18 +197,15 @@ def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) ->
     return vertices[:limit]
 
 
+def unread(vertices: Sequence[Vertex], edges: Mapping[str, int]) -> int:
+    """Return how many edges lead out of a page's vertices if these are more than a page may have, else 0."""
+    size = sum(edges.get(vertex.id, 0) for vertex in vertices)
+    return size if size > PAGE_EDGES else 0
+
+
 @runtime_checkable
 class KnowledgeGraph(Protocol):
     """Entities and what relates them."""
-
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write vertices, then edges; when it returns they are durable.
-
-        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
-        """
-
-    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
-        """Remove vertices with their edges and return how many vertices there were."""
 
     def link(
         self,
@@ -220,7 +219,7 @@ class KnowledgeGraph(Protocol):
         """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
         ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
-        a name or alias has a form that is asked for behind its mark (``name_forms.stored_forms``); their scores are
+        a name or alias has a form that is asked for behind its mark (``names.stored_forms``); their scores are
         lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id. With
         ``trusted_only`` those that are not trusted are left out.
         """
@@ -245,6 +244,18 @@ class KnowledgeGraph(Protocol):
 class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
 
+    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices, then edges; when it returns they are durable.
+
+        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
+        """
+
+    def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
+        """Remove vertices with their edges and return how many vertices there were."""
+
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone meanwhile stay so."""
+
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""
 
@@ -262,6 +273,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
 
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+
+    def remove_most_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
+        """Remove such edges a part at a time until few are left, and return how many; called outside of a transaction.
+
+        So that no transaction removes very many; a store that nobody waits for removes none.
+        """
 
     def end_relationships(self, tenant_id: TenantId, until: Mapping[RecordId, Timestamp]) -> int:
         """End edges by the record that is their evidence: at the time given for it, at the latest.
@@ -316,7 +333,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
         """Return the types that a tenant's graph has, or had when it had all that are wanted; without reading it all.
 
-        None where nothing counts them.
+        Empty where nothing counts them.
         """
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
@@ -325,7 +342,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         They are replaced unless it is a ``dry_run``. Meant for a tenant without concurrent writes.
         """
 
-    def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next vertices in the order of their ids, with the edges that lead out of them.
 
         Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
@@ -338,4 +355,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
             Cursor of the page before, of any process and age; None begins.
         limit
             Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
+        hubs
+            Whether the edges of a vertex that alone has more than a page's are read, however many they are, rather than
+            counted.
         """

@@ -1,4 +1,4 @@
-"""Ports of re-embedding: jobs, the queue of drifted records, and the migration of an index to another model profile."""
+"""Ports of re-embedding: jobs, the queue of outdated records, and the migration of an index to another profile."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from braid.models import Embedding
-    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
+    from braid.ports.search_index import ScanConditions, SearchHits, SearchRequest
 
 
 MAX_IDS = 10_000
@@ -36,6 +36,11 @@ class MigrationState(Frozen):
     def mirrored(self) -> ProfileName | None:
         """The other profile, that writes have to serve as well."""
         return self.next or self.previous
+
+    def served(self, default: str) -> tuple[str, ...]:
+        """Return the profiles that records are embedded for, the active one first: before any move the default."""
+        profiles = (self.active or default, self.mirrored)
+        return tuple(dict.fromkeys(name for name in profiles if name is not None))
 
     def begun(self, active: str, target: str) -> MigrationState:
         """Return what is served once a move has begun.
@@ -110,7 +115,7 @@ class IndexMigration(Protocol):
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[TenantId]:
         """Return the next tenants that have records, in order."""
 
-    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
         """Return how many records of the active index meet every condition given, as those of ``SearchIndex.scan``."""
 
     def ids(
@@ -120,7 +125,7 @@ class IndexMigration(Protocol):
         after: str | None = None,
         limit: int = 500,
         following: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> list[RecordId]:
         """Return the next ids, in order, of the records that meet every condition given: those greater than ``after``.
 
@@ -235,7 +240,7 @@ class PendingSend(Protocol):
         """Wait for the call, for as long as an answer may, and return whether it is over."""
 
 
-class DriftedRecords(Protocol):
+class OutdatedRecords(Protocol):
     """Records of an older schema that answers found, on their way to the re-embedding queue."""
 
     def send(self, tenant_id: str, record_ids: Sequence[str], target_schema_version: int) -> PendingSend | None:

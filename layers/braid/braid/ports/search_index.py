@@ -71,7 +71,7 @@ class IndexStats(Frozen):
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
 
 
-class Conditions(TypedDict, total=False):
+class ScanConditions(TypedDict, total=False):
     """Conditions that records of a scan or count all meet; None is none."""
 
     schema_below: int | None
@@ -114,6 +114,9 @@ class SearchIndex(Protocol):
         written.
         """
 
+    def end(self, records: Sequence[Record]) -> None:
+        """Write when stored records cease to be valid, and nothing else of them: what is gone meanwhile stays so."""
+
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""
 
@@ -133,7 +136,7 @@ class SearchIndex(Protocol):
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
         """Return the next records that meet every condition given; without one, of all records.
 

@@ -1,7 +1,8 @@
-"""From several ranked lists to one. Pure functions.
+"""From several ranked lists to one, without a store; what works long asks for the request's deadline.
 
 - ``fusion``: the strands' hits as one list of candidates
 - ``pagerank``: propagation over the neighbourhood of names and hits, and the boost of shared entities
-- ``graph_walks``: the best path to each vertex
+- ``neighbourhood``, ``found_mentions``: what PageRank runs on, and how far mentions found in texts are trusted
+- ``graph_walks``: the answer to a query of the graph
 - ``scoring``: comparable scores, ranking profiles, schema drift, freshness, closeness
 """

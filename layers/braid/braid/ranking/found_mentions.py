@@ -72,24 +72,35 @@ class FoundMentions:
         return there, back * np.where(mentions & titled[sources] & ~about, LEADS, 1.0)
 
     def seeds(self) -> dict[str, float]:
-        """Return how much each seed counts: the first hits, and names by how few texts mention them."""
+        """Return how much each seed counts: the first hits, and names by how few texts mention them.
+
+        As the request says where nothing was found, or what was given is walked and what was found is not trusted.
+        """
+        if not self or (self._is_given_at_seeds and not self._found_trust):
+            return self._request.seeds()
         hits = sorted(self._request.hits, key=lambda hit: (-hit[1], hit[0]))[:FIRST_HITS]
         weights = {identity: weight**HIT_POWER for identity, weight in hits}
         total = sum(weights.values()) or 1.0
         weights = {identity: weight / total for identity, weight in weights.items()}
         for identity, weight in self._request.names:
-            weights[identity] = weights.get(identity, 0.0) + weight / self._mentions(identity)
+            weights[identity] = weights.get(identity, 0.0) + weight / self._texts_mentioning(identity)
         return weights
 
     def trust(self) -> float:
         """Return how far the answer should go by the graph, in [0, 1]; the rest is for vectors and words.
 
-        What is given is trusted. Else it is the product of two: how common it is that a text's title is mentioned by
-        another, and how specific the question's best name is. Where a text has a name of the question as its whole
-        title, texts are about what is asked, and the former is full.
+        What is given is trusted.
         """
-        if not self or self._is_given_at_seeds():
-            return 1.0
+        return 1.0 if not self or self._is_given_at_seeds else self._found_trust
+
+    @cached_property
+    def _found_trust(self) -> float:
+        """How far found mentions are trusted, in [0, 1].
+
+        The product of two: how common it is that a text's title is mentioned by another, and how specific the
+        question's best name is. Where a text has a name of the question as its whole title, texts are about what is
+        asked, and the first factor is 1.
+        """
         around = self._around
         linked = sum(
             any(entity in self._titled and self._texts[entity] > 1 for entity in entities)
@@ -98,20 +109,21 @@ class FoundMentions:
         )
         named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
         specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
-        together = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
+        linkedness = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         certain = (place for place, weight in named if weight >= CERTAIN_NAME)
         if any(self._is_same_name(place, text) for place in certain for text in self._titled.get(place, ())):
-            together = 1.0
-        return min(1.0, max(0.0, together)) * min(1.0, specific / SPECIFIC_NAME)
+            linkedness = 1.0
+        return min(1.0, max(0.0, linkedness)) * min(1.0, specific / SPECIFIC_NAME)
 
+    @cached_property
     def _is_given_at_seeds(self) -> bool:
-        """Return whether a seed has an edge that was given."""
+        """Whether a seed has an edge that was given."""
         around, seeds = self._around, self._request.seeds()
         is_seed = np.zeros(len(around.ids), dtype=np.bool_)
         is_seed[[place for one in seeds if (place := around.place(one)) is not None]] = True
         return bool((~around.found & (is_seed[around.sources] | is_seed[around.targets])).any())
 
-    def _mentions(self, identity: str) -> int:
+    def _texts_mentioning(self, identity: str) -> int:
         """Return how many texts mention a name; of a text, the name that is its title."""
         place = self._around.place(identity)
         if place is None:

@@ -72,19 +72,15 @@ def fuse(
         found[walked.id].append(walked)
     strands = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
     strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
-    combined = combine(strands, weights=weights, method=method, rank_constant=rank_constant, cut_off=cut_off)
-    if method is Fusion.PROPAGATE:
-        if trust < 1.0:
-            vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
-            texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
-            most = max(texts.values(), default=0.0) or 1.0
-            relative = {identity: score / most for identity, score in texts.items()}
-            first = weighted_sum([(trust, best_scores(propagated)), (1.0 - trust, relative)])
-            combined = append_below(
-                {identity: clamp(score) for identity, score in first.items() if score > 0}, combined
-            )
-        else:
-            combined = append_below(best_scores(propagated), combined)
+    combined = combine(
+        strands,
+        best_scores(propagated),
+        weights=weights,
+        method=method,
+        rank_constant=rank_constant,
+        trust=trust,
+        cut_off=cut_off,
+    )
     # Sources are gone through in their order.
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
@@ -133,10 +129,12 @@ def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:
 
 def combine(
     strands: Mapping[Source, Mapping[str, float]],
+    propagated: Mapping[str, float],
     *,
     weights: Weights,
     method: Fusion,
     rank_constant: int,
+    trust: float = 1.0,
     cut_off: bool = True,
 ) -> dict[str, float]:
     """Return the fused score, in [0, 1], of every id that a strand found.
@@ -145,7 +143,32 @@ def combine(
     ----------
     strands
         Scores by id of the vector, the lexical and the graph strand.
+    propagated
+        Those of the graph strand that come from propagation.
+    trust, cut_off
+        As of :func:`fuse`.
     """
+    combined = _combine_strands(strands, weights, method, rank_constant, cut_off=cut_off)
+    if method is not Fusion.PROPAGATE:
+        return combined
+    if trust < 1.0:
+        vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
+        texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
+        most = max(texts.values(), default=0.0) or 1.0
+        relative = {identity: score / most for identity, score in texts.items()}
+        first = weighted_sum([(trust, propagated), (1.0 - trust, relative)])
+        propagated = {identity: clamp(score) for identity, score in first.items() if score > 0}
+    return append_below(propagated, combined)
+
+
+def _combine_strands(
+    strands: Mapping[Source, Mapping[str, float]],
+    weights: Weights,
+    method: Fusion,
+    rank_constant: int,
+    *,
+    cut_off: bool,
+) -> dict[str, float]:
     if method is Fusion.RRF:
         weighted = [
             (weights.vector, strands[Source.VECTOR]),

@@ -99,7 +99,7 @@ def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
         if place == len(gathered.edges) and query.returns is QueryReturn.NODES:
             walks = _best_to_each(extended)
         else:
-            walks = heapq.nsmallest(MAX_WALKS + 1, extended, key=_without_evidence)
+            walks = heapq.nsmallest(MAX_WALKS + 1, extended, key=_order_key)
             truncated = truncated or len(walks) > MAX_WALKS
             walks = walks[:MAX_WALKS]
     chosen = _ordered(walks, query, gathered.nodes)[: query.limit]
@@ -138,12 +138,12 @@ def _best_to_each(walks: Iterable[_Walk]) -> list[_Walk]:
     best: dict[str, _Walk] = {}
     for walk in walks:
         known = best.get(walk.ids[-1])
-        if known is None or walk[:4] < known[:4]:
+        if known is None or _order_key(walk) < _order_key(known):
             best[walk.ids[-1]] = walk
     return list(best.values())
 
 
-def _without_evidence(walk: _Walk) -> tuple[float, tuple[str, ...], tuple[str, ...], tuple[bool, ...]]:
+def _order_key(walk: _Walk) -> tuple[float, tuple[str, ...], tuple[str, ...], tuple[bool, ...]]:
     return walk[:4]
 
 

@@ -64,7 +64,7 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     """
     around = around.with_records(identity for identity, _ in request.hits)
     mentions = FoundMentions(request, around)
-    weights = mentions.seeds() if mentions else request.seeds()
+    weights = mentions.seeds()
     seeds = {place: weight for one, weight in weights.items() if (place := around.place(one)) is not None}
     if not seeds:
         return Expansion(truncated=around.truncated)
@@ -80,7 +80,7 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     reached = np.flatnonzero(visits)
     chosen = reached[np.argsort(-scores[reached], kind="stable")][: request.limit].tolist()
     ways = _seed_paths(request, around, ties, chosen)
-    hit = _hits(around)
+    hit = _hit_maker(around)
     hits = tuple(hit(rank, float(scores[one]), *ways[one]) for rank, one in enumerate(chosen, start=1))
     return Expansion(hits=hits, truncated=around.truncated, trust=round(mentions.trust(), DIGITS))
 
@@ -196,7 +196,7 @@ def _followed_back(ways: _Ways, ties: _Ties, vertex: int) -> tuple[list[int], li
     return vertices[::-1], edges[::-1]
 
 
-def _hits(around: Neighbourhood) -> Callable[[int, float, list[int], list[int]], GraphHit]:
+def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[int]], GraphHit]:
     """Return a function that makes the hit of a rank, a score and a way; each vertex and edge is read once."""
     node_of: Callable[[int], Node] = cache(around.node)
     edge_of: Callable[[int], StoredEdge] = cache(around.edge)

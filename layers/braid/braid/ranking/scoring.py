@@ -99,19 +99,19 @@ def recency(at: datetime | None, now: datetime) -> float:
 
 
 MEMORY_DECAY_PER_DAY = 0.01
-SEMANTIC_SHARE, EPISODIC_SHARE = (0.9, 0.1), (0.7, 0.3)
-RECENCY_SHARE = {
+SEMANTIC_SHARES, EPISODIC_SHARES = (0.9, 0.1), (0.7, 0.3)
+SHARES_BY_KIND = {
     "message": (0.3, 0.7),
-    "chunk": SEMANTIC_SHARE,
-    "entity": SEMANTIC_SHARE,
-    "fact": SEMANTIC_SHARE,
-    "decision": EPISODIC_SHARE,
-    "tool_call": EPISODIC_SHARE,
+    "chunk": SEMANTIC_SHARES,
+    "entity": SEMANTIC_SHARES,
+    "fact": SEMANTIC_SHARES,
+    "decision": EPISODIC_SHARES,
+    "tool_call": EPISODIC_SHARES,
 }
-"""Relevance and recency weights by kind; working state is ``message``."""
-OTHER_SHARE = (0.5, 0.5)
-MEMORY_SHARE, MEMORY_RELEVANCE = 0.1, 0.5
-"""Recency's share of the ranking profile ``memory``."""
+"""Shares of relevance and of recency, by kind; working state is ``message``."""
+OTHER_SHARES = (0.5, 0.5)
+MEMORY_RECENCY, MEMORY_RELEVANCE = 0.1, 0.5
+"""Shares of the ranking profile ``memory``."""
 
 
 def freshness(ranking: Ranking, at: datetime | None, now: datetime) -> float:
@@ -132,7 +132,7 @@ def freshness_share(ranking: Ranking, kind: str) -> float:
     """Return how much of the final score is :func:`freshness`."""
     if ranking is Ranking.RELEVANCE:
         return 0.0
-    return MEMORY_SHARE if ranking is Ranking.MEMORY else RECENCY_SHARE.get(kind, OTHER_SHARE)[1]
+    return MEMORY_RECENCY if ranking is Ranking.MEMORY else SHARES_BY_KIND.get(kind, OTHER_SHARES)[1]
 
 
 def final_score(
@@ -161,10 +161,10 @@ def final_score(
     if ranking is Ranking.RELEVANCE:
         return clamp(relevance)
     if ranking is Ranking.MEMORY:
-        fresh = MEMORY_SHARE * freshness(ranking, at, now)
+        fresh = MEMORY_RECENCY * freshness(ranking, at, now)
         return clamp(MEMORY_RELEVANCE * relevance + 0.2 * importance + fresh + 0.1 * access + 0.1 / (1 + hops))
-    relevance_share, recency_share = RECENCY_SHARE.get(kind, OTHER_SHARE)
-    return clamp(relevance_share * relevance + recency_share * recency(at, now))
+    of_relevance, of_recency = SHARES_BY_KIND.get(kind, OTHER_SHARES)
+    return clamp(of_relevance * relevance + of_recency * recency(at, now))
 
 
 class Drift(StrEnum):
@@ -197,9 +197,9 @@ def schema_reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHO
     return min(1, threshold) if window is SchemaWindow.STRICT else threshold
 
 
-def oldest_searched(current_version: int, reach: int = 3) -> int:
-    """Return the lowest schema version inside the search window."""
-    return max(1, current_version - reach)
+def oldest_searched(current_version: int | None, reach: int) -> int:
+    """Return the lowest schema version inside the search window; the first where the current one is not known."""
+    return 1 if current_version is None else max(1, current_version - reach)
 
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)

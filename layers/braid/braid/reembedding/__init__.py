@@ -5,10 +5,10 @@ only if nobody changed them since they were read.
 """
 
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
-from braid.reembedding.migration import Question, drop_previous, rollback, switch, verify
-from braid.reembedding.planning import MOVE, outdated, pause, plan, status
+from braid.reembedding.migration import RecallQuestion, drop_previous, rollback, switch, verify
+from braid.reembedding.planning import MOVE, outdated, pause, plan, status, tenant_pages
 from braid.reembedding.services import Budget, Limits, Services, raise_version
-from braid.reembedding.workflow import batch, run_to_end
+from braid.reembedding.workflow import run_to_end, work_one_page
 from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [
@@ -18,11 +18,10 @@ __all__ = [
     "JobKind",
     "Limits",
     "Phase",
-    "Question",
+    "RecallQuestion",
     "ReembeddingJob",
     "Services",
     "Status",
-    "batch",
     "drain",
     "drop_previous",
     "outdated",
@@ -35,5 +34,7 @@ __all__ = [
     "run_to_end",
     "status",
     "switch",
+    "tenant_pages",
     "verify",
+    "work_one_page",
 ]

@@ -11,7 +11,7 @@ from braid.models.model_profiles import resolve
 from braid.ports.search_index import SearchRequest
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Check, Phase, ReembeddingJob, Status, require, save
-from braid.reembedding.planning import MOVE
+from braid.reembedding.planning import MOVE, tenant_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ _ROUNDING: Final = 1e-9
 
 
 def verify(
-    services: Services, name: str, run: int, *, questions: Sequence[Question] = (), tolerance: float | None = None
+    services: Services, name: str, run: int, *, questions: Sequence[RecallQuestion] = (), tolerance: float | None = None
 ) -> ReembeddingJob:
     """Verify that the next index is complete and has the recall of the active one.
 
@@ -71,12 +71,8 @@ def verify(
 
 
 def _left(services: Services, job: ReembeddingJob) -> int:
-    left, after = 0, None
     spaces = services.spaces_of(job.profile or "")
-    while tenants := services.migration.tenants(after=after):
-        left += services.migration.count_pending(tenants, spaces)
-        after = tenants[-1]
-    return left
+    return sum(services.migration.count_pending(tenants, spaces) for tenants in tenant_pages(services))
 
 
 def switch(services: Services, name: str, run: int) -> ReembeddingJob:
@@ -95,11 +91,9 @@ def switch(services: Services, name: str, run: int) -> ReembeddingJob:
 
 
 def _outdate_answers(services: Services) -> None:
-    after = None
-    while tenants := services.migration.tenants(after=after):
+    for tenants in tenant_pages(services):
         for tenant in tenants:
             services.advance(tenant)
-        after = tenants[-1]
 
 
 def rollback(services: Services) -> MigrationState:
@@ -153,7 +147,7 @@ _TENANTS: Final = 20
 _LOOKED_AT: Final = 500
 
 
-class Question(Frozen):
+class RecallQuestion(Frozen):
     """A question and the ids of the records that answer it."""
 
     tenant_id: TenantId
@@ -161,7 +155,7 @@ class Question(Frozen):
     relevant: tuple[RecordId, ...]
 
 
-def compare(services: Services, before: str, after: str, questions: Sequence[Question] = ()) -> Check:
+def compare(services: Services, before: str, after: str, questions: Sequence[RecallQuestion] = ()) -> Check:
     """Ask both profiles, by vectors alone, and return the recall at ten of each and their overlap.
 
     Parameters
@@ -193,7 +187,7 @@ def compare(services: Services, before: str, after: str, questions: Sequence[Que
     )
 
 
-def sample(services: Services) -> list[Question]:
+def sample(services: Services) -> list[RecallQuestion]:
     """Return questions derived from the records; deterministic for the same records.
 
     They are spread over the tenants; from each, the first records by the hash of their ids are taken.
@@ -204,28 +198,31 @@ def sample(services: Services) -> list[Question]:
         return []
     each = -(-services.limits.sample // len(tenants))
     now = services.now()
-    questions: list[Question] = []
+    questions: list[RecallQuestion] = []
     for tenant in tenants:
-        records = [record for record in services.index.scan(tenant, limit=_LOOKED_AT).records if _answers(record, now)]
+        records = [
+            record for record in services.index.scan(tenant, limit=_LOOKED_AT).records if _can_be_found(record, now)
+        ]
         records.sort(key=lambda record: hashlib.sha256(record.id.encode()).digest())
         questions += [
-            Question(tenant_id=tenant, text=_said(record), relevant=(record.id,)) for record in records[:each]
+            RecallQuestion(tenant_id=tenant, text=_question_for(record), relevant=(record.id,))
+            for record in records[:each]
         ]
     return questions[: services.limits.sample]
 
 
-def _answers(record: Record, now: datetime) -> bool:
-    """Whether a question could find the record: it is currently valid and has text."""
+def _can_be_found(record: Record, now: datetime) -> bool:
+    """Whether a search could find the record: it is currently valid and has text."""
     begun = record.valid_at is None or record.valid_at <= now
-    return begun and (record.invalid_at is None or now < record.invalid_at) and bool(_said(record))
+    return begun and (record.invalid_at is None or now < record.invalid_at) and bool(_question_for(record))
 
 
-def _said(record: Record) -> str:
-    """Return a question for a record: the first words of its content, or of its text if it has none."""
+def _question_for(record: Record) -> str:
+    """Return the first words of its content, or of its text if it has none."""
     return " ".join((record.content or record.text()).split()[:_WORDS])
 
 
-def _vectors(services: Services, profile: str, questions: Sequence[Question]) -> list[Embedding]:
+def _vectors(services: Services, profile: str, questions: Sequence[RecallQuestion]) -> list[Embedding]:
     model = resolve(services.profiles, profile, EmbeddingType.GENERAL)
     encoder = services.encoder_for(model)
     vectors = encoder.encode(
@@ -234,7 +231,7 @@ def _vectors(services: Services, profile: str, questions: Sequence[Question]) ->
     return [Embedding(space=encoder.space, model_id=encoder.model_id, vector=vector) for vector in vectors]
 
 
-def _request(question: Question, embedding: Embedding, now: datetime) -> SearchRequest:
+def _request(question: RecallQuestion, embedding: Embedding, now: datetime) -> SearchRequest:
     return SearchRequest(tenant_id=question.tenant_id, embedding=embedding, k=FIRST, as_of=now)
 
 

@@ -21,7 +21,6 @@ from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
-from braid.reembedding.planning import tenants_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +36,6 @@ MOST_SET_ASIDE: Final = 100
 """Records of a run; where more fail, it is not they that are wrong."""
 _MOST_BYTES: Final = 120_000
 """Of the list of a step's pages in JSON; what a workflow hands on has at most 256 KiB."""
-_CHARACTERS_A_TOKEN: Final = 4
 _EMBEDDED_CHARACTERS: Final = 1_000_000
 """Text after which a part of a page is written: some long texts take as long as many short ones."""
 
@@ -79,8 +77,6 @@ class Done(NamedTuple):
     written: int = 0
     lost: int = 0
     repaired: int = 0
-    tokens: int = 0
-    """As estimated from the length of the texts."""
     set_aside: tuple[SetAside, ...] = ()
 
     def added_to(self, job: ReembeddingJob) -> dict[str, object]:
@@ -137,7 +133,9 @@ def _lasts(ids: Sequence[str], size: int) -> list[str]:
 
 
 def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
-    return next(iter(tenants_of(services, job, tenant, limit=1)), None)
+    if job.only_tenant is not None:
+        return job.only_tenant if tenant is None else None
+    return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
 
 
 def _scans(services: Services, job: ReembeddingJob, tenant: str) -> list[dict[str, Any] | None]:
@@ -193,7 +191,6 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
         seen=done.seen + len(part),
         written=done.written + settled.written,
         lost=done.lost + len(settled.lost),
-        tokens=done.tokens + sum(len(record.text()) // _CHARACTERS_A_TOKEN + 1 for record in part),
         set_aside=(*done.set_aside, *aside),
     )
 

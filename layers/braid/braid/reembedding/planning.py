@@ -11,6 +11,8 @@ from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require, save
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from braid.reembedding.services import Services
 
 COUNTED_S: Final = 60.0
@@ -90,8 +92,8 @@ def _begin_move(services: Services, profile: str) -> None:
 
 def _total(services: Services, job: ReembeddingJob) -> int:
     """Count the records to embed, for at most :data:`COUNTED_S`: the count only serves an estimate."""
-    began, total, after = services.seconds(), 0, None
-    while tenants := tenants_of(services, job, after):
+    began, total = services.seconds(), 0
+    for tenants in tenant_pages(services, job.only_tenant):
         for tenant in tenants:
             if services.seconds() - began > COUNTED_S:
                 return total
@@ -100,15 +102,15 @@ def _total(services: Services, job: ReembeddingJob) -> int:
                 if job.kind is JobKind.MOVE
                 else sum(outdated(services, tenant).values())
             )
-        after = tenants[-1]
     return total
 
 
-def tenants_of(services: Services, job: ReembeddingJob, after: str | None, *, limit: int = 500) -> list[str]:
-    """Return the next of a job's tenants."""
-    if job.only_tenant is None:
-        return services.migration.tenants(after=after, limit=limit)
-    return [job.only_tenant] if after is None else []
+def tenant_pages(services: Services, only: str | None = None) -> Iterator[list[str]]:
+    """Yield all tenants that have records, some hundred at a time; or the only one."""
+    tenants = services.migration.tenants() if only is None else [only]
+    while tenants:
+        yield tenants
+        tenants = services.migration.tenants(after=tenants[-1]) if only is None else []
 
 
 def outdated(services: Services, tenant: str) -> dict[str, int]:

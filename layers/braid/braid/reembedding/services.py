@@ -23,16 +23,14 @@ if TYPE_CHECKING:
 
 
 class Budget(Frozen):
-    """Bounds of one step; None is no bound."""
+    """Bounds of one run; None is no bound."""
 
     texts: int | None = None
-    tokens: int | None = None
-    """As estimated from the length of the texts."""
     seconds: float | None = None
 
-    def spent(self, *, texts: int = 0, tokens: int = 0, seconds: float = 0.0) -> bool:
-        """Return whether any of the bounds is reached."""
-        done = ((self.texts, texts), (self.tokens, tokens), (self.seconds, seconds))
+    def spent(self, *, texts: int, seconds: float) -> bool:
+        """Return whether either bound is reached."""
+        done = ((self.texts, texts), (self.seconds, seconds))
         return any(bound is not None and amount >= bound for bound, amount in done)
 
 
@@ -92,8 +90,7 @@ class Services:
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models of every served profile: a record needs a vector of each."""
-        serving = self.migration.serving()
-        served = [serving.active or self.profile, *([serving.mirrored] if serving.mirrored else [])]
+        served = self.migration.serving().served(self.profile)
         found = [model for name in served for model in models_of(self.profiles, name, self.forced_model)]
         return tuple({model.id: model for model in found}.values())
 

@@ -11,9 +11,9 @@ from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
-from braid.reembedding.drifted_records import Reembed
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.migration import switch, verify
+from braid.reembedding.outdated_records import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import plan
 from braid.reembedding.services import Budget
@@ -22,36 +22,26 @@ from braid.reembedding.writing import reembed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.reembedding.migration import Question
+    from braid.reembedding.migration import RecallQuestion
     from braid.reembedding.services import Services
 
 
-def batch(services: Services, name: str, run: int, budget: Budget | None = None) -> ReembeddingJob:
-    """Work on a job until the budget is spent or its phase is over, saving its progress after every page.
+def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
+    """Embed the next page of a job that is in a phase of pages, and save its progress.
 
     Raises TakenOver if another worker has taken the job over.
     """
-    budget = budget or Budget()
-    began = services.seconds()
-    texts = tokens = 0
     job = require(services.jobs, name, run)
-    while job.status is Status.RUNNING and job.phase in PAGED:
-        started = services.seconds()
-        listed = list_pages(services, job, most=1)
-        done = Done()
-        for page in listed.pages:
-            done = embed_page(services, job, page)
-        elapsed = services.seconds() - started
-        try:
-            job = settle(services, job, cast("Position", listed.position), busy_s=elapsed, done=done)
-        except TakenOver:
-            return require(services.jobs, name, run)  # only paused, or else this raises
-        texts += done.seen
-        tokens += done.tokens
-        if budget.spent(texts=texts, tokens=tokens, seconds=services.seconds() - began):
-            break
-        job = require(services.jobs, name, run)  # it may have been paused
-    return job
+    if job.status is not Status.RUNNING or job.phase not in PAGED:
+        return job
+    began = services.seconds()
+    listed = list_pages(services, job, most=1)
+    done = embed_page(services, job, listed.pages[0]) if listed.pages else Done()
+    elapsed = services.seconds() - began
+    try:
+        return settle(services, job, cast("Position", listed.position), busy_s=elapsed, done=done)
+    except TakenOver:
+        return require(services.jobs, name, run)  # only paused, or else this raises
 
 
 def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float) -> Progress:
@@ -148,7 +138,7 @@ class Progress(Frozen):
     listed: Listed = Listed()
     """The pages to embed next, of a step that lists them."""
     outcomes: tuple[Outcome, ...] = ()
-    """Filled in by the workflow."""
+    """Always empty here: the workflow sets it to how the pages ended, and the next list reads it."""
 
     @classmethod
     def of(cls, job: ReembeddingJob) -> Progress:
@@ -197,7 +187,7 @@ def work_off(text: str, services: Services) -> None:
         message = QueueMessage.model_validate_json(text)
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    reembed(services, Reembed.read(message))
+    reembed(services, ReembedMessage.read(message))
 
 
 def run_to_end(
@@ -206,7 +196,7 @@ def run_to_end(
     *,
     budget: Budget | None = None,
     on_progress: Callable[[ReembeddingJob], None] | None = None,
-    questions: Sequence[Question] = (),
+    questions: Sequence[RecallQuestion] = (),
     tolerance: float | None = None,
 ) -> ReembeddingJob:
     """Run the remaining steps of a job in this process; the deployed workflow runs the same ones.
@@ -226,7 +216,7 @@ def run_to_end(
         elif job.phase is Phase.SWITCH:
             job = switch(services, job.name, job.run)
         else:
-            job = batch(services, job.name, job.run, Budget(seconds=0))
+            job = work_one_page(services, job.name, job.run)
         if on_progress:
             on_progress(job)
         if budget.spent(texts=job.seen - seen, seconds=services.seconds() - began):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import BraidError
 from braid.models.model_profiles import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
-from braid.reembedding.drifted_records import Reason, Reembed
+from braid.reembedding.outdated_records import Reason, ReembedMessage
 from braid.reembedding.services import Budget
 from braid.understanding.text_parts import embed
 
@@ -93,7 +93,7 @@ def refresh(
     return settled
 
 
-def reembed(services: Services, asked: Reembed) -> WriteBackResult:
+def reembed(services: Services, asked: ReembedMessage) -> WriteBackResult:
     """Re-embed the records of a message.
 
     Records that were deleted, or have reached the target schema version, are skipped: a message that is delivered twice
@@ -120,7 +120,7 @@ def drain(services: Services, queue: Queue, *, budget: Budget | None = None) -> 
     while deliveries := queue.receive(10, _VISIBILITY_S):
         for delivery in deliveries:
             try:
-                settled = reembed(services, Reembed.read(delivery.message))
+                settled = reembed(services, ReembedMessage.read(delivery.message))
             except BraidError as error:
                 failed = failed or error
                 continue

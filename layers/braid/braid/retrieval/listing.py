@@ -18,7 +18,7 @@ READ_AT_ONCE: Final = 20
 _IDLE_READS: Final = 50
 """Reads without a document after which a page ends, as where nothing but messages is stored."""
 _LAST: Final = "#\U0010ffff"
-"""Follows the id of a document behind all ids of its chunks."""
+"""Appended to a document's id, it sorts behind the ids of all its chunks."""
 
 
 class DocumentsPage(NamedTuple):
@@ -81,7 +81,7 @@ def names(graph: WritableGraph, tenant_id: str, *, after: str | None, limit: int
 
     Edges that lead to a vertex from another page are not counted.
     """
-    page = graph.scan(tenant_id, after=after, limit=limit)
+    page = graph.scan(tenant_id, after=after, limit=limit, hubs=False)
     edges = Counter(end for edge in page.relationships for end in (edge.source, edge.target))
-    named = [(vertex, edges[vertex.id]) for vertex in page.vertices if vertex.name]
+    named = [(vertex, edges[vertex.id] + page.unread) for vertex in page.vertices if vertex.name]
     return NamesPage(sorted(named, key=lambda one: (-one[1], one[0].name or "", one[0].id)), page.cursor)

@@ -45,7 +45,7 @@ REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
 _BESIDE = ThreadPoolExecutor(64, thread_name_prefix="braid-link")
 """Threads that link names while the question is embedded. They stay: starting one takes longer than giving it work."""
 _T = TypeVar("_T")
-_MODEL = TypeVar("_MODEL", Embedded, Searched, GraphFound)
+_Request = TypeVar("_Request")
 
 
 class Stages(Protocol):
@@ -241,9 +241,6 @@ class _Run:
                 raise
             self.lost[name] = Lost(error=type(error).__name__, cause=str(error))
             return None
-
-
-_Request = TypeVar("_Request")
 
 
 def _retrying(name: str, stage: Callable[[_Request], _T], request: _Request) -> _T:

@@ -34,7 +34,7 @@ _MOST_COMPARED: Final = 512
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
 """Names of a query's fields in the calls that set them."""
 _WALK_CALLED: Final = {"max_hops": "depth", "seeds.0": "entity"}
-"""Names of a walk's fields in :meth:`Interface.related`."""
+"""Names of a walk's fields in :meth:`TenantQuestions.related`."""
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 
 
@@ -68,7 +68,7 @@ class Library(Protocol):
         """Return the present moment."""
 
 
-class Interface:
+class TenantQuestions:
     """The calls of one tenant.
 
     Parameters
@@ -123,7 +123,7 @@ class Interface:
         return self.search(query, limit=limit, graph_constraint=graph_constraint, hints=hints)
 
     def search_by_entity_type(self, query: str, entity_type: str, limit: int = 10) -> Answer:
-        """Answer with records of one entity type, by the intent and weights that suit it; twice as many are fetched."""
+        """Answer with records of one entity type, by the intent and weights that suit it."""
         intent, vector_weight, graph_weight = BY_ENTITY_TYPE.get(entity_type, ANY_OTHER_TYPE)
         return self.search(
             query,

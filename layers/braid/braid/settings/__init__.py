@@ -20,6 +20,8 @@ SecretArn = Annotated[
 ]
 TableName = Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")]
 """Of DynamoDB; empty where there is none, as the names above."""
+DEFAULT_TENANT = "default"
+"""Tenant of who names none, in process and on the command line."""
 DEPLOYED_RERANK_LIMIT_S = 8.0
 """Most seconds of a reranker in the workflow, whose task has 10 for reading the candidates, reranking and the rest."""
 
@@ -77,7 +79,7 @@ class Settings(BaseSettings):
     models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
     """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
 
-    graph: GraphSource = GraphSource.AUTO
+    graph: GraphSource = GraphSource.BOTH
     """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
@@ -314,14 +316,16 @@ class Settings(BaseSettings):
             missing = [name for name in needed if not getattr(self, name)]
             if missing:
                 raise ValueError(f"engine aws needs {' and '.join(f'BRAID_{name.upper()}' for name in missing)}")
+        return self
+
+    @model_validator(mode="after")
+    def _limits_fit_each_other(self) -> Self:
         if self.opensearch_tenant_shards > 1 and self.opensearch_tenant_shards >= self.opensearch_shards:
             raise ValueError("opensearch_tenant_shards must be below opensearch_shards")
         if self.neptune_reader_endpoint and not self.settle_s():
             raise ValueError("neptune_reader_endpoint needs cache_settle_s above 0: a reader shows a write late")
         if self.neptune_evaluation_timeout_s >= self.neptune_read_timeout_s:
             raise ValueError("neptune_evaluation_timeout_s must be below neptune_read_timeout_s")
-        if self.reranker is RerankerKind.ONNX and not self.reranker_model:
-            raise ValueError("reranker onnx needs BRAID_RERANKER_MODEL")
         return self
 
     @model_validator(mode="after")
@@ -330,12 +334,14 @@ class Settings(BaseSettings):
         named = [f"BRAID_{name.upper()}" for name in counted if getattr(self, name)]
         if named and self.engine is EngineKind.AWS and not self.cache_table:
             raise ValueError(f"{' and '.join(named)} needs BRAID_CACHE_TABLE, where it is counted")
-        if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
-            raise ValueError(f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS")
         return self
 
     @model_validator(mode="after")
-    def _hosted_reranker_is_whole(self) -> Self:
+    def _reranker_is_whole(self) -> Self:
+        if self.reranker is RerankerKind.ONNX and not self.reranker_model:
+            raise ValueError("reranker onnx needs BRAID_RERANKER_MODEL")
+        if self.reranker.is_hosted and self.reranker not in self.hosted_rerankers:
+            raise ValueError(f"reranker {self.reranker.value} is not among BRAID_HOSTED_RERANKERS")
         if self.reranker is RerankerKind.VOYAGE and not self.voyage_is_set_up():
             raise ValueError("reranker voyage needs BRAID_VOYAGE_API_KEY or BRAID_VOYAGE_API_KEY_SECRET")
         if self.voyage_api_key.get_secret_value().strip() and self.voyage_api_key_secret:

@@ -7,6 +7,8 @@ import tempfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
+DATABASE = "braid.db"
+"""File of a store in its folder."""
 EARLIER_HOME = Path(".braid")
 """Folder of the store in versions that kept one in each working directory."""
 

@@ -42,6 +42,7 @@ LONGEST_TEXT: Final = 200_000
 TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
 """Confidence of a mention by what it says of the text."""
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
+FOUND_TYPES: Final = (NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE)
 
 _PARTICLES: Final = word_set("""
     of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &

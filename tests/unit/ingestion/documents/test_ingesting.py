@@ -14,7 +14,7 @@ from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderD
 from braid.ingestion.documents.reader_process import Reading, read_file
 from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, stored_documents
 from braid.ingestion.documents.watching import watch
-from braid.models import Query, SourceType
+from braid.models import GraphSource, Query, SourceType
 from braid.retrieval import pipeline
 from braid.retrieval.stages.results_and_citations import cite
 from braid.settings import Settings
@@ -176,6 +176,18 @@ def test_other_metadata_or_columns_read_everything_again(store: DemoStages, fold
     ingest(store, folder)
     assert ingest(store, folder, where={"team": "port"}).read == 3
     assert {record.metadata["team"] for record in records(store).values()} == {"port"}
+
+
+def test_a_folder_whose_graph_is_now_the_given_one_is_read_again_and_loses_what_was_found(
+    store: DemoStages, folder: Path
+) -> None:
+    found = ingest(store, folder)
+    assert found.mentions
+    store.settings = store.settings.model_copy(update={"graph": GraphSource.GIVEN})
+    given = ingest(store, folder)
+    assert (given.read, given.written, given.mentions, given.unmentioned) == (3, 0, 0, found.mentions)
+    assert store.graph.stats(TENANT).edges == 0
+    assert ingest(store, folder).unchanged == 3
 
 
 def test_a_document_that_was_deleted_from_the_stores_comes_back(store: DemoStages, folder: Path) -> None:

@@ -219,6 +219,11 @@ def test_underlined_lines_of_text_are_headings_and_the_outermost_its_title() -> 
     ]
 
 
+def test_a_heading_that_skips_a_level_ends_with_the_next_of_its_own() -> None:
+    text = "A\n===\n\nB\n---\n\nC\n~~~\n\nD\n===\n\nE\n~~~\n\nF\n~~~\n\nEnd.\n"
+    assert headings(document("a.txt", text))[-1] == ("D", "F")
+
+
 def test_a_rule_below_a_paragraph_and_fenced_code_are_no_headings() -> None:
     assert headings(document("a.txt", "One\ntwo\n---\nthree\n\n```\ncode\n```\n")) == [()]
 

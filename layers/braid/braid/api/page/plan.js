@@ -84,7 +84,7 @@ export function notices(answer) {
   const known = answer.degraded.map((part) => MISSING[part] ?? `Missing: ${part}.`);
   const notes = [];
   if (answer.superseded) notes.push(`${plural(answer.superseded, "record")} left out that no longer held.`);
-  if (answer.truncated) notes.push("A vertex with very many edges was walked along its surest ones only.");
+  if (answer.truncated) notes.push("The graph's part was cut short: more may be reachable.");
   if (answer.unknown_entity) notes.push(`The graph knows no entity “${apart(answer.unknown_entity)}”, so nothing is reached from it.`);
   for (const { misspelt, name } of answer.related_entities) if (misspelt) notes.push(`“${apart(misspelt)}” was read as ${apart(name)}.`);
   if (answer.set_not_answered) notes.push(`The question asks for ${ASKED[answer.set_not_answered]}, which the graph did not answer.`);

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
     from braid.engines.embedded.store import EmbeddedStore
     from braid.ports.reembedding import ReembeddedRecord
-    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
+    from braid.ports.search_index import ScanConditions, SearchHits, SearchRequest
 
 _SERVING = "serving"
 
@@ -51,7 +51,7 @@ class EmbeddedIndexMigration:
             )
             return [str(row[0]) for row in found]
 
-    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
         """Return how many records meet every condition given."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return 0 if tenant is None else rows.count(connection, tenant, conditions)
@@ -63,7 +63,7 @@ class EmbeddedIndexMigration:
         after: str | None = None,
         limit: int = 500,
         following: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> list[str]:
         """Return the next ids of the records that meet every condition; no other index follows this one."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):

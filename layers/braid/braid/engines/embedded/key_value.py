@@ -29,6 +29,9 @@ COUNT_WAIT_MS = 2_000
 """How long :meth:`EmbeddedCache.count` waits for another writer."""
 NO_WAIT_S = 1.0
 """For how long after a wait that ended without a write :meth:`EmbeddedCache.put` does not wait at all."""
+REMOVED_AT_ONCE = 50
+"""Values that one transaction removes, a fifth of a second of the greatest ones: who comes next does not pay for all
+that others left."""
 
 
 def _now() -> datetime:
@@ -64,7 +67,7 @@ class EmbeddedCache:
                 " WHERE tenants.tenant = ? AND cache.key = ? AND cache.expires_at > ?",
                 (tenant_id, key, to_microseconds(self._clock())),
             ).fetchone()
-            return None if row is None else bytes(row[0])
+            return _bytes(row)
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Cache a value for ``ttl_s`` seconds; one that is too large is not cached and removes the old one.
@@ -80,7 +83,7 @@ class EmbeddedCache:
             # What a power cut loses is worked out again, and a question does not wait for the disk.
             with self._store.transaction(wait_ms=wait_ms, durable=False) as connection:
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
-                connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(self._clock()),))
+                _remove(connection, "expires_at <= ?", to_microseconds(self._clock()))
                 connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
                 if len(value) <= MAX_CACHE_VALUE_BYTES:
                     row = (tenant, key, to_microseconds(expires_at), value)
@@ -101,11 +104,10 @@ class EmbeddedCache:
             row = connection.execute(
                 "SELECT content FROM cache WHERE tenant = ? AND key = ? AND expires_at > ?", (tenant, key, now)
             ).fetchone()
-            kept = None if row is None else bytes(row[0])
+            kept = _bytes(row)
             if kept == expected:
-                connection.execute(
-                    "DELETE FROM cache WHERE (tenant = ? AND key = ?) OR expires_at <= ?", (tenant, key, now)
-                )
+                _remove(connection, "expires_at <= ?", now)
+                connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
                 if value is not None and len(value) <= MAX_CACHE_VALUE_BYTES:
                     connection.execute("INSERT INTO cache VALUES (?, ?, ?, ?)", (tenant, key, expires_at, value))
             return kept
@@ -118,7 +120,7 @@ class EmbeddedCache:
         expires_at = to_microseconds(now + timedelta(seconds=window_s))
         with self._store.transaction(wait_ms=COUNT_WAIT_MS, durable=False) as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)
-            connection.execute("DELETE FROM cache WHERE expires_at <= ?", (to_microseconds(now),))
+            _remove(connection, "expires_at <= ?", to_microseconds(now))
             row = connection.execute(
                 "INSERT INTO cache VALUES (?, ?, ?, ?) ON CONFLICT (tenant, key)"
                 " DO UPDATE SET content = content + excluded.content RETURNING content",
@@ -143,9 +145,25 @@ class EmbeddedCache:
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant and return how many there were."""
         check_tenant(tenant_id)
-        with self._store.transaction() as connection:
-            tenant = self._store.tenant_number(connection, tenant_id)
-            return connection.execute("DELETE FROM cache WHERE tenant = ?", (tenant,)).rowcount
+        removed, some = 0, REMOVED_AT_ONCE
+        while some == REMOVED_AT_ONCE:
+            with self._store.transaction() as connection:
+                some = _remove(connection, "tenant = ?", self._store.tenant_number(connection, tenant_id))
+            removed += some
+        return removed
+
+
+def _bytes(row: tuple[object] | None) -> bytes | None:
+    """Return a value that was read; None of one that no cache wrote."""
+    return row[0] if row is not None and isinstance(row[0], bytes) else None
+
+
+def _remove(connection: sqlite3.Connection, condition: str, value: int | None) -> int:
+    """Remove some of the values that meet a condition, and return how many."""
+    return connection.execute(
+        f"DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE {condition} LIMIT ?)",  # noqa: S608 - of ours
+        (value, REMOVED_AT_ONCE),
+    ).rowcount
 
 
 def _generation(connection: sqlite3.Connection, tenant: int) -> int:

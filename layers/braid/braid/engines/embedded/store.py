@@ -14,6 +14,7 @@ from braid.engines.embedded.files import StoreFiles, connect, translated_errors
 from braid.engines.embedded.older_formats import bring_up_to_date
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
+from braid.settings.folders import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.files import Connection, LastCommit
 
-DATABASE = "braid.db"
 VECTORS = "vectors"
 """Folder of the vector graphs' files, whose names begin with a tenant's number."""
 BUSY_TIMEOUT_MS = 5_000

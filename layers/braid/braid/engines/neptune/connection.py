@@ -8,6 +8,7 @@ reply must carry its request's id, and *any* exception discards the socket. Retr
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import uuid
@@ -63,7 +64,8 @@ class GremlinConnection:
     connect_timeout_s, read_timeout_s
         Limits on the handshake, and on the complete reply of one attempt.
     evaluation_timeout_ms
-        Evaluation timeout of the server; below the read timeout, so that the server ends first.
+        Evaluation timeout of the server; below the read timeout, so that the server ends first. A question that has
+        less time left gives the server no more: else it would work on for nobody.
     attempts
         Most attempts at one traversal, the first included.
     budget_s
@@ -153,7 +155,7 @@ class GremlinConnection:
             async with asyncio.timeout(min(self._connect_timeout_s, remaining_s)):
                 socket = self._socket or await self._connect()
             async with asyncio.timeout(min(self._read_timeout_s, remaining_s)):
-                return await self._ask(socket, bytecode)
+                return await self._ask(socket, bytecode, remaining_s)
         except TimeoutError as error:
             raise TransientStoreError("the knowledge graph did not answer in time") from error
         except aiohttp.WSServerHandshakeError as error:
@@ -177,9 +179,10 @@ class GremlinConnection:
         )
         return self._socket
 
-    async def _ask(self, socket: aiohttp.ClientWebSocketResponse, bytecode: object) -> list[Any]:
+    async def _ask(self, socket: aiohttp.ClientWebSocketResponse, bytecode: object, remaining_s: float) -> list[Any]:
+        within_ms = min(self._evaluation_timeout_ms, math.ceil(1_000 * remaining_s))
         request_id = str(uuid.uuid4())
-        arguments = {"gremlin": bytecode, "aliases": {"g": "g"}, "evaluationTimeout": self._evaluation_timeout_ms}
+        arguments = {"gremlin": bytecode, "aliases": {"g": "g"}, "evaluationTimeout": within_ms}
         message = RequestMessage("traversal", "bytecode", arguments)
         await socket.send_bytes(self._serializer.serialize_message(request_id, message))
         results: list[Any] = []

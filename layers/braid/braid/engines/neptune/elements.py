@@ -139,6 +139,29 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
     return steps.id_()
 
 
+def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship]) -> GraphTraversal:
+    """Write in one traversal until when stored vertices and edges are valid and whether they are trusted.
+
+    What is gone stays so: a merge would bring it back.
+    """
+    steps: Any = source.inject(0)
+    for item in items:
+        one: Any
+        single: tuple[Cardinality, ...] = ()
+        if isinstance(item, Relationship):
+            one, row = __.E(edge_id(item)), _edge_row(item)
+        else:
+            one, row, single = __.V(vertex_id(item.tenant_id, item.id)), _vertex_row(item), (Cardinality.single,)
+        for key, value in (
+            (ROW, row),
+            (UNTRUSTED, not item.trusted),
+            (VALID_UNTIL, stored(item.invalid_at, LAST_MOMENT)),
+        ):
+            one = one.property(*single, key, value)
+        steps = steps.side_effect(one)
+    return steps
+
+
 def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> GraphTraversal:
     """Write edges, whose ends exist, in one traversal. Edge properties have no cardinality: each has one value."""
     steps: Any = source
@@ -284,7 +307,7 @@ def fetch_edges(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str
 
 
 def fetch_edges_at(
-    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str] = ()
 ) -> GraphTraversal:
     """Fetch the edges that touch some vertices."""
     return _whole_edges(source.V(*keys).has(TENANT, tenant_id).both_e(*sorted(types)).dedup())
@@ -307,13 +330,16 @@ def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Seque
     return counted.by(__.id_()).by(__.out_e().count())
 
 
-def fetch_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch the edges that lead out of some vertices."""
-    return _whole_edges(source.V(*keys).has(TENANT, tenant_id).out_e())
+def fetch_edges_out_of(
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], *, after: str | None = None, limit: int = 0
+) -> GraphTraversal:
+    """Fetch the edges that lead out of some vertices, or only the next ones in the order of their stored ids."""
+    out = source.V(*keys).has(TENANT, tenant_id).out_e()
+    return _whole_edges(out if after is None else out.has_id(P.gt(after)).order().by(T.id).limit(limit))
 
 
 def fetch_edges_of_evidence(
-    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str]
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str] = ()
 ) -> GraphTraversal:
     """Fetch the edges whose evidence is one of some records, by their ids."""
     found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(keys)))

@@ -24,14 +24,14 @@ from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphPage, GraphStats, page_of
+from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
 from braid.ranking import graph_walks
 from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -121,14 +121,20 @@ class GremlinGraph:
             for edges in batches(list(last_edges.values()), BATCH):
                 self._connection.submit(partial(elements.write_edges, edges=edges))
 
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write when stored vertices and edges cease to be valid; those that are gone stay so."""
+        items: list[Vertex | Relationship] = [*vertices, *relationships]
+        for batch in batches(items, BATCH):
+            self._connection.submit(partial(elements.change, items=batch))
+
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices existed."""
         removed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             present = self._stored(batch)
             if present:
-                names = [elements.record_id(key) for key in present]
-                with self._counts.changing(tenant_id, names, partial(self.relationships, tenant_id, ids=names)):
+                self._delete_edges(tenant_id, partial(elements.fetch_edges_at, keys=present))
+                with self._counts.changing(tenant_id, [elements.record_id(key) for key in present], []):
                     self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
@@ -169,7 +175,29 @@ class GremlinGraph:
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
-        return self.delete_relationships(tenant_id, self.relationships(tenant_id, ids=ids, evidence=ids))
+        removed = 0
+        for batch in batches(sorted(ids), _IDS_AT_ONCE):
+            keys = vertex_ids(tenant_id, batch)
+            removed += self._delete_edges(tenant_id, partial(elements.fetch_edges_at, keys=keys))
+            removed += self._delete_edges(tenant_id, partial(elements.fetch_edges_of_evidence, keys=batch))
+        return removed
+
+    def _delete_edges(self, tenant_id: str, fetch: Callable[..., GraphTraversal]) -> int:
+        """Remove all edges that a traversal fetches, a part at a time, and return how many there were.
+
+        A vertex may have more than one traversal can fetch in its time, and where this breaks off fewer are left.
+        """
+        removed = 0
+        while True:
+            rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(elements.EDGES_AT_ONCE))
+            gone = self.delete_relationships(tenant_id, [elements.edge_of(tenant_id, row) for row in rows])
+            removed += gone
+            if len(rows) < elements.EDGES_AT_ONCE or not gone:
+                return removed
+
+    def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
+        """Remove none: they are not removed in one transaction."""
+        return 0
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
         """End the edges of which these records are the evidence, and return how many were changed."""
@@ -228,7 +256,7 @@ class GremlinGraph:
         while True:
             rows = self._connection.submit(fetch)
             for batch in batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
-                self._connection.submit(partial(elements.write_edges, edges=batch))
+                self._connection.submit(partial(elements.change, items=batch))
             changed += len(rows)
             if len(rows) < elements.EDGES_AT_ONCE:
                 return changed
@@ -259,7 +287,7 @@ class GremlinGraph:
         """Return the types in the stored counts; none where no counts are kept."""
         return self._counts.types(tenant_id)
 
-    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""
         begin = decode(tenant_id, after)
         check_limit(limit)
@@ -273,14 +301,28 @@ class GremlinGraph:
         counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
         edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
+        left = 0 if hubs else unread(vertices, edges_of)
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
-        edges = self._connection.submit(partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys))
-        relationships = sorted((elements.edge_of(tenant_id, row) for row in edges), key=lambda edge: edge.identity())
+        count = sum(edges_of.get(vertex.id, 0) for vertex in vertices)
+        edges: Iterable[Relationship] = () if left else self._edges_out_of(tenant_id, keys, count)
+        relationships = sorted(edges, key=Relationship.identity)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
             cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
+            unread=left,
         )
+
+    def _edges_out_of(self, tenant_id: str, keys: Sequence[str], count: int) -> Iterator[Relationship]:
+        """Yield the edges that lead out of some vertices; of one vertex there may be more than a reply can hold."""
+        after = None if count <= PAGE_EDGES else ""
+        while True:
+            fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
+            edges = [elements.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
+            yield from edges
+            if after is None or len(edges) < PAGE_EDGES:
+                return
+            after = elements.edge_id(edges[-1])
 
     def link(
         self,

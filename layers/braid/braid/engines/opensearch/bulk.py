@@ -23,6 +23,7 @@ MAX_BYTES = 5 * 1024 * 1024
 _NOT_FOUND = 404
 _CONFLICT = 409
 """Only of conditional actions, ``create`` included."""
+_GONE = "document_missing_exception"
 _FIRST_ERROR = 300
 
 
@@ -92,6 +93,8 @@ def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[
         status = int(outcome["status"])
         if status < _FIRST_ERROR or (action == "delete" and status == _NOT_FOUND and "error" not in outcome):
             results[position] = Outcome(str(outcome["result"]), outcome.get("_seq_no"), outcome.get("_primary_term"))
+        elif status == _NOT_FOUND and action == "update" and outcome["error"]["type"] == _GONE:
+            results[position] = Outcome("not_found")
         elif status == _CONFLICT:
             results[position] = Outcome("conflict")
         elif status in TRANSIENT_STATUSES:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingSpaces:
-    """The index's vector fields, cached until a call fails.
+    """The index's vector fields, and which others it has, cached until a call fails.
 
     Parameters
     ----------
@@ -31,6 +31,11 @@ class EmbeddingSpaces:
         thousand, shared by every tenant and never removed.
     create
         Creates the index and its alias; called when it is missing and needed.
+
+    Attributes
+    ----------
+    has_pairs
+        Whether the index has the field of pairs of ideographs, as those have that were not made before it.
     """
 
     def __init__(
@@ -48,7 +53,7 @@ class EmbeddingSpaces:
         self._alias = alias
         self._create = create
         self._dimensions: dict[str, int] | None = None
-        self._filters_metadata = True
+        self._filters_metadata = self.has_pairs = True
 
     def forget(self) -> None:
         """Clear the cache."""
@@ -123,10 +128,10 @@ class EmbeddingSpaces:
         for index in answer.values():
             known.update(mapping.dimensions_of(index["mappings"]))
         self._dimensions = known
+        properties = [index["mappings"].get("properties", {}) for index in answer.values()]
         # An index that was made before metadata was filtered lacks the field, until something is written.
-        self._filters_metadata = all(
-            mapping.TERMS in index["mappings"].get("properties", {}) for index in answer.values()
-        )
+        self._filters_metadata = all(mapping.TERMS in fields for fields in properties)
+        self.has_pairs = all("fields" in fields.get(mapping.WORDS, {}) for fields in properties)
         return known
 
     def _declare(self, wanted: Mapping[str, int]) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from braid.engines.retrying import Deadline
     from braid.models import FacetValue, Record, ValueKind
-    from braid.ports.search_index import Conditions
+    from braid.ports.search_index import ScanConditions
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
@@ -160,6 +160,20 @@ class OpenSearchIndex:
             ]
         )
 
+    def end(self, records: Sequence[Record]) -> None:
+        """Write when stored records cease to be valid, and nothing else of them.
+
+        By the store itself: a record that was read, and written back whole, may be an older version of what is stored,
+        and one that is deleted would come back.
+        """
+        if records:
+            self._dual_write(lambda index: index.end_here(records))
+
+    def end_here(self, records: Sequence[Record]) -> None:
+        """Write the ends of records to this index alone."""
+        keys = {mapping.document_id(record.tenant_id, record.id): mapping.end_of(record) for record in records}
+        self._write([({"update": {"_id": key, "retry_on_conflict": 10}}, {"doc": end}) for key, end in keys.items()])
+
     def prepare_spaces(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
@@ -190,7 +204,7 @@ class OpenSearchIndex:
         """
         until = question_deadline(self._settings)
         with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
-        asked = strands(request, with_vector=with_vector)
+        asked = strands(request, with_vector=with_vector, with_pairs=self._spaces.has_pairs)
         if request.ids == ():
             return SearchHits()
         bodies = asked.bodies()
@@ -254,7 +268,7 @@ class OpenSearchIndex:
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, without a snapshot."""
         clause = query.outdated_clause(tenant_id, **conditions)

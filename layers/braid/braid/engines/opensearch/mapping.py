@@ -29,6 +29,8 @@ FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
 """``valid_until_us`` of a record without an end."""
 WORDS = "words"
+PAIRS = f"{WORDS}.pairs"
+"""Each two ideographs that stand together as one term: to look for one reads no places of characters in texts."""
 _VECTOR = "vector_"
 _COSINE = "cosinesimil"
 DIGEST = "digest"
@@ -149,6 +151,12 @@ def document(record: Record) -> dict[str, Any]:
         body[PARTS] = further
     body[DIGEST] = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return body
+
+
+def end_of(record: Record) -> dict[str, Any]:
+    """Return the fields of a document that say when its record ceases to be valid; it has no digest then."""
+    whole = document(record.model_copy(update={"embeddings": ()}))
+    return {"invalid_at": whole["invalid_at"], "valid_until_us": whole["valid_until_us"], DIGEST: ""}
 
 
 SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
     from braid.ports.reembedding import ReembeddedRecord
-    from braid.ports.search_index import Conditions, SearchHits, SearchRequest
+    from braid.ports.search_index import ScanConditions, SearchHits, SearchRequest
     from braid.settings import Settings
 
 _META = "braid"
@@ -93,7 +93,7 @@ class OpenSearchMigration:
             return []
         return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
 
-    def count(self, tenant_id: str, **conditions: Unpack[Conditions]) -> int:
+    def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
         """Return how many records of the active index meet every condition given."""
         clause = query.outdated_clause(tenant_id, **conditions)
         try:
@@ -108,7 +108,7 @@ class OpenSearchMigration:
         after: str | None = None,
         limit: int = 500,
         following: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> list[str]:
         """Return the next ids of the records that meet every condition given, of the active or the next index."""
         if after is None:

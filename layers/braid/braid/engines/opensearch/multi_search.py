@@ -1,4 +1,4 @@
-"""Builds the searches of one request, which ``index`` sends as one multi-search, and reads their responses.
+"""Builds the searches of one question with their filters, which ``index`` sends as one multi-search, and parses them.
 
 They are the vector and the lexical strand, and superseded and outdated records.
 """
@@ -6,9 +6,11 @@ They are the vector and the lexical strand, and superseded and outdated records.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from braid.engines.opensearch.mapping import (
+    PAIRS,
     PART_START,
     PARTS,
     TERMS,
@@ -108,13 +110,15 @@ class Strands:
         return answers[:first], answers[first:second], answers[second:]
 
 
-def strands(request: SearchRequest, *, with_vector: bool) -> Strands:
+def strands(request: SearchRequest, *, with_vector: bool, with_pairs: bool = True) -> Strands:
     """Return the searches that answer a request.
 
     Parameters
     ----------
     with_vector
         Whether to search by vector: the index has a field for it, and it is not all zeros.
+    with_pairs
+        Whether the index has a field of pairs of ideographs: one that was made before there were any has not.
     """
     valid = filter_clause(request, valid=True)
     retired = filter_clause(request, valid=False)
@@ -126,14 +130,14 @@ def strands(request: SearchRequest, *, with_vector: bool) -> Strands:
     if embedding is not None:
         vector = (knn(embedding, request.k, valid), knn(embedding, request.k, retired) | _WITH_START)
     if words:
-        texts = newest if request.newest_first else match
+        texts = partial(newest if request.newest_first else match, with_pairs=with_pairs)
         lexical = (texts(words, request.k, valid), texts(words, request.k, retired) | _WITH_START)
     if request.min_schema_version > 1:
         clause = filter_clause(request, valid=True, outdated=True)
         if embedding is not None:
             beyond.append(knn(embedding, MAX_OUTDATED, clause))
         if words:
-            beyond.append(match(words, MAX_OUTDATED, clause))
+            beyond.append(match(words, MAX_OUTDATED, clause, with_pairs=with_pairs))
     return Strands(request, vector, lexical, tuple(beyond))
 
 
@@ -228,22 +232,26 @@ def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
     return _body({"dis_max": {"queries": [{"knn": {field: nearest}}, {"nested": further}]}}, k)
 
 
-def match(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+def match(words: Sequence[str], k: int, clause: dict[str, Any], *, with_pairs: bool) -> dict[str, Any]:
     """Return the search for the ``k`` best texts by BM25 with any of the words, within a filter.
 
-    A word with a space in it is matched as a phrase.
+    A word with a space in it is a pair of ideographs.
     """
-    single = [word for word in words if " " not in word]
-    wanted: list[dict[str, Any]] = [{"match": {WORDS: {"query": " ".join(single)}}}] if single else []
-    wanted += [{"match_phrase": {WORDS: word}} for word in words if " " in word]
+    single = " ".join(word for word in words if " " not in word)
+    pairs = [word for word in words if " " in word]
+    wanted: list[dict[str, Any]] = [{"match": {WORDS: {"query": single}}}] if single else []
+    if not with_pairs:
+        wanted += [{"match_phrase": {WORDS: pair}} for pair in pairs]
+    elif pairs:
+        wanted.append({"match": {PAIRS: {"query": " ".join(pair.replace(" ", "") for pair in pairs)}}})
     any_of_them = wanted[0] if len(wanted) == 1 else {"bool": {"should": wanted, "minimum_should_match": 1}}
     return _body({"bool": {"must": [any_of_them], "filter": [clause]}}, k)
 
 
-def newest(words: Sequence[str], k: int, clause: dict[str, Any]) -> dict[str, Any]:
+def newest(words: Sequence[str], k: int, clause: dict[str, Any], *, with_pairs: bool) -> dict[str, Any]:
     """Return the search for the ``k`` newest texts with any of the words, within a filter."""
     by_time = {"timestamp_us": {"order": "desc", "missing": "_last"}}
-    return {**match(words, k, clause), "sort": [by_time, {"id": "asc"}], "track_scores": True}
+    return {**match(words, k, clause, with_pairs=with_pairs), "sort": [by_time, {"id": "asc"}], "track_scores": True}
 
 
 def _starts(answers: Sequence[Mapping[str, Any]], names: Collection[str]) -> list[int]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Unpack
 
-    from braid.ports.search_index import Conditions
+    from braid.ports.search_index import ScanConditions
 
 
 _TYPES = 1_000
@@ -30,7 +30,7 @@ _TYPES = 1_000
 _KINDS = "".join(ValueKind)
 
 
-def outdated_clause(tenant_id: str, **conditions: Unpack[Conditions]) -> dict[str, Any]:
+def outdated_clause(tenant_id: str, **conditions: Unpack[ScanConditions]) -> dict[str, Any]:
     """Return the filter of a tenant's records that meet every condition given."""
     clauses: list[dict[str, Any]] = [{"term": {"tenant_id": tenant_id}}]
     if (schema_below := conditions.get("schema_below")) is not None:

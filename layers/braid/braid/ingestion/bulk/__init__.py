@@ -2,7 +2,7 @@
 
 ::
 
-    jobs.py           requests and responses of the steps
+    step_messages.py  requests and responses of the steps
     steps.py          the steps of the workflow: split, page, batch, lost, finish
     phases.py         selects the part of a batch that each phase writes
     fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.supersession import Identity
+    from braid.models import EdgeId
+
 
 SIZE = 8
 """Bytes of a fingerprint: with 20 million edges and as many fingerprints, one file in 50,000 has a collision."""
 
 
-def fingerprint_of(what: str, identity: Identity) -> bytes:
+def fingerprint_of(what: str, identity: EdgeId) -> bytes:
     """Return the fingerprint of an edge and a statement about it."""
     return blake2b(json.dumps([what, *identity]).encode(), digest_size=SIZE).digest()
 

@@ -127,7 +127,7 @@ class LocalImports:
         return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
-        """Run the next step of the tenant whose turn it is; none where all that wait have theirs."""
+        """Run one step of a waiting import; nothing if each tenant that waits has one running."""
         with self._lock:
             tenant_id = next((tenant for tenant in self._turns if tenant not in self._running), None)
             if tenant_id is None:

@@ -126,14 +126,15 @@ def _page_key(job: ImportJob, page: int) -> str:
 
 def put_fingerprints(job: ImportJob, fingerprints: bytes, objects: ObjectStore) -> ImportJob:
     """Store the sorted fingerprints of a job's edges; return the job with their object."""
-    return job.model_copy(update={"marks": objects.put(job.tenant_id, f"{folder(job)}/pages/marks", fingerprints)})
+    stored = objects.put(job.tenant_id, f"{folder(job)}/pages/fingerprints", fingerprints)
+    return job.model_copy(update={"fingerprints": stored})
 
 
 def fingerprints(job: ImportJob, objects: ObjectStore) -> bytes:
     """Return the sorted fingerprints of the object's edges. Raises ObjectChanged if they were deleted."""
-    if job.marks is None:
+    if job.fingerprints is None:
         return b""
-    return objects.read(job.tenant_id, job.marks, 0, job.marks.size_bytes)
+    return objects.read(job.tenant_id, job.fingerprints, 0, job.fingerprints.size_bytes)
 
 
 def put_result(job: ImportJob, phase: Phase, place: BatchPlace, out: BatchResult, objects: ObjectStore) -> BatchCounts:
@@ -162,7 +163,7 @@ def results(job: ImportJob, objects: ObjectStore) -> Iterator[tuple[BatchPlace, 
         phase, place = task
         return result(job, phase, place, objects)
 
-    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="braid-notes") as pool:
+    with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="braid-results") as pool:
         for page in range(pages(job)):
             tasks = [(phase, place) for place in places(job, page, objects) for phase in place.phases]
             yield from ((place, out) for (_, place), out in zip(tasks, pool.map(read, tasks), strict=True))

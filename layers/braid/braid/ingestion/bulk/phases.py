@@ -18,8 +18,7 @@ from braid.ingestion.writing import Places, WriteRequest
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from braid.ingestion.supersession import Identity
-    from braid.models import Record, Relationship
+    from braid.models import EdgeId, Record, Relationship
 
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
 _ENDED, _STATED = "ended", "stated"
@@ -122,5 +121,5 @@ def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: 
     return found
 
 
-def _link(new: str, old: str) -> Identity:
+def _link(new: str, old: str) -> EdgeId:
     return (new, SUPERSEDES, old, "")

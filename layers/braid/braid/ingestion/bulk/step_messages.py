@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from braid.models import Frozen, TenantId
-from braid.ports.ingestion import ImportJob, ItemError, JobName, JobReport, WriteReport
+from braid.ports.ingestion import ImportJob, ImportName, ItemError, JobReport, WriteReport
 
 
 class Phase(StrEnum):
@@ -41,7 +41,7 @@ class Split(Frozen):
     """Request to split an object into batches."""
 
     name: Literal["split"] = "split"
-    job: JobName
+    job: ImportName
     event: dict[str, Any]
     """EventBridge's event of a created object, or ``{"tenant_id": …, "key": …, "missing": …}``."""
 
@@ -78,7 +78,6 @@ class Lost(Frozen):
     phase: Phase
     batch: BatchPlace
     error: str
-    cause: str = ""
 
 
 class Finish(Frozen):

@@ -35,7 +35,7 @@ from braid.ingestion.bulk.step_messages import (
 from braid.ingestion.documents import uploads
 from braid.ingestion.documents.document import Unreadable
 from braid.ingestion.documents.ingesting import DocumentStore
-from braid.ingestion.inline_writes import write_body
+from braid.ingestion.inline_writes import read_missing, write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, write
 from braid.ports.cache import writing_in_bulk
@@ -43,7 +43,7 @@ from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ports.cache import ResilientCache
@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 BATCH_LINES = 250
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 2_000_000
+"""As a request may have: a batch is one transaction, for which a laptop's other tenants wait."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 
@@ -74,8 +75,8 @@ class FileStore(DocumentStore, Protocol):
 def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:
     """Read an object once, and store the offsets of its batches. A document is made lines first.
 
-    Of lines memory holds one, and eight bytes for each edge that another edge ends or that ends a record. No batch has
-    more than ``batch_lines`` or :data:`BATCH_LINES` lines.
+    Memory holds the lines of one batch, and eight bytes for each edge that another edge ends or that ends a record. No
+    batch has more than ``batch_lines`` or :data:`BATCH_LINES` lines.
 
     Raises
     ------
@@ -97,11 +98,11 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
         refused, path = "", uploads.path_of(key)
         if path is not None:
-            to = manifest.lines_key(task.job)
+            lines_key = manifest.lines_key(task.job)
             try:
-                lines = uploads.as_lines(tenant_id, path, lines.info, store, to=to)
+                lines = uploads.as_lines(tenant_id, path, lines.info, store, lines_key=lines_key)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, to=to)
+                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
         try:
             job = ImportJob(
                 name=task.job,
@@ -113,10 +114,10 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             )
         except ValidationError as error:
             raise InvalidRequest.from_validation(error) from None
-        return _split(job, lines, store, min(batch_lines or BATCH_LINES, BATCH_LINES))
+        return _split(job, lines, store, batch_lines)
 
 
-def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: int) -> ImportJob:
+def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: int | None) -> ImportJob:
     fingerprints = Fingerprints()
     read = _collecting_fingerprints(iter(lines), job.tenant_id, fingerprints)
     job = manifest.put_places(job, _places(read, lines.info.size_bytes, batch_lines), store.objects)
@@ -164,7 +165,8 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     place = task.batch
     if task.job.document is not None:
-        uploads.require_newest(task.job.tenant_id, task.job.document, store, to=manifest.lines_key(task.job.name))
+        lines_key = manifest.lines_key(task.job.name)
+        uploads.require_newest(task.job.tenant_id, task.job.document, store, lines_key=lines_key)
     content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
     lines = content.removesuffix(b"\n").split(b"\n")
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
@@ -203,8 +205,8 @@ def finish(task: Finish, store: FileStore) -> JobReport:
         report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
             if task.job.document is not None:
-                to, whole = manifest.lines_key(task.job.name), not gathered.lost_batches
-                uploads.settle(task.job.tenant_id, task.job.document, store, to=to, whole=whole)
+                lines_key, whole = manifest.lines_key(task.job.name), not gathered.lost_batches
+                uploads.settle(task.job.tenant_id, task.job.document, store, lines_key=lines_key, whole=whole)
             store.cache.advance(task.job.tenant_id)
             manifest.put_report(gathered, store.objects)
             report = gathered
@@ -244,10 +246,7 @@ def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     for field in ("tenant_id", "key"):
         if not isinstance(event.get(field), str):
             raise InvalidRequest(f"{field}: missing", field=field)
-    missing = event.get("missing", MissingEnds.REFUSE.value)
-    if not isinstance(missing, str) or missing not in set(MissingEnds):
-        raise InvalidRequest("missing: must be refuse or stub", field="missing")
-    return event["tenant_id"], event["key"], None, MissingEnds(missing)
+    return event["tenant_id"], event["key"], None, read_missing(event)
 
 
 def _collecting_fingerprints(lines: Iterator[bytes], tenant_id: str, fingerprints: Fingerprints) -> Iterator[bytes]:
@@ -259,25 +258,32 @@ def _collecting_fingerprints(lines: Iterator[bytes], tenant_id: str, fingerprint
         yield line
 
 
-def _places(lines: Iterator[bytes], total: int, batch_lines: int) -> Iterator[BatchPlace]:
-    """Yield batch offsets: whole lines, as many as fit into both bounds and at least one."""
-    number = start = end = 0
-    first, size = 1, 0
-    phases = set[Phase]()
+def in_batches(lines: Iterable[bytes], most: int | None = None) -> Iterator[list[bytes]]:
+    """Yield the lines of each batch: as many as fit into :data:`BATCH_BYTES`, and at least one.
 
-    def place() -> BatchPlace:
-        held = tuple(phase for phase in Phase if phase in phases)
-        return BatchPlace(number=number, start=start, end=end, line=first, lines=size, phases=held)
-
+    None has more than ``most`` or :data:`BATCH_LINES` lines.
+    """
+    most = min(most or BATCH_LINES, BATCH_LINES)
+    held: list[bytes] = []
+    size = 0
     for line in lines:
-        length = len(line) + 1
-        if size and (size == batch_lines or end - start + length > BATCH_BYTES):
-            yield place()
-            number, start, first, size, phases = number + 1, end, first + size, 0, set()
-        end, size = min(end + length, total), size + 1  # the last line may have no line feed
-        phases |= phases_of(line)
-    if size:
-        yield place()
+        if held and (len(held) == most or size + len(line) + 1 > BATCH_BYTES):
+            yield held
+            held, size = [], 0
+        held.append(line)
+        size += len(line) + 1
+    if held:
+        yield held
+
+
+def _places(lines: Iterable[bytes], total: int, batch_lines: int | None) -> Iterator[BatchPlace]:
+    start, first = 0, 1
+    for number, held in enumerate(in_batches(lines, batch_lines)):
+        end = min(start + sum(len(line) + 1 for line in held), total)  # the last line may have no line feed
+        phases = set[Phase]().union(*map(phases_of, held))
+        own = tuple(phase for phase in Phase if phase in phases)
+        yield BatchPlace(number=number, start=start, end=end, line=first, lines=len(held), phases=own)
+        start, first = end, first + len(held)
 
 
 def _gathered(job: ImportJob, store: FileStore) -> JobReport:

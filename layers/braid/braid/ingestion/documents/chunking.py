@@ -26,7 +26,8 @@ _OVERLAP_SHARE = 0.15
 """Share of a chunk that the next one begins with, where the text is cut inside of a paragraph."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])")
-_LEAST_CHARACTERS = 16
+_LEAST_CHARACTERS = 8
+"""Of a part of a sentence."""
 _COUNTED_AT_ONCE = 32_768
 """Characters of which a tokenizer counts the tokens at once: it takes some 500 bytes for each."""
 
@@ -94,18 +95,10 @@ class Chunker:
         Returns the number of a text's tokens.
     window
         Most tokens that the encoder reads of a text.
-    together
-        Tells whether two neighbouring sections may share a chunk.
     """
 
-    def __init__(
-        self,
-        count: Callable[[str], int],
-        window: int,
-        *,
-        together: Callable[[Section, Section], bool] = belong_together,
-    ) -> None:
-        self._count_some, self._window, self._together = count, window - _SPARE_TOKENS, together
+    def __init__(self, count: Callable[[str], int], window: int) -> None:
+        self._count_some, self._window = count, window - _SPARE_TOKENS
 
     def _count(self, text: str) -> int:
         starts = range(0, len(text), _COUNTED_AT_ONCE)
@@ -134,7 +127,7 @@ class Chunker:
         tokens = 0
         for part in parts:
             own = part.tokens + self._path_tokens(part.section.heading)
-            if held and (tokens + own > room or not self._together(held[-1].section, part.section)):
+            if held and (tokens + own > room or not belong_together(held[-1].section, part.section)):
                 yield held
                 held, tokens = [], 0
             held.append(part)
@@ -168,9 +161,9 @@ class Chunker:
 
     def _packed(self, section: Section, room: int) -> Iterator[tuple[_Piece, ...]]:
         """Yield the pieces of each chunk of a section, of about equal length."""
-        pieces = self._pieces(section, max(room, self._window // 4))
-        total = sum(piece.tokens for piece in pieces)
         room = max(room, self._window // 4)
+        pieces = self._pieces(section, room)
+        total = sum(piece.tokens for piece in pieces)
         even = total / max(1, -(-total // room))
         held: list[_Piece] = []
         tokens = 0
@@ -217,13 +210,12 @@ class Chunker:
 
     def _cut_words(self, text: str, count: int, offset: int, room: int, glue: str) -> list[_Piece]:
         """Return parts of a sentence, each a fraction of a chunk so that chunks may overlap by one."""
-        least = max(_LEAST_CHARACTERS // 2, 1)
         waiting, done = [(text, offset, count)], list[tuple[str, int, int]]()
         target = max(1, room // 6)
         while waiting:
             following: list[tuple[str, int, int]] = []
             for part, at, tokens in waiting:
-                if tokens <= target or len(part) <= least:
+                if tokens <= target or len(part) <= _LEAST_CHARACTERS:
                     done.append((part, at, tokens))
                 else:
                     # Straight into as many as are needed: halving a megabyte would count it twenty times over.
@@ -310,7 +302,7 @@ def _between(text: str, at: int) -> str:
 
 def _cut_evenly(text: str, offset: int, parts: int) -> Iterator[tuple[str, int]]:
     """Yield a text in about so many parts, cut at white space where there is some nearby."""
-    size = max(_LEAST_CHARACTERS // 2, -(-len(text) // max(2, parts)))
+    size = max(_LEAST_CHARACTERS, -(-len(text) // parts))
     begin = 0
     while begin < len(text):
         end = min(begin + size, len(text))

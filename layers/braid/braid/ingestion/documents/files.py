@@ -38,6 +38,8 @@ class Found:
     refused
         Paths and why nothing is read there: links that lead out of the folder or back into it, folders that cannot be
         listed.
+    unlisted
+        Folders that cannot be listed.
     hidden
         How many files and folders were left out because their names begin with a dot, or are a package manager's.
     """

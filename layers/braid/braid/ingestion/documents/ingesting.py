@@ -28,6 +28,7 @@ from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.writing import require_written, write
+from braid.models import GraphSource
 from braid.ports.ingestion import WriteRequest, WriteStore
 from braid.ports.keys import check_tenant
 
@@ -199,10 +200,10 @@ class _Folder:
     def _chunker(self) -> tuple[Chunker, str]:
         """Return the chunker, and a hash of all that chunks depend on besides the content."""
         chunker, encoder = chunker_for(self._store, threads=self._options.threads)
-        told = json.dumps(
-            [FORM, dict(self._options.where), dict(self._options.mapping), encoder.model_id, encoder.max_tokens],
-            sort_keys=True,
-        )
+        options = [FORM, dict(self._options.where), dict(self._options.mapping), encoder.model_id, encoder.max_tokens]
+        if self._store.graph_source is not GraphSource.BOTH:  # under which documents were always read
+            options.append(self._store.graph_source)
+        told = json.dumps(options, sort_keys=True)
         return chunker, hashlib.sha256(told.encode()).hexdigest()[:16]
 
     def _unchanged(self, files: Mapping[str, FoundFile], fingerprint: str) -> list[str]:
@@ -320,6 +321,9 @@ class _Folder:
             written=self._report.written + report.written,
             embedded=self._report.embedded + report.embedded,
             embed_seconds=self._report.embed_seconds + report.embed_seconds,
+            names=self._report.names + report.names,
+            mentions=self._report.mentions + report.mentions,
+            unmentioned=self._report.unmentioned + report.unmentioned,
             unchanged=self._report.unchanged + sum(not one.records and not one.skipped for one in page),
         )
 

@@ -74,6 +74,12 @@ class FolderDone:
     """Files that were as before."""
     removed: int = 0
     """Documents that were removed, because their files are gone."""
+    names: int = 0
+    """New names that were found in what was read."""
+    mentions: int = 0
+    """Mentions of names that were found there."""
+    unmentioned: int = 0
+    """Mentions that were found before, and are removed: as the text has changed, or names are no longer found."""
     hidden: int = 0
     skipped: tuple[FileSkipped, ...] = ()
     seconds: float = 0.0

@@ -20,6 +20,7 @@ from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
 from braid.ingestion.documents.readers.text import one_line, read_text, tidied
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_METADATA_KEYS, MAX_METADATA_VALUE_BYTES, MAX_WHOLE
+from braid.models.scalars import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,5 +154,4 @@ def _reader_of_text(suffix: str, start: bytes) -> Callable[[Source], Document]:
 
 def _line(error: BaseException) -> str:
     """Return the first line of an error's message, or its class."""
-    first = (str(error).strip().splitlines() or [type(error).__name__])[0][:160]
-    return "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in first)
+    return printable((str(error).strip().splitlines() or [type(error).__name__])[0][:160])

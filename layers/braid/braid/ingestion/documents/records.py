@@ -1,4 +1,4 @@
-"""Records, vertices and edges of a document: one record a chunk, and a vertex of type Document that leads to them."""
+"""Ids and records of a document's chunks."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from braid.models.records import (
     MAX_METADATA_KEY_BYTES,
     MAX_METADATA_KEYS,
     MAX_METADATA_VALUE_BYTES,
-    MAX_WHOLE,
     too_much,
 )
 
@@ -132,8 +131,6 @@ def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str,
         if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
             continue
         plain = _bytes(value, MAX_METADATA_VALUE_BYTES) if isinstance(value, str) else value
-        if isinstance(plain, int) and abs(plain) > MAX_WHOLE:
-            plain = str(plain)[:64]
         if isinstance(plain, float) and (plain != plain or plain in {float("inf"), float("-inf")}):  # noqa: PLR0124 - NaN
             continue
         left -= len(key.encode()) + len(str(plain).encode())

@@ -128,12 +128,13 @@ def _file(line: bytes) -> FileState:
 def read_upload(objects: ObjectStore, tenant_id: str, path: str) -> FileState | None:
     """Return the state of a document of the object store; None of one that was never read."""
     try:
-        return _upload(objects, tenant_id, _upload_key(path))
+        return state_at(objects, tenant_id, _upload_key(path))
     except ObjectMissing:
         return None
 
 
-def _upload(objects: ObjectStore, tenant_id: str, key: str) -> FileState:
+def state_at(objects: ObjectStore, tenant_id: str, key: str) -> FileState:
+    """Return the state of one file that is stored under a key. Raises ObjectMissing if there is none."""
     return _file(b"".join(objects.open(tenant_id, key)))
 
 
@@ -161,9 +162,6 @@ def stored_documents(objects: ObjectStore, tenant_id: str) -> Iterator[tuple[str
     for header, files in sorted(read, key=lambda one: one[0].get("name", "")):
         for path in sorted(files):
             yield header.get("name", ""), files[path]
-    uploads = [
-        FileState(**json.loads(b"".join(objects.open(tenant_id, info.key))))
-        for info in objects.list(tenant_id, UPLOADS)
-    ]
+    uploads = [state_at(objects, tenant_id, info.key) for info in objects.list(tenant_id, UPLOADS)]
     for state in sorted(uploads, key=lambda state: state.path):
         yield COLLECTION, state

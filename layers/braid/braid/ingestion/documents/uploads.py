@@ -19,7 +19,7 @@ from braid.ingestion.documents.document import Limits, Unreadable, UnreadableNow
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
-from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload
+from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, read_upload, state_at
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def path_of(key: str) -> str | None:
     return None
 
 
-def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, *, to: str) -> ObjectLines:
-    """Read a document and store its chunks as lines under the key ``to``; return them.
+def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, *, lines_key: str) -> ObjectLines:
+    """Read a document and store its chunks as lines under the key ``lines_key``; return them.
 
     Raises
     ------
@@ -63,51 +63,51 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
         tenant_id,
         FileState(path, identity, info.size_bytes, 0, sha256, "", len(records), title, document.format),
         store,
-        to=to,
+        lines_key=lines_key,
     )
-    store.objects.put(tenant_id, to, "\n".join(map(json.dumps, _lines(records))).encode())
-    return store.objects.open(tenant_id, to)
+    store.objects.put(tenant_id, lines_key, "\n".join(map(json.dumps, _lines(records))).encode())
+    return store.objects.open(tenant_id, lines_key)
 
 
-def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, to: str) -> ObjectLines:
+def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, lines_key: str) -> ObjectLines:
     """Store that a document cannot be read, and no lines of it; return them.
 
     What was stored of it before is removed then, unless the same content may be readable at another time.
     """
     before = read_upload(store.objects, tenant_id, path) if isinstance(reason, UnreadableNow) else None
     state = before or FileState(path, document_id(COLLECTION, path), skipped=str(reason))
-    _begin(tenant_id, state, store, to=to)
-    store.objects.put(tenant_id, to, b"")
-    return store.objects.open(tenant_id, to)
+    _begin(tenant_id, state, store, lines_key=lines_key)
+    store.objects.put(tenant_id, lines_key, b"")
+    return store.objects.open(tenant_id, lines_key)
 
 
-def require_newest(tenant_id: str, key: str, store: DocumentStore, *, to: str) -> None:
+def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
     """Refuse to go on writing a document that another import has begun to write since.
 
     Imports run beside each other where they are deployed, and would leave some chunks of either version.
 
     Raises ObjectChanged if one has.
     """
-    if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), to):
+    if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), lines_key):
         raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
 
 
-def _is_newest(state: FileState | None, to: str) -> bool:
-    return state is None or state.written_by in {"", to}
+def _is_newest(state: FileState | None, lines_key: str) -> bool:
+    return state is None or state.written_by in {"", lines_key}
 
 
-def settle(tenant_id: str, key: str, store: DocumentStore, *, to: str, whole: bool) -> None:
+def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, whole: bool) -> None:
     """Remove the chunks that the document no longer has, now that its new ones are written, and keep its state.
 
     Nothing is removed but what was posted if another import has begun to write the document since, nor anything at all
     unless all chunks are written.
     """
     try:
-        state = FileState(**json.loads(b"".join(store.objects.open(tenant_id, _pending(to)))))
+        state = state_at(store.objects, tenant_id, _pending(lines_key))
     except ObjectMissing:
         return
     before = read_upload(store.objects, tenant_id, state.path)
-    if not _is_newest(before, to):
+    if not _is_newest(before, lines_key):
         if key.startswith(POSTED):
             store.objects.delete(tenant_id, key)
         return
@@ -135,17 +135,17 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
     return reading.document, hashlib.sha256(content).hexdigest()
 
 
-def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, to: str) -> None:
+def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
     """Store what is about to be written: beside the lines as it will be, and as the most that may be stored now."""
-    state = replace(state, written_by=to)
-    store.objects.put(tenant_id, _pending(to), json.dumps(asdict(state)).encode())
+    state = replace(state, written_by=lines_key)
+    store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
     before = read_upload(store.objects, tenant_id, state.path)
     most = max(state.chunks, before.chunks if before else 0)
-    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256="", written_by=to))
+    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256="", written_by=lines_key))
 
 
-def _pending(to: str) -> str:
-    return f"{to}.state"
+def _pending(lines_key: str) -> str:
+    return f"{lines_key}.state"
 
 
 def _lines(records: Iterable[Record]) -> Iterable[dict[str, object]]:

@@ -14,7 +14,7 @@ from braid.retrieval.caches.namespace import CacheName
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
 
-    from braid.models import EntityLink, Relationship, Vertex
+    from braid.models import EntityLink
     from braid.ports.graph_query import GraphQuery, GraphResult
     from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
     from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
@@ -95,14 +95,6 @@ class CachedGraph:
         self._cache = cache
         self._tenant_id = tenant_id
         self._generation = generation
-
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write to the graph itself."""
-        self._graph.upsert(vertices, relationships)
-
-    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Delete from the graph itself."""
-        return self._graph.delete(tenant_id, ids)
 
     def link(
         self,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from braid.retrieval.context.selection import ContextItem
     from braid.settings import Settings
 
-KNOWLEDGE = tuple(kind for kind in Kind if kind not in EPISODES)
+SEMANTIC_KINDS = tuple(kind for kind in Kind if kind not in EPISODES)
 """Kinds of the semantic source: all but episodes, which have a source of their own."""
 _LOG = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -315,7 +315,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
             tenant_id=request.tenant_id,
             top_k=limits.semantic_limit,
             ranking=request.ranking,
-            filters=Filters(kinds=KNOWLEDGE, trusted_only=not request.untrusted, metadata=request.metadata),
+            filters=Filters(kinds=SEMANTIC_KINDS, trusted_only=not request.untrusted, metadata=request.metadata),
         )
     )
     if "text" in answer.degraded:

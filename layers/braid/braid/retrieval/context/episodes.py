@@ -136,7 +136,7 @@ def record_decision(
     StoreError
         If it was not written.
     """
-    return _record(
+    return _write(
         store,
         kind=Kind.DECISION,
         content=text,
@@ -146,7 +146,7 @@ def record_decision(
         timestamp=timestamp,
         record_id=record_id,
         metadata={**(metadata or {}), "action_type": action_type},
-        **({} if trusted else {"trusted": False}),
+        **({} if trusted else {"trusted": False}),  # left out if true, or the ids of records before it would change
     )
 
 
@@ -177,7 +177,7 @@ def record_tool_call(
     tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
         As of :func:`record_decision`.
     """
-    return _record(
+    return _write(
         store,
         kind=Kind.TOOL_CALL,
         content=text,
@@ -189,11 +189,11 @@ def record_tool_call(
         timestamp=timestamp,
         record_id=record_id,
         metadata={**(metadata or {}), "action_type": action_type},
-        **({} if trusted else {"trusted": False}),
+        **({} if trusted else {"trusted": False}),  # left out if true, or the ids of records before it would change
     )
 
 
-def _record(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | None, **fields: Any) -> Record:  # noqa: ANN401 - pydantic checks them
+def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | None, **fields: Any) -> Record:  # noqa: ANN401 - pydantic checks them
     if isinstance(fields["content"], str) and not fields["content"].strip():
         raise InvalidRequest("text: is empty, so that it would never be found", field="text")
     at = timestamp or store.now()

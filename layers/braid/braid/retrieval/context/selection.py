@@ -15,10 +15,10 @@ from pydantic import FailFast, Field, PlainSerializer, PlainValidator, WithJsonS
 from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
 from braid.models.metadata_filters import Conditions
 from braid.ranking.scoring import (
-    EPISODIC_SHARE,
+    EPISODIC_SHARES,
     RECENCY_FLOOR,
-    RECENCY_SHARE,
-    SEMANTIC_SHARE,
+    SEMANTIC_SHARES,
+    SHARES_BY_KIND,
     clamp,
     closeness,
     final_score,
@@ -47,9 +47,9 @@ class ContextSource(StrEnum):
 
 
 SHARES = {
-    ContextSource.WORKING_STATE: RECENCY_SHARE["message"],
-    ContextSource.SEMANTIC: SEMANTIC_SHARE,
-    ContextSource.EPISODIC: EPISODIC_SHARE,
+    ContextSource.WORKING_STATE: SHARES_BY_KIND["message"],
+    ContextSource.SEMANTIC: SEMANTIC_SHARES,
+    ContextSource.EPISODIC: EPISODIC_SHARES,
 }
 """Relevance and recency weights of the ranking profile ``recency``, by source."""
 
@@ -273,8 +273,8 @@ def episodic(
 
 def _scores(source: ContextSource, ranking: Ranking, relevance: float, fresh: float, other: float) -> dict[str, float]:
     """Return the three scores; the final one by the source's shares, or ``other`` in another profile."""
-    relevance_share, recency_share = SHARES[source]
-    by_recency = clamp(relevance_share * relevance + recency_share * fresh)
+    of_relevance, of_recency = SHARES[source]
+    by_recency = clamp(of_relevance * relevance + of_recency * fresh)
     return {
         "relevance": relevance,
         "recency": fresh,

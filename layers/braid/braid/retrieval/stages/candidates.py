@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from braid.models import EntityLink, TimeRange
     from braid.ports.search_index import SearchIndex
-    from braid.ranking.scoring import Drift
 
 
 MAX_HYDRATED = 200
@@ -45,6 +44,11 @@ class Ranked(NamedTuple):
     rerank_score: float | None = None
     vector_supplied: bool = False
     """Whether the vector that found it came with the record, and so was not made by the model of its space."""
+
+    @property
+    def factor(self) -> float:
+        """What the fused score is multiplied by, for an older schema and for a supplied vector."""
+        return DRIFT_FACTORS[self.drift] * (SUPPLIED_FACTOR if self.vector_supplied else 1.0)
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def hydrate(
     now: datetime,
     schema_version: int | None,
     drift_threshold: int,
-    reach: int | None = None,
+    reach: int,
     space: str | None = None,
     evidence: Sequence[str] = (),
 ) -> Hydrated:
@@ -83,7 +87,7 @@ def hydrate(
     Parameters
     ----------
     reach
-        How many schema versions the window goes back; as far as ``drift_threshold`` when None.
+        How many schema versions the window goes back.
     space
         The embedding space that was searched, if any was.
     evidence
@@ -99,7 +103,6 @@ def hydrate(
     wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
     found = index.get_many(query.tenant_id, list(wanted))
     records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
-    window = drift_threshold if reach is None else reach
     ranked: list[Ranked] = []
     superseded = 0
     begins: list[datetime | None] = []
@@ -114,13 +117,12 @@ def hydrate(
             continue
         current = schema_version or record.schema_version
         drift = scoring.drift(record.schema_version, current, drift_threshold)
-        if drift is not scoring.Drift.NONE and record.schema_version < scoring.oldest_searched(current, window):
+        if drift is not scoring.Drift.NONE and record.schema_version < scoring.oldest_searched(current, reach):
             outdated.append(record.id)
             continue
         supplied = candidate.vector_score is not None and space in record.supplied_spaces
-        factor = DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
-        relevance = clamp(candidate.combined_score * factor)
-        ranked.append(Ranked(candidate, record, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
+        item = Ranked(candidate, record, len(ranked) + 1, drift, 0.0, vector_supplied=supplied)
+        ranked.append(item._replace(relevance=clamp(candidate.combined_score * item.factor)))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
     known = {identity: records[identity] for identity in evidence if identity in records}
@@ -192,15 +194,15 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
         return list(ranked)
     scores = mentions.coherences([item.record for item in ranked])
     again = [
-        item._replace(relevance=raised(item.candidate.combined_score, score, weight, item.drift))
+        item._replace(relevance=raised(item.candidate.combined_score, score, weight, item.factor))
         for item, score in zip(ranked, scores, strict=True)
     ]
     return sorted(again, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
 
 
-def raised(score: float, coherence: float, weight: float, drift: Drift) -> float:
+def raised(score: float, coherence: float, weight: float, factor: float) -> float:
     """Return a candidate's relevance after coherence."""
-    return clamp((score + weight * coherence) / (1.0 + weight) * DRIFT_FACTORS[drift])
+    return clamp((score + weight * coherence) / (1.0 + weight) * factor)
 
 
 class Mentions:

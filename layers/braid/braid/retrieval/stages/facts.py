@@ -92,7 +92,7 @@ class _Lookup:
     def groups(self) -> tuple[FactGroup, ...]:
         said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.passed)]
         steps = self._two_steps(said)
-        found = self._ask(steps) if steps else None
+        found = self._ask(steps)
         ranked = self._ranked(found) if found else []
         if not ranked:
             found = self._ask(self._one_step(said))

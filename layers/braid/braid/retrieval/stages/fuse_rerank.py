@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
     from braid.ports.encoder import Reranker
-    from braid.ports.reembedding import DriftedRecords
+    from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
@@ -60,8 +60,8 @@ class Limits:
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
-    reach: int | None = None
-    """How many schema versions the search window goes back; as far as the drift threshold when None."""
+    reach: int = 3
+    """How many schema versions the search window goes back."""
     rerank_timeout_s: float = 1.5
     reranked: int = 50
     """Candidates that a reranker rescores, best first."""
@@ -75,10 +75,10 @@ def run(
     now: datetime,
     schema_version: int | None,
     limits: Limits,
-    drifted: DriftedRecords | None = None,
+    outdated_sender: OutdatedRecords | None = None,
     uses: Callable[[str], Mapping[str, float]] | None = None,
 ) -> Answer:
-    """Return the answer. Records of an older schema go to the re-embedding queue through ``drifted``.
+    """Return the answer. Records of an older schema go to the re-embedding queue through ``outdated_sender``.
 
     Parameters
     ----------
@@ -139,8 +139,8 @@ def run(
         text_lost = True
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
     sending = None
-    if drifted and schema_version and outdated:
-        sending = drifted.send(request.query.tenant_id, tuple(outdated), schema_version)
+    if outdated_sender and schema_version and outdated:
+        sending = outdated_sender.send(request.query.tenant_id, tuple(outdated), schema_version)
     ranked = kept.ranked
     if how is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()
@@ -229,13 +229,12 @@ def count_facets(
     query = request.query
     if not query.facets:
         return {}, ()
-    reach = limits.drift_threshold if limits.reach is None else limits.reach
     among = SearchRequest(
         tenant_id=query.tenant_id,
         k=1,
         filters=query.filters,
         as_of=query.as_of or now,
-        min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+        min_schema_version=scoring.oldest_searched(schema_version, limits.reach),
     )
     try:
         return index.count_values(among, query.facets), ()

@@ -72,7 +72,10 @@ class ConstrainedGraph:
         if not can_be_id(self.constraint.entity):
             return True
         start = QueryStart(ids=(self.constraint.entity,))
-        return not self.graph.query(GraphQuery(tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1)).hits
+        asked = GraphQuery(
+            tenant_id=self.tenant_id, start=start, as_of=self.as_of, limit=1, trusted_only=self.trusted_only
+        )
+        return not self.graph.query(asked).hits
 
 
 def reach(inside: ConstrainedGraph) -> GraphFound:
@@ -88,7 +91,6 @@ def reach(inside: ConstrainedGraph) -> GraphFound:
         wide=len(expansion.hits) > CARRIED,
         overflow=len(expansion.hits) >= MAX_REACH or len(frontier) < len(expansion.hits),
         unknown=not links and not expansion.hits and inside.is_unknown(),
-        took_ms=0,
     )
 
 
@@ -111,7 +113,6 @@ def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
         truncated=expansion.truncated,
         frontier=tuple(hit.id for hit in ordered),
         unknown=not links and not ordered and inside.is_unknown(),
-        took_ms=0,
     )
     more = max(len(searched.vector), len(searched.lexical)) >= most
     if request.frontier is not None or not more or len(ordered) >= request.query.top_k:

@@ -53,14 +53,14 @@ def run(
     budget: Budget,
     unknown_words: UnknownWords | None = None,
 ) -> GraphFound:
-    """Answer one graph operation. Each kind of call to the graph is made at most once, whatever the number of seeds.
+    """Answer one graph operation. The number of calls to the graph is fixed, whatever the number of seeds.
 
     Parameters
     ----------
     unknown_words
         Returns which words no text has, as of :func:`~braid.retrieval.stages.linking_and_seeds.linked_names`.
     """
-    walk = _Walk(graph, request, now, budget, unknown_words)
+    walk = _GraphStage(graph, request, now, budget, unknown_words)
     match request.operation:
         case GraphOperation.LINK:
             found = walk.link()
@@ -120,7 +120,7 @@ def expansion_for(
     return base.model_copy(update=changes)
 
 
-class _Walk:
+class _GraphStage:
     """One tenant's graph, asked for one question."""
 
     def __init__(
@@ -141,7 +141,7 @@ class _Walk:
         """Find the question's names, the records that mention them, and what is reached from them by intent."""
         links = self._links()
         if not links:
-            return GraphFound(took_ms=0)
+            return GraphFound()
         names = tuple(link.entity_id for link in links)
         mentioned = self.graph.expand(self._mentions(names))
         walked = self.graph.expand(self._by_intent(names))
@@ -163,9 +163,7 @@ class _Walk:
         ranked = linking_and_seeds.ranked(hits)
         facts, lost = self._facts(links)
         truncated = mentioned.truncated or walked.truncated or lost
-        return GraphFound(
-            links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked), took_ms=0
-        )
+        return GraphFound(links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked))
 
     def _facts(self, links: Sequence[EntityLink]) -> tuple[tuple[FactGroup, ...], bool]:
         """Return the relationships that answer the question, and whether they were lost."""
@@ -201,7 +199,7 @@ class _Walk:
         share = self.budget.parameters.hit_share if named else 1.0
         weights = walk_seeds(searched, self.budget, share) if searched else {}
         if not weights:
-            return GraphFound(took_ms=0)
+            return GraphFound()
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
         ranked = linking_and_seeds.ranked(
             self._preference.keep(linking_and_seeds.scaled_by_seed(expansion.hits, weights))
@@ -238,7 +236,7 @@ class _Walk:
         """Spread the names and the first text hits over their neighbourhood."""
         request = propagation_of(self.query, searched, linked, as_of=self.as_of, budget=self.budget)
         if request is None:
-            return GraphFound(took_ms=0)
+            return GraphFound()
         expansion = self.graph.propagate(request)
         found = _found(expansion.hits, truncated=expansion.truncated)
         return found.model_copy(update={"propagated": bool(found.hits), "trust": expansion.trust})
@@ -247,7 +245,7 @@ class _Walk:
         """Find what the caller's constraint allows, or which of the text search's hits it does."""
         constraint = self.query.graph_constraint
         if constraint is None:
-            return GraphFound(took_ms=0)
+            return GraphFound()
         inside = graph_constraint.ConstrainedGraph(
             self.graph,
             self.query.tenant_id,
@@ -268,7 +266,7 @@ class _Walk:
             links = self._links()
             seeds = [link.entity_id for link in links]
         if step is None or not seeds:
-            return GraphFound(links=tuple(links), took_ms=0)
+            return GraphFound(links=tuple(links))
         expansion = self.graph.expand(
             ExpandRequest(
                 tenant_id=self.query.tenant_id,
@@ -330,7 +328,7 @@ class _Walk:
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
     found = tuple(linking_and_seeds.with_reason(hit) for hit in hits)
-    return GraphFound(hits=found, truncated=truncated, frontier=_ids(found), took_ms=0)
+    return GraphFound(hits=found, truncated=truncated, frontier=_ids(found))
 
 
 def _ids(hits: Iterable[GraphHit]) -> tuple[str, ...]:

@@ -149,7 +149,7 @@ def propagation_of(
     parameters = budget.parameters
     links = linked.links if linked else ()
     names = [(link.entity_id, parameters.name_weight * link.score * link.certainty) for link in links]
-    hits = _hits(searched, budget) if searched else []
+    hits = _hit_seeds(searched, budget) if searched else []
     if not names and not hits:
         return None
     request = _request(query, names, hits, as_of=as_of, budget=budget)
@@ -174,7 +174,7 @@ def propagation_around_answers(
     if not total:
         return None
     names = [(identity, budget.parameters.name_weight * weight / total) for identity, weight in first]
-    return _request(query, names, _hits(searched, budget) if searched else [], as_of=as_of, budget=budget)
+    return _request(query, names, _hit_seeds(searched, budget) if searched else [], as_of=as_of, budget=budget)
 
 
 def _request(
@@ -193,7 +193,7 @@ def _request(
     )
 
 
-def _hits(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
+def _hit_seeds(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
     """Return the best text hits as seeds, with weights that add up to 1: the squares of their scores.
 
     A score is the weighted sum of vector and word score, less the same sum of the lowest scores of both lists.
@@ -233,7 +233,7 @@ MAX_HITS_BYTES = 56 * 1024
 
 def fit_to_state(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
     """Return the best hits that fit within :data:`MAX_HITS_BYTES`, of which facts have taken some, in their order."""
-    together = GraphFound.unchecked(hits=tuple(hits), took_ms=0).model_dump_json()
+    together = GraphFound.unchecked(hits=tuple(hits)).model_dump_json()
     if taken + len(together.encode()) <= MAX_HITS_BYTES:
         return tuple(hits)
     size, kept = taken, set[int]()

@@ -165,7 +165,7 @@ def run_vector_search(
             filters=_filters(query.filters, step),
             ids=request.frontier,
             as_of=query.as_of or now,
-            min_schema_version=1 if schema_version is None else scoring.oldest_searched(schema_version, reach),
+            min_schema_version=scoring.oldest_searched(schema_version, reach),
         )
     )
     least = query.hints.min_similarity

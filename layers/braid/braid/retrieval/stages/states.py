@@ -1,4 +1,4 @@
-"""Requests and results of the stages: ids, scores, paths and timings, never text or raw vectors.
+"""Requests and results of the stages: ids, scores, paths and timings, no record's text or vectors.
 
 Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result
 that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
@@ -142,7 +142,7 @@ class GraphFound(Frozen):
     """Whether a check left too few hits while more may be inside, so that ``frontier`` is searched."""
     unknown: bool = False
     """Whether the constraint's entity is neither a name nor an id that the graph knows."""
-    took_ms: Milliseconds
+    took_ms: Milliseconds = 0
 
 
 class GraphRequest(Frozen):

@@ -19,7 +19,7 @@ from braid.ranking.neighbourhood import group_begins
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -146,20 +146,43 @@ class Adjacency:
         return Neighbours(starts, edges[order], farther[order])
 
 
+VERTEX_COLUMNS = (
+    "v.number, v.id, v.name, v.entity_type, v.has_record, coalesce(v.timestamp, :never),"
+    " coalesce(v.valid_at, :always_from), coalesce(v.invalid_at, :always_until), v.trusted"
+)
+EDGE_COLUMNS = (
+    "e.source, e.target, e.type, e.predicate, e.evidence, e.confidence, coalesce(e.valid_at, :always_from),"
+    " coalesce(e.invalid_at, :always_until), e.trusted, e.position IS NOT NULL"
+)
+BOUNDS = {"never": NO_TIME, "always_from": ALWAYS_FROM, "always_until": ALWAYS_UNTIL}
+"""Values that both of these are read with."""
+
+
 def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
     """Read a tenant's graph from its rows, some at a time: all of them as objects take ten times the arrays."""
-    bounds = {"tenant": tenant, "never": NO_TIME, "always_from": ALWAYS_FROM, "always_until": ALWAYS_UNTIL}
+    bounds = BOUNDS | {"tenant": tenant}
+    vertices = connection.execute(
+        f"SELECT {VERTEX_COLUMNS} FROM vertices AS v WHERE v.tenant = :tenant ORDER BY v.id",  # noqa: S608 - columns
+        bounds,
+    )
+    edges = connection.execute(
+        f"SELECT {EDGE_COLUMNS} FROM {edges_seen(connection, tenant)} AS e WHERE e.tenant = :tenant",  # noqa: S608 - a table
+        bounds,
+    )
+    return of_rows(_some(vertices), _some(edges), generation)
+
+
+def of_rows(
+    vertices: Iterable[Sequence[Sequence[Any]]], edges: Iterable[Sequence[Sequence[Any]]], generation: int
+) -> Adjacency:
+    """Return the graph of some rows, in batches: :data:`VERTEX_COLUMNS` by id, and :data:`EDGE_COLUMNS` in any order.
+
+    Both ends of each edge must be among the vertices.
+    """
     ids: list[str] = []
     names: list[str | None] = []
     entity_types, vertex_rows = _Codes(), [np.empty((7, 0), dtype=np.int64)]
-    for rows in _some(
-        connection.execute(
-            "SELECT number, id, name, entity_type, has_record, coalesce(timestamp, :never),"
-            " coalesce(valid_at, :always_from), coalesce(invalid_at, :always_until), trusted"
-            " FROM vertices WHERE tenant = :tenant ORDER BY id",
-            bounds,
-        )
-    ):
+    for rows in vertices:
         number, some_ids, some_names, types, *others = zip(*rows, strict=True)
         ids += some_ids
         names += some_names
@@ -170,26 +193,19 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
     relationship_types, predicates = _Codes(), _Codes()
     evidence: list[str | None] = []
     edge_rows, confidence_rows = [np.empty((8, 0), dtype=np.int64)], [np.empty(0)]
-    for rows in _some(
-        connection.execute(
-            "SELECT source, target, type, predicate, evidence, confidence, coalesce(valid_at, :always_from),"  # noqa: S608 - a table
-            " coalesce(invalid_at, :always_until), trusted, position IS NOT NULL"
-            f" FROM {edges_seen(connection, tenant)} WHERE tenant = :tenant",
-            bounds,
-        )
-    ):
+    for rows in edges:
         source, target, types, said, known, sure, *others = zip(*rows, strict=True)
         # Most evidence is a vertex as well, whose id is there already.
         evidence += map(known_as.get, known, known)
         confidence_rows.append(np.array(sure, dtype=np.float64))
         codes = ([relationship_types[one] for one in types], [predicates[one] for one in said])
         edge_rows.append(np.array([source, target, *codes, *others], dtype=np.int64))
-    edges = np.concatenate(edge_rows, axis=1)
+    every = np.concatenate(edge_rows, axis=1)
     by_number = np.argsort(number)
-    edges[:2] = by_number[np.searchsorted(number[by_number], edges[:2])]
-    edges[2], edges[3] = relationship_types.in_order()[edges[2]], predicates.in_order()[edges[3]]
-    order = np.lexsort((edges[3], edges[1], edges[2], edges[0]))
-    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = edges[:, order]
+    every[:2] = by_number[np.searchsorted(number[by_number], every[:2])]
+    every[2], every[3] = relationship_types.in_order()[every[2]], predicates.in_order()[every[3]]
+    order = np.lexsort((every[3], every[1], every[2], every[0]))
+    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every[:, order]
     words = sorted(predicates)
     return Adjacency(
         generation=generation,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended, within
@@ -13,7 +14,7 @@ from braid.engines.embedded.graph import removals, rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of, unread
 from braid.ranking.graph_walks import answer_query
 from braid.telemetry.recording import store_calls
 
@@ -23,34 +24,51 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.generations import Given
     from braid.engines.embedded.graph.adjacency import Adjacency
+    from braid.engines.embedded.graph.surroundings import Around
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
 _TENANTS_IN_MEMORY = 32
+SMALL = 5_000
+"""Edges of a graph that is read whole at once."""
+_DEARER = 5
+"""How many edges of a whole graph are read in the time that one around a walk's seeds takes."""
+_MOST_IN_MEMORY = 1_000_000
+"""Edges of a graph that is never read whole to be walked: that takes longer than a question may, and 200 MB."""
 
 
 @store_calls("sqlite")
 class EmbeddedKnowledgeGraph:
     """Vertices and edges in SQLite, walked in memory; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
-    A tenant's graph is read into memory when it is first walked, and again after a write of any process.
+    A walk reads what it sees of a tenant's graph, until the walks since the last write, of any process, have cost about
+    what reading all of it does: then it is read into memory, and walked there until the next write.
 
     Parameters
     ----------
     question_s
         Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
+    small
+        Most edges of a graph that is read whole at once.
     """
 
-    def __init__(self, store: EmbeddedStore, *, question_s: float = math.inf) -> None:
+    def __init__(self, store: EmbeddedStore, *, question_s: float = math.inf, small: int = SMALL) -> None:
         self._store = store
+        self._small = small
         self._question_s = question_s
         self._lock = threading.Lock()
         self._loading = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
+        self._rows_read: dict[int, tuple[int, int]] = {}
+        """By tenant: the generation, and the edges that walks read around their seeds at that."""
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
+
+    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write what ceases to be valid, in the transaction in which it was read."""
+        self.upsert(vertices, relationships)
 
     def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts."""
@@ -105,6 +123,15 @@ class EmbeddedKnowledgeGraph:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
         return self._change(tenant_id, ids, rows.delete_edges_of)
 
+    def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove edges with an end or their evidence among ``ids`` in short transactions, until few are left."""
+        removed = 0
+        while True:
+            with self._store.read_tenant(tenant_id) as (connection, tenant):
+                if tenant is None or not rows.has_more_edges_of(connection, tenant, ids, than=removals.ROWS_AT_ONCE):
+                    return removed
+            removed += self._change(tenant_id, ids, partial(rows.delete_some_edges_of, at_most=removals.ROWS_AT_ONCE))
+
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
         """End the edges of which these records are the evidence, and return how many there were."""
         return self._change(tenant_id, until, rows.end_edges)
@@ -157,7 +184,7 @@ class EmbeddedKnowledgeGraph:
                     self._types.popitem(last=False)
         return known
 
-    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
@@ -165,13 +192,17 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphPage()
             found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
-            vertices = tuple(page_of(found, rows.count_edges_out_of(connection, tenant, found), limit))
-            edges = rows.read_edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
+            counts = rows.count_edges_out_of(connection, tenant, found)
+            vertices = tuple(page_of(found, counts, limit))
+            left = 0 if hubs else unread(vertices, counts)
+            read = () if left else [vertex.id for vertex in vertices]
+            edges = rows.read_edges_out_of(connection, tenant, tenant_id, read)
         more = len(found) > len(vertices)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(edges),
             cursor=encode(tenant_id, vertices[-1].id) if more else None,
+            unread=left,
         )
 
     def link(
@@ -202,11 +233,13 @@ class EmbeddedKnowledgeGraph:
         """Walk from all seeds at once."""
         if not request.seeds:
             return Expansion()
+        from braid.engines.embedded.graph import surroundings
+
         with within(self._question_s):
             with self._store.read_tenant(request.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return Expansion()
-                graph = self._adjacency(connection, tenant)
+                graph = self._seen_from(connection, tenant, surroundings.of_walk(request))
             from braid.engines.embedded.graph.walk import expand
 
             return expand(graph, request)
@@ -215,11 +248,13 @@ class EmbeddedKnowledgeGraph:
         """Run personalised PageRank from the request's names and hits over their neighbourhood."""
         if not request.seeds():
             return Expansion()
+        from braid.engines.embedded.graph import surroundings
+
         with within(self._question_s):
             with self._store.read_tenant(request.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return Expansion()
-                graph = self._adjacency(connection, tenant)
+                graph = self._seen_from(connection, tenant, surroundings.of_propagation(request))
             from braid.engines.embedded.graph.subgraphs import neighbourhood
             from braid.ranking.pagerank import personalised_pagerank
 
@@ -227,14 +262,15 @@ class EmbeddedKnowledgeGraph:
 
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query from one snapshot of the store."""
+        from braid.engines.embedded.graph import surroundings
         from braid.engines.embedded.graph.subgraphs import phrases, query_subgraph
 
         with within(self._question_s):
             with self._store.read_tenant(query.tenant_id) as (connection, tenant):
                 if tenant is None:
                     return GraphResult()
-                graph = self._adjacency(connection, tenant)
                 named = rows.ids_by_phrase(connection, tenant, phrases(query))
+                graph = self._seen_from(connection, tenant, surroundings.of_query(query, named))
             return answer_query(query, query_subgraph(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
@@ -254,6 +290,25 @@ class EmbeddedKnowledgeGraph:
             return work(connection, tenant, given)
 
         return change(self._store, Generation.GRAPH, tenant_id, given, done)
+
+    def _seen_from(self, connection: sqlite3.Connection, tenant: int, around: Around | None) -> Adjacency:
+        """Return a tenant's graph around some seeds, or all of it."""
+        generation = Generation.GRAPH.read(connection, tenant)
+        with self._lock:
+            known = self._graphs.get(tenant)
+            at, rows_read = self._rows_read.get(tenant, (generation, 0))
+        if around is None or (known is not None and known.generation == generation):
+            return self._adjacency(connection, tenant)
+        rows_read = rows_read if at == generation else 0
+        worth = self._small + _DEARER * rows_read
+        if worth < _MOST_IN_MEMORY and not _has_more_edges(connection, tenant, worth):
+            return self._adjacency(connection, tenant)
+        from braid.engines.embedded.graph import surroundings
+
+        graph, read = surroundings.read(connection, tenant, generation, around)
+        with self._lock:
+            self._rows_read[tenant] = (generation, rows_read + read)
+        return self._adjacency(connection, tenant) if graph is None else graph
 
     def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load
@@ -276,6 +331,11 @@ class EmbeddedKnowledgeGraph:
                 while len(self._graphs) > _TENANTS_IN_MEMORY:
                     self._graphs.popitem(last=False)
             return known
+
+
+def _has_more_edges(connection: sqlite3.Connection, tenant: int, than: int) -> bool:
+    row = connection.execute("SELECT 1 FROM edges WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, than)).fetchone()
+    return row is not None
 
 
 def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import Conditions, SearchRequest, WrittenRecord
+    from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -66,6 +66,10 @@ class EmbeddedSearchIndex:
         self._counting = Locks(threading.Lock)
         self._words: WordScores | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
+
+    def end(self, records: Sequence[Record]) -> None:
+        """Write records that cease to be valid, in the transaction in which they were read."""
+        self.upsert(records)
 
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; of two with one id in a batch the last one counts.
@@ -193,7 +197,7 @@ class EmbeddedSearchIndex:
         after: str | None = None,
         limit: int = 500,
         with_vectors: bool = False,
-        **conditions: Unpack[Conditions],
+        **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
         """Return the next page of records in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from braid.engines.embedded.search.filters import RowFilter
-    from braid.ports.search_index import Conditions
+    from braid.ports.search_index import ScanConditions
 
 _WRITE = """
 INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
@@ -53,7 +53,7 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     "document": "(r.id = :document OR substr(r.id, 1, length(:document) + 1) = :document || '#'"
     " OR json_extract(r.body, '$.source.title') = :document)",
 }
-"""Conditions of :class:`braid.ports.search_index.Conditions` in SQL."""
+"""Conditions of :class:`braid.ports.search_index.ScanConditions` in SQL."""
 
 
 def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
@@ -257,7 +257,7 @@ def page(
     connection: sqlite3.Connection,
     tenant: int,
     tenant_id: str,
-    conditions: Conditions,
+    conditions: ScanConditions,
     *,
     after: str,
     limit: int,
@@ -273,7 +273,9 @@ def page(
     return _records(connection, tenant_id, rows, with_vectors=with_vectors)
 
 
-def ids(connection: sqlite3.Connection, tenant: int, conditions: Conditions, *, after: str, limit: int) -> list[str]:
+def ids(
+    connection: sqlite3.Connection, tenant: int, conditions: ScanConditions, *, after: str, limit: int
+) -> list[str]:
     """Return up to ``limit`` ids greater than ``after`` of the records that meet every condition given, in order."""
     where, values = _where(tenant, conditions)
     statement = f"SELECT r.id FROM records AS r WHERE {where} AND r.id > :after ORDER BY r.id LIMIT :limit"  # noqa: S608 - see below
@@ -291,14 +293,14 @@ def lacking(connection: sqlite3.Connection, tenant: int, ids: Sequence[str], spa
     return [str(row[0]) for row in found]
 
 
-def count(connection: sqlite3.Connection, tenant: int, conditions: Conditions) -> int:
+def count(connection: sqlite3.Connection, tenant: int, conditions: ScanConditions) -> int:
     """Return how many records meet every condition given."""
     where, values = _where(tenant, conditions)
     statement = f"SELECT count(*) FROM records AS r WHERE {where}"  # noqa: S608 - see below
     return int(connection.execute(statement, values).fetchone()[0])
 
 
-def _where(tenant: int, conditions: Conditions) -> tuple[str, dict[str, object]]:
+def _where(tenant: int, conditions: ScanConditions) -> tuple[str, dict[str, object]]:
     """Return conditions in SQL, which holds names of columns and no value, and the values."""
     values: dict[str, object] = {name: value for name, value in conditions.items() if value is not None}
     clauses = ["r.tenant = :tenant", *(_CONDITIONS[name] for name in values)]

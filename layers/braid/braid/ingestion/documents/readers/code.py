@@ -70,7 +70,7 @@ _DEFINITION = re.compile(
     rf"sub|CREATE\s+(?:OR\s+REPLACE\s+)?(?:TABLE|VIEW|FUNCTION|PROCEDURE))\s+(?:\([^)\n]*\)\s*)?(?P<name>[\w$.:<>]+)",
     re.IGNORECASE,
 )
-_ABOVE = ("//", "#", "/*", " *", "*", "--", "@", "///", '"""', "[")
+_ABOVE = ("//", "#", "/*", " *", "*", "--", "@", '"""', "[")
 """Beginnings of lines that belong to the definition below them: comments, decorators, attributes."""
 
 

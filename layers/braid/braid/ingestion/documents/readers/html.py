@@ -8,7 +8,7 @@ from html import unescape
 from typing import TYPE_CHECKING
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
-from braid.ingestion.documents.readers.text import decode, one_line, tidied
+from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,7 +133,7 @@ def _block_of(node: LexborNode) -> tuple[LexborNode, int]:
 
 
 def _sections(blocks: Iterator[tuple[str, str]]) -> Iterator[Section]:
-    levels: list[tuple[int, str]] = []
+    path = HeadingPath()
     held: list[str] = []
     before = ""
     for tag, text in blocks:
@@ -143,9 +143,7 @@ def _sections(blocks: Iterator[tuple[str, str]]) -> Iterator[Section]:
             held.append((glue if held else "") + text)
             before = tag
             continue
-        yield Section("".join(held), tuple(heading for _, heading in levels))
-        held, before, depth = [], "", int(tag[1])
-        while levels and levels[-1][0] >= depth:
-            levels.pop()
-        levels.append((depth, text))
-    yield Section("".join(held), tuple(heading for _, heading in levels))
+        yield Section("".join(held), path.headings())
+        held, before = [], ""
+        path.enter(int(tag[1]), text)
+    yield Section("".join(held), path.headings())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded
 from braid.ingestion.documents.readers.html import text_of
-from braid.ingestion.documents.readers.text import decode, one_line, only_title
+from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,12 +74,12 @@ def markdown_sections(text: str) -> Iterator[Section]:
     lines = text.split("\n")
     # Only where blocks begin and end is asked for; what stands inside of them takes the square of some texts' length.
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
-    levels: list[tuple[int, str]] = []
+    path = HeadingPath()
     begin, code = 0, set[int]()
 
     def section(begin: int, end: int) -> Section:
         text = "\n".join(lines[at] if at in code else _without_links(lines[at]) for at in range(begin, end))
-        return Section(text, tuple(heading for _, heading in levels), line=begin + 1)
+        return Section(text, path.headings(), line=begin + 1)
 
     for place, token in enumerate(tokens):
         if token.map is None:
@@ -91,11 +91,7 @@ def markdown_sections(text: str) -> Iterator[Section]:
             lines[first:after] = [one_line(text_of("\n".join(lines[first:after])))] + [""] * (after - first - 1)
         elif token.type == "heading_open" and token.level == 0:
             yield section(begin, first)
-            depth = int(token.tag[1])
-            while levels and levels[-1][0] >= depth:
-                levels.pop()
-            if heading := one_line(_without_links(tokens[place + 1].content)):
-                levels.append((depth, heading))
+            path.enter(int(token.tag[1]), one_line(_without_links(tokens[place + 1].content)))
             begin = after
     yield section(begin, len(lines))
 

@@ -1,4 +1,4 @@
-"""Readers of DOCX, PPTX and XLSX, whose archives are checked before they are unpacked."""
+"""Readers of DOCX, PPTX and XLSX, and the check of an archive before one of them unpacks it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.tables import rows_of, table_sections
-from braid.ingestion.documents.readers.text import one_line, tidied
+from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +60,6 @@ def _core(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa:
 
 def read_docx(source: Source) -> Document:
     """Read a DOCX: paragraphs and tables under its headings."""
-    check_archive(source.content, source.limits)
     import docx
 
     file = docx.Document(io.BytesIO(source.content))
@@ -77,7 +76,7 @@ def read_docx(source: Source) -> Document:
 def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
     from docx.table import Table
 
-    levels: list[tuple[int, str]] = []
+    path = HeadingPath()
     held: list[str] = []
     styles: dict[str | None, str] = {}
     listed = False
@@ -97,12 +96,10 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
             held.append(("\n" if in_list and listed else "\n\n") + text)
             listed = in_list
             continue
-        yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+        yield Section("".join(held).strip(), path.headings())
         held = []
-        while levels and levels[-1][0] >= depth:
-            levels.pop()
-        levels.append((depth, one_line(text)))
-    yield Section("".join(held).strip(), tuple(heading for _, heading in levels))
+        path.enter(depth, one_line(text))
+    yield Section("".join(held).strip(), path.headings())
 
 
 def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
@@ -125,7 +122,6 @@ def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python
 
 def read_pptx(source: Source) -> Document:
     """Read a PPTX: each slide's text, tables and notes."""
-    check_archive(source.content, source.limits)
     import pptx
 
     file = pptx.Presentation(io.BytesIO(source.content))
@@ -162,7 +158,6 @@ def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of py
 
 def read_xlsx(source: Source) -> Document:
     """Read an XLSX: the rows of every sheet, with the values that were last calculated."""
-    check_archive(source.content, source.limits)
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)

@@ -77,6 +77,23 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+class HeadingPath:
+    """Headings above a place of a document, outermost first."""
+
+    def __init__(self) -> None:
+        self._levels: list[tuple[int, str]] = []
+
+    def enter(self, level: int, heading: str) -> None:
+        """Go on below a heading, which ends those of its level and of inner ones; an empty one only ends them."""
+        self._levels = [above for above in self._levels if above[0] < level]
+        if heading:
+            self._levels.append((level, heading))
+
+    def headings(self) -> tuple[str, ...]:
+        """Return the headings."""
+        return tuple(heading for _, heading in self._levels)
+
+
 def read_text(source: Source) -> Document:
     """Read plain text; underlined lines, as of reStructuredText, are headings, the only outermost one is the title."""
     sections = list(_sections(_ROLE.sub(r"\1", decode(source.content))))
@@ -92,7 +109,7 @@ def only_title(sections: list[Section]) -> str | None:
 def _sections(text: str) -> Iterator[Section]:
     lines = text.split("\n")
     styles: list[str] = []
-    path: list[str] = []
+    path = HeadingPath()
     begin = number = 0
     while number < len(lines):
         style = _heading_style(lines, number)
@@ -100,16 +117,14 @@ def _sections(text: str) -> Iterator[Section]:
             number += 1
             continue
         overlined = number > begin and lines[number - 1][:1] == style and _UNDERLINE.match(lines[number - 1])
-        yield Section("\n".join(lines[begin : number - bool(overlined)]), tuple(path), line=begin + 1)
+        yield Section("\n".join(lines[begin : number - bool(overlined)]), path.headings(), line=begin + 1)
         style += "above" if overlined else ""
         if style not in styles:
             styles.append(style)
-        level = styles.index(style)
-        del path[level:]
-        path.append(lines[number].strip())
+        path.enter(styles.index(style), lines[number].strip())
         number += 2
         begin = number
-    yield Section("\n".join(lines[begin:]), tuple(path), line=begin + 1)
+    yield Section("\n".join(lines[begin:]), path.headings(), line=begin + 1)
 
 
 def _heading_style(lines: list[str], number: int) -> str | None:

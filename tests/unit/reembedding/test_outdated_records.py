@@ -11,7 +11,7 @@ from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreReadOnly, TransientStoreError
 from braid.ports.message_queue import DEDUPLICATION_S
-from braid.reembedding.drifted_records import DriftedRecordQueue, Reason, Reembed
+from braid.reembedding.outdated_records import OutdatedRecordSender, Reason, ReembedMessage
 
 from tests.contract.shapes import Clock
 from tests.fakes import FakeReranker, found, fused, record, searched, walked
@@ -31,10 +31,10 @@ class FakeQueue:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
-        self.calls: list[list[Reembed]] = []
+        self.calls: list[list[ReembedMessage]] = []
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
-        self.calls.append([Reembed.read(message) for message in messages])
+        self.calls.append([ReembedMessage.read(message) for message in messages])
         if self.error:
             raise self.error
 
@@ -42,15 +42,15 @@ class FakeQueue:
         return [identity for call in self.calls for asked in call for identity in asked.record_ids]
 
 
-def sender(queue: FakeQueue, **fields: object) -> DriftedRecordQueue:
-    return DriftedRecordQueue(lambda: queue, **{"wait_s": PATIENT_S, **fields})  # type: ignore[arg-type, return-value]
+def sender(queue: FakeQueue, **fields: object) -> OutdatedRecordSender:
+    return OutdatedRecordSender(lambda: queue, **{"wait_s": PATIENT_S, **fields})  # type: ignore[arg-type, return-value]
 
 
-def sent(drifted: DriftedRecordQueue, tenant: str, *ids: str, target: int = 5) -> int:
+def sent(outdated: OutdatedRecordSender, tenant: str, *ids: str, target: int = 5) -> int:
     """Send, wait for the queue, and return how many it took."""
-    sending = drifted.send(tenant, ids, target)
+    sending = outdated.send(tenant, ids, target)
     assert sending is None or sending.wait()
-    return drifted.take_counts()["OutdatedQueued"]
+    return outdated.take_counts()["OutdatedQueued"]
 
 
 def test_an_answer_queues_what_it_left_out_and_what_it_marked_for_transformation() -> None:
@@ -59,7 +59,7 @@ def test_an_answer_queues_what_it_left_out_and_what_it_marked_for_transformation
     answer = fused(
         records,
         schema_version=5,
-        drifted=sender(queue),
+        outdated_sender=sender(queue),
         searched=searched(("v2", 0.8), ("v3", 0.7), ("v4", 0.7), ("v5", 0.6), outdated=("beyond",)),
         expanded=found(walked("v5", "v1")),
     )
@@ -76,25 +76,25 @@ def test_an_answer_queues_what_it_left_out_and_what_it_marked_for_transformation
 
 def test_an_answer_that_meets_nothing_outdated_asks_no_queue() -> None:
     queue = FakeQueue()
-    answer = fused([record("a")], drifted=sender(queue), searched=searched(("a", 0.8)))
+    answer = fused([record("a")], outdated_sender=sender(queue), searched=searched(("a", 0.8)))
     assert queue.calls == []
     assert answer.counts["outdated"] == 0
 
 
 def test_one_answer_queues_a_few_and_the_next_the_others() -> None:
     queue = FakeQueue()
-    drifted = sender(queue, per_answer=2)
-    assert [sent(drifted, "acme", "a", "b", "c", "a") for _ in range(3)] == [2, 1, 0]
+    outdated = sender(queue, per_answer=2)
+    assert [sent(outdated, "acme", "a", "b", "c", "a") for _ in range(3)] == [2, 1, 0]
     assert [[asked.record_ids[0] for asked in call] for call in queue.calls] == [["a", "b"], ["c"]]
 
 
 def test_what_is_queued_is_not_queued_again_until_the_queue_has_forgotten_it() -> None:
     queue, clock = FakeQueue(), Clock()
-    drifted = sender(queue, clock=clock.seconds)
-    assert [sent(drifted, "acme", "a"), sent(drifted, "acme", "a"), sent(drifted, "globex", "a")] == [1, 0, 1]
-    assert sent(drifted, "acme", "a", target=6) == 1
+    outdated = sender(queue, clock=clock.seconds)
+    assert [sent(outdated, "acme", "a"), sent(outdated, "acme", "a"), sent(outdated, "globex", "a")] == [1, 0, 1]
+    assert sent(outdated, "acme", "a", target=6) == 1
     clock.advance(DEDUPLICATION_S)
-    assert sent(drifted, "acme", "a") == 1
+    assert sent(outdated, "acme", "a") == 1
     assert len(queue.calls) == 4
 
 
@@ -102,27 +102,30 @@ def test_what_is_queued_is_not_queued_again_until_the_queue_has_forgotten_it() -
 def test_a_queue_that_is_lost_is_logged_and_counted_and_the_answer_stands(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    drifted = sender(FakeQueue(error))
-    with caplog.at_level(logging.WARNING, "braid.reembedding.drifted_records"):
+    outdated = sender(FakeQueue(error))
+    with caplog.at_level(logging.WARNING, "braid.reembedding.outdated_records"):
         answer = fused(
-            [record("a")], schema_version=9, drifted=drifted, searched=searched(("a", 0.8), outdated=("b", "c"))
+            [record("a")],
+            schema_version=9,
+            outdated_sender=outdated,
+            searched=searched(("a", 0.8), outdated=("b", "c")),
         )
     assert answer.degraded == ()
     assert answer.counts["outdated"] == 3
-    assert drifted.take_counts() == {"OutdatedQueued": 0, "OutdatedLost": 3}
+    assert outdated.take_counts() == {"OutdatedQueued": 0, "OutdatedLost": 3}
     assert f"3 outdated records not queued: {type(error).__name__}" in caplog.text
 
 
 def test_a_queue_that_failed_rests_and_is_then_asked_for_the_same_again() -> None:
     queue, clock = FakeQueue(TransientStoreError("throttled")), Clock()
-    drifted = sender(queue, rest_s=30, clock=clock.seconds)
-    assert sent(drifted, "acme", "a") == 0
+    outdated = sender(queue, rest_s=30, clock=clock.seconds)
+    assert sent(outdated, "acme", "a") == 0
     clock.advance(29)
-    assert sent(drifted, "acme", "a") == 0
+    assert sent(outdated, "acme", "a") == 0
     assert len(queue.calls) == 1
     clock.advance(1)
     queue.error = None
-    assert sent(drifted, "acme", "a") == 1
+    assert sent(outdated, "acme", "a") == 1
 
 
 def test_a_queue_that_hangs_holds_up_no_answer_and_gets_no_second_call() -> None:
@@ -135,12 +138,12 @@ def test_a_queue_that_hangs_holds_up_no_answer_and_gets_no_second_call() -> None
             super().send(messages)
 
     queue = Hanging()
-    drifted = sender(queue, wait_s=0.01)
-    first = drifted.send("acme", ["a"], 5)
+    outdated = sender(queue, wait_s=0.01)
+    first = outdated.send("acme", ["a"], 5)
     assert entered.wait(PATIENT_S)
     assert first is not None
     assert first.wait() is False
-    assert drifted.send("acme", ["b"], 5) is None
+    assert outdated.send("acme", ["b"], 5) is None
     let_go.set()
     assert first._done.wait(PATIENT_S)
     assert queue.ids() == ["a"]
@@ -159,7 +162,7 @@ def test_the_queue_is_asked_while_the_candidates_are_reranked() -> None:
     answer = fused(
         [record("a")],
         schema_version=1,
-        drifted=sender(queue),
+        outdated_sender=sender(queue),
         reranker=reranker,
         searched=searched(("a", 0.8), outdated=("b",)),
     )
@@ -170,8 +173,8 @@ def test_the_queue_is_asked_while_the_candidates_are_reranked() -> None:
 def test_the_embedded_queue_holds_what_an_answer_met(tmp_path: Path) -> None:
     store = EmbeddedStore(tmp_path)
     queue = EmbeddedQueue(store)
-    drifted = DriftedRecordQueue(lambda: queue, wait_s=PATIENT_S)
-    fused([record("a")], schema_version=9, drifted=drifted, searched=searched(("a", 0.8), outdated=("b",)))
-    delivered = {Reembed.read(each.message).record_ids for each in queue.receive(10, 60)}
+    outdated = OutdatedRecordSender(lambda: queue, wait_s=PATIENT_S)
+    fused([record("a")], schema_version=9, outdated_sender=outdated, searched=searched(("a", 0.8), outdated=("b",)))
+    delivered = {ReembedMessage.read(each.message).record_ids for each in queue.receive(10, 60)}
     assert delivered == {("a",), ("b",)}
     store.close()

@@ -1,4 +1,4 @@
-"""Queue of drifted records: its message schema, and the sender of records of an older schema that answers found.
+"""Queue of outdated records: its message schema, and the sender of records of an older schema that answers found.
 
 The queue delivers at least once and in no order, so its consumer checks each record again: by then it may be up to
 date, or deleted.
@@ -43,7 +43,7 @@ class Reason(StrEnum):
     SCHEMA = "schema"
     """They were written with an older schema than the tenant's current one."""
     MODEL = "model"
-    """They lack a vector of a model that questions are embedded with."""
+    """They lack a vector of a model that questions are embedded with. Braid sends no such message, and takes it."""
 
 
 class _Body(Frozen):
@@ -54,9 +54,10 @@ class _Body(Frozen):
     target_schema_version: Annotated[int, Field(ge=1)]
     """The tenant's current schema version when the message was sent. Records of this version are skipped."""
     found_by: Literal["search"] = "search"
+    """Part of the message's format; nothing reads it."""
 
 
-class Reembed(_Body):
+class ReembedMessage(_Body):
     """Records of one tenant that are to be re-embedded."""
 
     tenant_id: TenantId
@@ -76,7 +77,7 @@ class Reembed(_Body):
         )
 
     @classmethod
-    def read(cls, message: QueueMessage) -> Reembed:
+    def read(cls, message: QueueMessage) -> ReembedMessage:
         """Parse a message; the tenant is the message's own.
 
         Raises InvalidRequest if its body does not have the format of :meth:`message`; the error names the field.
@@ -104,7 +105,7 @@ class Sending:
         return self._done.wait(self._wait_s)
 
 
-class DriftedRecordQueue:
+class OutdatedRecordSender:
     """Sends each outdated record to the queue once, however often answers find it.
 
     Parameters
@@ -147,7 +148,7 @@ class DriftedRecordQueue:
         Nothing is started while a call is running or after a failure: later answers find the same records.
         """
         messages = [
-            Reembed(
+            ReembedMessage(
                 tenant_id=tenant_id,
                 record_ids=(record_id,),
                 reason=Reason.SCHEMA,

@@ -1,0 +1,206 @@
+"""The embedded engine at growing numbers of records: the default question, its memory, and what a write costs the next.
+
+Corpora are those of :mod:`bench.synthetic`, written in slices that go on where they stopped: a million records take
+hours. Embedding is no part of anything here, and nothing is kept from one question to the next. *CPU* is the time of
+the process, *after one write* of the first question after a record, a vertex and an edge are written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from braid.app import Application
+from braid.models import Embedding, Query, Record, Relationship, Vertex
+from braid.ports.search_index import SearchRequest
+from braid.retrieval import pipeline
+from braid.retrieval.stages.states import Embedded
+from braid.settings import Settings
+
+from bench.profile import memory
+from braid_cli.evaluation.metrics import percentile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+HERE = Path(__file__).resolve().parent
+SIZES = "1000,10000,100000"
+SLICE_S = 540.0
+AT_ONCE = 512
+WARM, COUNTED, WRITES, K = 5, 40, 5, 50
+_DONE = "growth.json"
+"""In the store's folder: how many records, vertices and relationships are written."""
+
+
+def fill(home: Path, size: int, until: float) -> bool:
+    """Write a corpus until it is whole or the time is over, going on where that was the last time."""
+    from bench.synthetic import Synthetic
+
+    file = home / _DONE
+    done = json.loads(file.read_text()) if file.exists() else dict.fromkeys(("records", "vertices", "relationships"), 0)
+    if done.get("whole"):
+        return True
+    corpus = Synthetic(size)
+    with closing(Application(Settings(home=home))) as application:
+        parts: dict[str, tuple[Iterable[Any], Callable[[list[Any]], None], int]] = {
+            "records": (corpus.records(), application.index.upsert, AT_ONCE),
+            "vertices": (corpus.vertices(), lambda some: application.graph.upsert(some, []), AT_ONCE * 4),
+            "relationships": (
+                corpus.relationships(),
+                lambda some: application.graph.upsert([], some),
+                AT_ONCE * 32,
+            ),
+        }
+        for part, (items, write, at_once) in parts.items():
+            rest = islice(items, done[part], None)
+            while batch := list(islice(rest, at_once)):
+                if time.monotonic() > until:
+                    return False
+                write(batch)
+                done[part] += len(batch)
+                file.write_text(json.dumps(done))
+        _ask(application, _task_of(corpus, home, 1)["questions"][0])  # builds the graph of vectors, and saves it
+    file.write_text(json.dumps({**done, "whole": True}))
+    return True
+
+
+def _task_of(corpus: Any, home: Path, count: int) -> dict[str, Any]:  # noqa: ANN401 - Synthetic, which needs NumPy
+    ask = corpus.ask(count)
+    questions = [
+        {
+            "text": f"What links {corpus.name(int(named[0][1:]))} and {corpus.name(int(named[-1][1:]))} with {text}?",
+            "vector": base64.b64encode(vector.tobytes()).decode(),
+            "nearest": corpus.exact(vector, K),
+        }
+        for named, text, vector in zip(ask.named, ask.texts, ask.vectors, strict=True)
+    ]
+    return {"home": str(home), "questions": questions}
+
+
+def _ask(application: Application, question: dict[str, Any]) -> tuple[float, float]:
+    """Answer a question whose vector is given; return the milliseconds of processor and of wall time."""
+    from bench.synthetic import MODEL, SPACE, TENANT
+
+    embedding = Embedding(space=SPACE, model_id=MODEL, vector=base64.b64decode(question["vector"]))
+    with patch.object(application, "embed", lambda _: Embedded(embedding=embedding, took_ms=0.0)):
+        cpu, wall = time.process_time(), time.perf_counter()
+        answer = pipeline.answer(Query(text=question["text"], tenant_id=TENANT), application)
+        took = (time.process_time() - cpu) * 1_000, (time.perf_counter() - wall) * 1_000
+    assert not answer.degraded, answer.degraded
+    return took
+
+
+def measure(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the figures of one size, in a process that does nothing else."""
+    from bench.synthetic import MODEL, NOW, SPACE, TENANT
+
+    home, questions = Path(task["home"]), task["questions"]
+    with closing(Application(Settings(home=home).uncached())) as application:
+        _ask(application, questions[0])
+        first_s = time.process_time()
+        took = [_ask(application, question) for question in questions]
+        recall = []
+        for question in questions:
+            embedding = Embedding(space=SPACE, model_id=MODEL, vector=base64.b64decode(question["vector"]))
+            found = application.index.search(SearchRequest(tenant_id=TENANT, k=K, embedding=embedding, as_of=NOW))
+            recall.append(len({hit.id for hit in found.vector} & set(question["nearest"])) / K)
+        held = memory()
+        after = []
+        for number in range(WRITES):
+            identity, vector = f"new{number}", base64.b64decode(questions[number]["vector"])
+            embedding = Embedding(space=SPACE, model_id=MODEL, vector=vector)
+            record = {"id": identity, "tenant_id": TENANT, "kind": "chunk", "content": f"new {number}"}
+            application.index.upsert([Record.model_validate(record | {"embeddings": (embedding,)})])
+            edge = Relationship(tenant_id=TENANT, source=identity, type="CAUSES", target=f"r{number + 9:07d}")
+            application.graph.upsert([Vertex(id=identity, tenant_id=TENANT, name=f"New {number}")], [edge])
+            after.append(_ask(application, questions[number]))
+        application.index.delete(TENANT, [f"new{number}" for number in range(WRITES)])
+        application.graph.delete(TENANT, [f"new{number}" for number in range(WRITES)])
+
+    def p50(values: Iterable[float]) -> float:
+        return round(percentile(sorted(values), 50), 2)
+
+    return {
+        "question_cpu_ms": p50(cpu for cpu, _ in took[WARM:]),
+        "question_ms": p50(wall for _, wall in took[WARM:]),
+        "recall": round(sum(recall) / len(recall), 4),
+        "after_write_cpu_ms": p50(cpu for cpu, _ in after),
+        "first_answer_cpu_s": round(first_s, 2),
+        "memory_mb": held["resident_mb"],
+        "own_memory_mb": held["own_mb"],
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def _child(*arguments: str, given: str = "") -> str:
+    command = [sys.executable, "-m", "bench.growth", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout
+
+
+_ROWS = {
+    "question_cpu_ms": "default question beyond the encoder, CPU ms",
+    "question_ms": "the same, ms",
+    "after_write_cpu_ms": "the first one after one write, CPU ms",
+    "first_answer_cpu_s": "new process to its first answer, CPU s",
+    "memory_mb": "memory, MiB",
+    "own_memory_mb": "of it no file's, MiB",
+    "recall": "recall of the index of vectors at 50",
+    "load": "load of the machine",
+}
+
+
+def as_markdown(figures: dict[str, dict[str, Any]]) -> str:
+    """Return one table, a column a size."""
+    sizes = sorted(figures, key=int)
+    lines = ["# Growth", "", (__doc__ or "").strip(), ""]
+    lines += [f"| records | {' | '.join(f'{int(size):,}' for size in sizes)} |", "|---|" + "---:|" * len(sizes)]
+    for row, title in _ROWS.items():
+        lines.append(f"| {title} | {' | '.join(f'{figures[size][row]:g}' for size in sizes)} |")
+    return "\n".join(lines) + "\n"
+
+
+def command(arguments: Sequence[str]) -> None:
+    """Run ``python -m bench growth``: what is measured replaces what stands of the same size."""
+    parser = argparse.ArgumentParser(prog="python -m bench growth", description=__doc__)
+    parser.add_argument("--sizes", default=SIZES, help="numbers of records, with commas between (%(default)s)")
+    parser.add_argument("--stores", type=Path, required=True, help="folder of the stores, which stay, one a size")
+    parser.add_argument("--slice", type=float, default=SLICE_S, help="seconds after which writing stops (%(default)s)")
+    parser.add_argument("--out", type=Path, default=HERE, help="folder for growth.json and growth.md")
+    options = parser.parse_args(arguments)
+    kept = options.out / "growth.json"
+    until = time.monotonic() + options.slice
+    for size in options.sizes.split(","):
+        home = options.stores / size
+        home.mkdir(parents=True, exist_ok=True)
+        if _child("fill", str(home), size, str(until - time.monotonic())) != "whole":
+            raise SystemExit(f"{size} records: the slice is over; the same command goes on")
+        figures = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+        figures[size] = json.loads(_child("measure", given=_child("task", str(home), size)))
+        kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        (options.out / "growth.md").write_text(as_markdown(figures), encoding="utf-8")
+    sys.stdout.write((options.out / "growth.md").read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["fill", folder, size, seconds]:
+            sys.stdout.write("whole" if fill(Path(folder), int(size), time.monotonic() + float(seconds)) else "")
+        case ["task", folder, size]:
+            from bench.synthetic import Synthetic
+
+            sys.stdout.write(json.dumps(_task_of(Synthetic(int(size)), Path(folder), WARM + COUNTED)))
+        case _:
+            sys.stdout.write(json.dumps(measure(json.load(sys.stdin))))

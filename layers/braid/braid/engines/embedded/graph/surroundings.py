@@ -1,0 +1,158 @@
+"""The part of a tenant's graph that one walk or query can see, read from its rows hop by hop.
+
+It is answered as by the whole graph, and takes as long however large that is: a question after a write, or the only
+one that a process asks, does not wait until a graph of a million edges is in memory.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from braid.deadline import check
+from braid.engines.embedded.graph.adjacency import BOUNDS, EDGE_COLUMNS, VERTEX_COLUMNS, of_rows
+from braid.engines.embedded.graph.removals import edges_seen
+from braid.engines.embedded.tables import to_microseconds
+from braid.models import Direction
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.engines.embedded.graph.adjacency import Adjacency
+    from braid.ports.graph_query import GraphQuery
+    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+
+    Row = tuple[Any, ...]
+
+MOST_EDGES = 30_000
+"""Rows of edges beyond which reading the surroundings is given up: they are most of a graph, or lie around hubs."""
+_ID, _VALID_FROM, _VALID_UNTIL, _TRUSTED = 1, 6, 7, 8
+_CONFIDENCE = 5
+_IN_FORCE = "coalesce(e.valid_at, :always_from) <= :as_of AND coalesce(e.invalid_at, :always_until) > :as_of"
+_WAYS = {Direction.OUT: ("source",), Direction.IN: ("target",), Direction.BOTH: ("source", "target")}
+_FAR = {"source": "target", "target": "source"}
+
+
+class Hop(NamedTuple):
+    """Which edges one hop follows."""
+
+    direction: Direction = Direction.BOTH
+    types: Sequence[str] = ()
+    surest: int | None = None
+    """How many of a vertex's edges are gone on from, the surest; None: all."""
+    hub: int | None = None
+    """A vertex with more edges in force is not gone on from; None: any is."""
+
+
+class Around(NamedTuple):
+    """What is read: hops from some seeds."""
+
+    seeds: Collection[str]
+    hops: Sequence[Hop]
+    as_of: datetime
+    trusted_only: bool
+
+
+def of_walk(request: ExpandRequest) -> Around:
+    """Return what an expansion sees."""
+    hop = Hop(request.direction, request.types, surest=request.fan_out)
+    return Around(request.seeds, [hop] * request.max_hops, request.as_of, request.trusted_only)
+
+
+def of_propagation(request: PropagateRequest) -> Around:
+    """Return what a propagation sees."""
+    hops = [Hop(surest=request.fan_out), *[Hop(hub=request.hub)] * (request.max_hops - 1)]
+    return Around(request.seeds(), hops, request.as_of, request.trusted_only)
+
+
+def of_query(query: GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | None:
+    """Return what a graph query sees; None of one that begins at every vertex."""
+    start = query.start
+    if not start.ids and not start.names:
+        return None
+    seeds = start.ids or {identity for ids in named.values() for identity in ids}
+    hops = [Hop(step.direction, step.types) for step in query.steps]
+    return Around(seeds, hops, query.as_of, query.trusted_only)
+
+
+def read(connection: sqlite3.Connection, tenant: int, generation: int, around: Around) -> tuple[Adjacency | None, int]:
+    """Return the graph around some seeds, None where that is too much, and how many rows of edges were read for it."""
+    reader = _Reader(connection, tenant, around)
+    for hop in around.hops:
+        check()
+        if not reader.follow(hop):
+            return None, reader.rows
+    vertices = sorted(reader.vertices.values(), key=lambda row: row[_ID])
+    edges = list(reader.edges.values())
+    return of_rows([vertices] if vertices else [], [edges] if edges else [], generation), reader.rows
+
+
+class _Reader:
+    """What was read so far, by identity, and where the next hop goes on from."""
+
+    def __init__(self, connection: sqlite3.Connection, tenant: int, around: Around) -> None:
+        self._connection = connection
+        self._edges_seen = edges_seen(connection, tenant)
+        self._as_of, self._trusted_only = to_microseconds(around.as_of) or 0, around.trusted_only
+        self._values = {**BOUNDS, "tenant": tenant, "as_of": self._as_of}
+        self.vertices: dict[int, Row] = {}
+        self.edges: dict[Row, Row] = {}
+        self.rows = 0
+        self._read_vertices("id", around.seeds)
+        self._frontier = {number for number in self.vertices if self._is_in_force(number)}
+        self._seen = set(self._frontier)
+
+    def follow(self, hop: Hop) -> bool:
+        """Read the edges of the frontier and their far ends, which are the next one; False if there are too many."""
+        reached: list[list[tuple[float, int]]] = []
+        statements = [self._edges_of(way, hop) for way in _WAYS[hop.direction]]
+        for vertex in self._frontier:
+            # Of a hub as many as tell that it is one.
+            most = MOST_EDGES - self.rows if hop.hub is None else hop.hub + 1
+            values = {**self._values, "vertex": vertex, "most": most, "types": json.dumps(hop.types)}
+            found = [row for statement in statements for row in self._connection.execute(statement, values)]
+            self.rows += len(found)
+            if self.rows >= MOST_EDGES:
+                return False
+            edges = {row[:4]: row for row in found}
+            self.edges |= edges
+            if hop.hub is None or len(edges) <= hop.hub:
+                reached.append([(row[_CONFIDENCE], row[1] if row[0] == vertex else row[0]) for row in edges.values()])
+        ends = {number for source, target, *_ in self.edges for number in (source, target)}
+        self._read_vertices("number", sorted(ends - self.vertices.keys()))
+        self._frontier = {number for some in reached for number in self._surest(some, hop.surest)} - self._seen
+        self._seen |= self._frontier
+        return True
+
+    def _edges_of(self, way: str, hop: Hop) -> str:
+        where = f"e.{way} = :vertex AND e.tenant = :tenant AND {_IN_FORCE}"
+        if hop.types:
+            where += " AND e.type IN (SELECT value FROM json_each(:types))"
+        if self._trusted_only:
+            far = f"SELECT 1 FROM vertices AS o WHERE o.number = e.{_FAR[way]} AND o.tenant = :tenant AND o.trusted"  # noqa: S608 - columns
+            where += f" AND e.trusted AND EXISTS ({far})"
+        return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
+
+    def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
+        """Yield the ends in force of a vertex's edges, of more than ``most`` the surest and their equals."""
+        in_force = [(sure, number) for sure, number in ends if self._is_in_force(number)]
+        least = 0.0
+        if most is not None and len(in_force) > most:
+            least = sorted((sure for sure, _ in in_force), reverse=True)[most - 1]
+        return (number for sure, number in in_force if sure >= least)
+
+    def _is_in_force(self, number: int) -> bool:
+        row = self.vertices[number]
+        in_force = row[_VALID_FROM] <= self._as_of < row[_VALID_UNTIL]
+        return in_force and (row[_TRUSTED] or not self._trusted_only)
+
+    def _read_vertices(self, column: str, given: Iterable[object]) -> None:
+        rows = self._connection.execute(
+            # From what is asked: left to itself, SQLite goes through all vertices of the tenant.
+            f"SELECT {VERTEX_COLUMNS} FROM json_each(:given) AS asked"  # noqa: S608 - columns
+            f" CROSS JOIN vertices AS v ON v.tenant = :tenant AND v.{column} = asked.value",
+            self._values | {"given": json.dumps(list(given))},
+        )
+        self.vertices |= {row[0]: row for row in rows}
