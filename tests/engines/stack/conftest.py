@@ -20,6 +20,7 @@ from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
 from tests.engines.stack.deployed import FUNCTIONS, TENANT, Deployed, close, question
 from tests.engines.stack.deployment import REGION, ROOT, deploy, localstack
+from tests.engines.stack.issuer import AUDIENCE, issuer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,6 +65,7 @@ def deployed(
         "OpenSearchEndpoint": opensearch_endpoint,
         "OpenSearchIndex": stages.settings.opensearch_index,
         "NeptuneEndpoint": gremlin_endpoint,
+        "JwtAudience": AUDIENCE,
         "SchemaTable": stages.settings.schema_table,
         "CacheTable": stages.settings.cache_table,
         "ReembedTable": stages.settings.reembed_table,
@@ -80,6 +82,7 @@ def deployed(
         pytest.MonkeyPatch.context() as patch,
         tempfile.TemporaryDirectory(prefix="braid-localstack-", ignore_cleanup_errors=True) as folder,
         localstack(Path(folder)) as running,
+        issuer() as trusted,
     ):
         for name, value in (aws | {"AWS_ENDPOINT_URL_S3": running.endpoint}).items():
             patch.setenv(name, value)
@@ -91,8 +94,8 @@ def deployed(
         cast("OpenSearchIndex", stages.index)._client.indices.forcemerge(
             index=stages.settings.opensearch_index, params={"max_num_segments": 1}
         )
-        outputs = deploy(running, parameters, functions)
-        stack = Deployed(running, outputs, stages, dataset)
+        outputs = deploy(running, parameters | {"JwtIssuer": trusted.url}, functions)
+        stack = Deployed(running, outputs, stages, dataset, trusted)
         # A machine with two cores and five Pythons that begin at once may need longer than a stage is given.
         for function in FUNCTIONS:
             stack.wake(function)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from braid_cli.datasets.dataset import Dataset
     from tests.engines.stack.deployment import LocalStack
+    from tests.engines.stack.issuer import Issuer
 
 TENANT = "saltmarrow"
 FUNCTIONS = ("Plan", "Embed", "VectorSearch", "GraphExpand", "FuseRerank")
@@ -34,6 +35,7 @@ class Deployed:
     outputs: Mapping[str, str]
     stages: Application
     dataset: Dataset
+    issuer: Issuer
 
     def execute(self, query: Query | Mapping[str, Any]) -> dict[str, Any]:
         """Run the workflow to its end."""

@@ -1,14 +1,14 @@
 """``sam build`` and ``sam package`` of the template for LocalStack, and LocalStack with processes for functions.
 
 Left as deployed: the functions that answer and those that write, with all that they refer to (layers, policies, log
-groups, bucket, queues and what hands them out), their workflows, what starts these, and settings. What watches is left
-out, and so is API Gateway: LocalStack's free edition has no HTTP APIs. Different here, for want of a container engine
-and of AWS:
+groups, bucket, queues and what hands them out), their workflows, what starts these, the HTTP API with its routes, and
+settings. What watches is left out. Different here, for want of a container engine and of AWS:
 
+- LocalStack's free edition has no HTTP APIs; a plugin makes them of the same resources;
 - images are zips of what the Dockerfile puts into them: what all have is a layer, and models lie in a folder;
 - the tables are moto's, as LocalStack's DynamoDB is a program that it downloads when it is first asked;
 - LocalStack keeps schedules and never fires them, and sets aside no event that starts nothing;
-- the stores' addresses may be ``http://`` and ``ws://``, as those of local servers are.
+- the addresses of stores and issuer may be ``http://`` and ``ws://``, as those of local servers are.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[3]
 PLUGIN = Path(__file__).with_name("process_executor")
+HTTP_API = ("Api", "Authorizer", "Integration", "Route", "Stage")
+"""Kinds of resources of an HTTP API."""
 REGION = "eu-west-1"
 BUCKET = "packages"
 KEPT = (
@@ -52,6 +54,10 @@ KEPT = (
     "IngestStateMachine",
     "ReembedStateMachine",
     "ReembedNightly",
+    "FrontDoorStage",
+    "FrontDoorPermission",
+    "VerifiedRoute",
+    *(f"{name}Route" for name in ("Health", "Document", "Root", "Page", "PageFile")),
 )
 """What answers, over HTTP too, what writes, and the schedule."""
 PARAMETERS = {
@@ -96,8 +102,10 @@ def localstack(folder: Path) -> Iterator[LocalStack]:
     described = plugin / f"{PLUGIN.name}-1.dist-info"
     described.mkdir()
     (described / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {PLUGIN.name}\nVersion: 1\n", encoding="utf-8")
-    entry = f"[localstack.lambda.runtime_executor]\nprocess = {PLUGIN.name}.executor:ProcessExecutorPlugin\n"
-    (described / "entry_points.txt").write_text(entry, encoding="utf-8")
+    entries = ["[localstack.lambda.runtime_executor]", f"process = {PLUGIN.name}.executor:ProcessExecutorPlugin"]
+    entries.append("[localstack.cloudformation.resource_providers]")
+    entries += [f"AWS::ApiGatewayV2::{kind} = {PLUGIN.name}.http_api:{kind}" for kind in HTTP_API]
+    (described / "entry_points.txt").write_text("\n".join(entries), encoding="utf-8")
     launch = localstack_server.prepare(folder)
     added = {
         "PYTHONPATH": str(plugin),
@@ -195,7 +203,7 @@ def package(to: LocalStack, folder: Path, s3: Any) -> dict[str, Any]:
         del resources[table]
         template["Parameters"][table] = {"Type": "String", "Default": "unused"}
     template = without_attributes(template, tables)
-    for name in ("OpenSearchEndpoint", "NeptuneEndpoint"):
+    for name in ("OpenSearchEndpoint", "NeptuneEndpoint", "JwtIssuer"):
         del template["Parameters"][name]["AllowedPattern"]
     return template
 
