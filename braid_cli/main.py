@@ -165,6 +165,11 @@ def main() -> None:
             raise
         complain(f"this needs the extra {EXTRAS[error.name]}: pip install 'braid[{EXTRAS[error.name]}]'")
         sys.exit(EXIT_BAD_INPUT)
+    except UnicodeEncodeError as error:
+        if error.reason != "surrogates not allowed":
+            raise
+        complain(f"{error.object[:200]!a}: is not UTF-8; give its name or id as it is stored")
+        sys.exit(EXIT_BAD_INPUT)
     except OSError as error:
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         sys.exit(EXIT_FAILED)

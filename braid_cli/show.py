@@ -268,7 +268,7 @@ def _show_latencies(console: Console, answer: Answer) -> None:
 
 def print_found_names(done: IngestReport | FolderDone, application: Application, tenant: str) -> None:
     """Print how many names an ingest found, the best connected ones of a small graph, and what is no longer found."""
-    from braid.ingestion.item_checks import DOCUMENT_TYPE
+    from braid.models.records import DOCUMENT_TYPE
     from braid.retrieval.listing import names
 
     if done.mentions:

@@ -22,7 +22,7 @@ class DeployedStages(DemoStages):
         return ResilientCache(EmbeddedCache(self.store))
 
     @cached_property
-    def counts(self) -> MemoryCounts:
+    def graph_counts(self) -> MemoryCounts:
         """Counts of graphs, of which none are stored yet."""
         return MemoryCounts()
 

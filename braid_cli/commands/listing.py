@@ -158,7 +158,7 @@ def _skipped(file: FileState) -> dict[str, Any]:
 def _entities(application: Application, tenant: str) -> Iterator[Vertex]:
     cursor: str | None = None
     while True:
-        page = application.graph.scan(tenant, after=cursor)
+        page = application.graph.scan(tenant, after=cursor, hubs=False)
         yield from (vertex for vertex in page.vertices if vertex.name)
         cursor = page.cursor
         if cursor is None:

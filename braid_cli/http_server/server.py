@@ -49,6 +49,8 @@ READ_RATE: Final = 32_000
 """Bytes a second below which a body is slow, and dropped when its place is needed."""
 READ_AHEAD: Final = READ_RATE
 """Bytes that count as arrived from the start, so that no body is slow in its first second."""
+PLACE_BYTES: Final = 250_000
+"""Bytes of a body for each further place that a request takes: 12 of 2 MB made neighbours wait for seconds."""
 OPEN_THREADS: Final = 2
 """For requests without a place: whether the server lives has to be known when it is busy, too."""
 
@@ -122,6 +124,8 @@ class Server:
         self._clock = clock
         self._readers: set[Reader] = set()
         self._busy: Counter[str] = Counter()
+        """Places by their tenant."""
+        self._answering = 0
         self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
         self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
 
@@ -138,6 +142,7 @@ class Server:
         claims = self._claims(headers)
         parts = _parts(receive)
         try:
+            _require_one_length(headers)
             if claims is None or is_open(scope["path"]):
                 answer = await self._answered(scope, headers, b"", claims, self._open_pool)
                 if not await _discarded(parts):
@@ -146,7 +151,7 @@ class Server:
                 tenant_id = scope["state"][TENANT] = _tenant(claims["tenant_id"], headers)
                 with _worked_on(scope):
                     body = await self._body(headers, parts, tenant_id)
-                with _worked_on(scope), self._place(tenant_id):
+                with _worked_on(scope), self._places(tenant_id, 1 + len(body) // PLACE_BYTES):
                     answer = await self._answered(scope, headers, body, claims, self._pool)
         except Problem as problem:
             await _discarded(parts)
@@ -172,17 +177,23 @@ class Server:
         return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
 
     @contextlib.contextmanager
-    def _place(self, tenant_id: str) -> Iterator[None]:
-        """Hold a place for a request while it is answered, or refuse it. Only on the event loop's thread."""
-        if self._busy.total() >= self._bounds.at_once:
+    def _places(self, tenant_id: str, wanted: int) -> Iterator[None]:
+        """Hold a request's places of its tenant while it is answered, or refuse it. Only on the event loop's thread.
+
+        No more than the tenant may have: a long body that wants them all is answered when nothing else of it is.
+        """
+        if self._answering >= self._bounds.at_once:
             raise unavailable("the server is busy")
-        if self._busy[tenant_id] >= self._bounds.per_tenant:
+        wanted = min(wanted, self._bounds.per_tenant)
+        if self._busy[tenant_id] + wanted > self._bounds.per_tenant:
             raise _asks_too_much()
-        self._busy[tenant_id] += 1
+        self._busy[tenant_id] += wanted
+        self._answering += 1
         try:
             yield
         finally:
-            self._busy[tenant_id] -= 1
+            self._answering -= 1
+            self._busy[tenant_id] -= wanted
             if not self._busy[tenant_id]:
                 del self._busy[tenant_id]
 
@@ -296,6 +307,13 @@ async def _discarded(parts: AsyncIterator[bytes]) -> bool:
     except (TimeoutError, Disconnected):
         return False
     return True
+
+
+def _require_one_length(headers: Mapping[str, str]) -> None:
+    """Refuse a body of two lengths: a proxy in front may go by the other one, and take the rest for a request."""
+    if "transfer-encoding" in headers and "content-length" in headers:
+        detail = "has both Content-Length and Transfer-Encoding"
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:

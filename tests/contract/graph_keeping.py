@@ -230,6 +230,12 @@ class GraphKeepingContract:
             pages.append(("".join(one.id for one in page.vertices), len(page.relationships)))
             cursor = page.cursor
         assert pages == [("a", 4), ("bcd", 3), ("e", 1)]
+        hub = graph.scan(ACME, hubs=False)
+        assert ([one.id for one in hub.vertices], hub.relationships, hub.unread) == (["a"], (), 4)
+        rest = graph.scan(ACME, after=hub.cursor, hubs=False)
+        assert (len(rest.vertices), len(rest.relationships), rest.unread) == (3, 3, 0)
+        graph.upsert([vertex("a", name="A")], [])
+        assert [(one.id, edges) for one, edges in names(graph, ACME, after=None, limit=9).vertices] == [("a", 4)]
 
     def test_a_scan_refuses_a_cursor_that_is_none_and_another_tenants(self, graph: WritableGraph) -> None:
         graph.upsert([vertex("a"), vertex("b")], [])

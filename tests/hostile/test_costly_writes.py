@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded import key_value
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.graph import rows
+from braid.engines.embedded.graph import removals, rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedCache
 from braid.ingestion import checks
@@ -273,3 +273,49 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
     assert cache.forget(ACME) == 120
     assert removed == [50, 50, 20]
     assert cache.get(GLOBEX, "q") == b"1"
+    with store.transaction() as connection:
+        connection.execute("UPDATE cache SET content = 'damaged'")
+    assert cache.get(GLOBEX, "q") is None
+    assert cache.exchange(GLOBEX, "q", None, b"2", 60) is None
+    assert cache.get(GLOBEX, "q") == b"2"
+
+
+def test_a_hub_and_the_evidence_of_many_edges_are_deleted_few_edges_at_a_time(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removals, "ROWS_AT_ONCE", 30)
+    store_hub(stages, evidence="said")
+    stages.index.upsert([record("said", "what was said")])
+    most: list[int] = []
+
+    def counting(really: Any) -> Any:
+        def counted(*given: Any, **named: Any) -> int:
+            most.append(really(*given, **named))
+            return most[-1]
+
+        return counted
+
+    for name in ("delete_some_edges_of", "delete_edges_of"):
+        monkeypatch.setattr(rows, name, counting(getattr(rows, name)))
+    assert delete_records(ACME, ["said"], stages).relationships == 200
+    store_hub(stages)
+    assert delete_records(ACME, ["hub"], stages).relationships == 200 + 1
+    assert max(most) <= 2 * 30
+    assert len(most) >= 2 * 4
+
+
+def test_a_write_is_not_refused_for_what_another_one_changed_while_it_was_checked(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages.write(WriteRequest(tenant_id=ACME, vertices=(vertex("hub", name="Keelson Harbour"),)))
+    really, others = checks._find_names, [lambda: delete_records(ACME, ["hub"], stages)]
+
+    def find_names(*given: Any) -> None:
+        really(*given)
+        while others:
+            others.pop()()
+
+    monkeypatch.setattr(checks, "_find_names", find_names)
+    report = write(stages, chunk("q#0", "They saw Keelson Harbour."))
+    assert (report.written, report.errors) == (1, ())
+    assert found_id("keelson harbour") in {edge.source for edge in stages.graph.found_mentions(ACME, ["q#0"])}

@@ -334,6 +334,17 @@ def test_what_is_no_http_is_refused_as_a_problem(library: DemoStages, sent: byte
         assert headers["content-type"] == "application/problem+json"
 
 
+def test_a_body_of_two_lengths_is_refused_as_a_problem(library: DemoStages) -> None:
+    head = _post("/search", 0, bearer=token("saltmarrow")).replace(
+        b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n"
+    )
+    with served(library) as address, _connect(address) as client:
+        client.sendall(head + b"0\r\n\r\n")
+        status, headers, problem = _answer(client)
+        assert (status, problem["type"]) == (400, "urn:braid:problem:malformed-request")
+        assert headers["connection"] == "close"
+
+
 def test_a_chunk_that_is_none_is_refused_as_a_problem(library: DemoStages) -> None:
     head = _post("/records", 0, bearer=token("saltmarrow")).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     with served(library) as address, _connect(address) as client:

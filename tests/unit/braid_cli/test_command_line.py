@@ -45,6 +45,22 @@ def test_a_shell_completes_commands_and_options(typed: str, offered: set[str]) -
     assert set(done.output.split()) == offered
 
 
+def test_a_name_that_is_not_utf8_is_complained_of(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def bind(**_: object) -> None:
+        "minutes-\udcff.md".encode()
+
+    monkeypatch.setattr(sys, "argv", ["braid", "delete", "document", "minutes-\udcff.md"])
+    monkeypatch.setattr(main, "command_line", lambda _: bind)
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "braid: 'minutes-\\udcff.md': is not UTF-8; give its name or id as it is stored\n"
+    )
+
+
 def test_what_the_library_warns_of_is_a_line_like_any_other_complaint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

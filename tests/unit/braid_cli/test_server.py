@@ -15,6 +15,7 @@ from braid.ports.members import Role
 from braid.settings import Membership, Settings
 
 from braid_cli.commands.serve import _warm
+from braid_cli.http_server import server as http_server
 from braid_cli.http_server.server import Bounds, Server, development_token
 from tests.stages import DemoStages
 
@@ -205,6 +206,31 @@ def test_more_at_once_than_it_takes_on_is_refused_without_waiting(server: Server
     assert (same_tenant[0], same_tenant[1]["retry-after"]) == (429, "1")
     assert (too_many[0], too_many[1]["retry-after"]) == (503, "1")
     assert [answer[0] for answer in answered] == [200, 200, 200]
+
+
+def test_a_long_body_takes_several_of_its_tenants_places_and_none_of_anothers(
+    handler: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_server, "PLACE_BYTES", 10)
+    server = Server(handler, key=KEY, bounds=Bounds(at_once=4, per_tenant=3, body_bytes=100), clock=lambda: NOW)
+    other = development_token("other", key=KEY, now=NOW)
+
+    async def crowd() -> list[int]:
+        handler.may_answer.clear()
+        held = [asyncio.create_task(send(server, body=[b"x" * 19])), asyncio.create_task(send(server))]
+        held.append(asyncio.create_task(send(server, body=[b"x" * 100], token=other)))
+        for _ in held:
+            await asyncio.to_thread(handler.began.acquire)
+        refused = await send(server)
+        handler.may_answer.set()
+        answered = [await one for one in held]
+        return [one[0] for one in (refused, *answered, await send(server, body=[b"x" * 100]))]
+
+    try:
+        assert asyncio.run(crowd()) == [429, 200, 200, 200, 200]
+    finally:
+        handler.may_answer.set()
+        server.close()
 
 
 def test_whether_it_lives_can_be_asked_while_it_is_busy(server: Server, handler: Recorder) -> None:

@@ -137,6 +137,12 @@ OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
     "delete": (partial(knowledge_graph._drop, ids=["acme|a"], tenant_id=ACME), None),
     "delete edges": (partial(knowledge_graph._drop_edges, ids=["acme|e"], tenant_id=ACME), None),
     "write edges": (partial(elements.write_edges, edges=[edge("a", "b")]), None),
+    "edges that lead out of one vertex, if very many": (
+        partial(elements.fetch_edges_out_of, **OWN, after="", limit=10),
+        "hasId",
+    ),
+    # What is gone must not come back, as by a merge: fifty are looked up by their ids.
+    "end": (partial(elements.change, items=[edge("a", "b"), vertex("a")]), "inject"),
     # A vertex that is written again must not keep its former names, at no moment and not between two requests.
     "write vertices": (partial(elements.write_vertices, vertices=[vertex("a", name="Heron")]), "sideEffect"),
     # These read the vertices or edges that they name, or a page, and leave the slow layer a comparison of them.

@@ -96,9 +96,10 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     removed = delete_pages(tenant_id, record_pages(tenant_id, store, None), store)
     vertices = relationships = 0
     try:
-        for page in pages(store.graph.scan, tenant_id, limit=_PAGE):
-            relationships += len(page.relationships)
-            vertices += store.graph.delete(tenant_id, [vertex.id for vertex in page.vertices])
+        for page in pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False):
+            relationships += len(page.relationships) + page.unread
+            store.graph.remove_most_relationships_of(tenant_id, ids := [vertex.id for vertex in page.vertices])
+            vertices += store.graph.delete(tenant_id, ids)
         schemas = store.schemas.forget(tenant_id)
     finally:
         store.cache.advance(tenant_id)

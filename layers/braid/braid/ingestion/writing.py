@@ -155,9 +155,13 @@ def _prepared(
 
     The records are None if items are wrong and nothing is to be written then.
     """
-    generation, accepted = store.write_generation(request.tenant_id), check(request, store)
-    refused = accepted.errors and not request.partial
-    return generation, accepted, None if refused else encoding.records(accepted.records, batch, on_progress)
+    while True:
+        generation, accepted = store.write_generation(request.tenant_id), check(request, store)
+        if not accepted.errors or request.partial:
+            return generation, accepted, encoding.records(accepted.records, batch, on_progress)
+        if store.write_generation(request.tenant_id) == generation:
+            return generation, accepted, None
+        deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -13,7 +14,7 @@ from braid.models.records import SourceType
 from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
@@ -139,17 +140,17 @@ class GraphHit(Frozen):
     """Whether the vertex, and every vertex and edge of its path, is trusted. Written where False only."""
 
 
-class Candidate(Frozen):
-    """A hit that enters fusion and rerank, with its score and rank in each strand."""
+class Candidate(NamedTuple):
+    """A hit that enters fusion and rerank, with its score and rank in each strand: of a hundred ten are shown."""
 
-    id: RecordId
-    combined_score: Score
-    vector_score: Score | None = None
-    part_start: Annotated[int, Field(ge=0)] = 0
+    id: str
+    combined_score: float
+    vector_score: float | None = None
+    part_start: int = 0
     """Of its vector hit."""
-    lexical_score: Score | None = None
-    graph_score: Score | None = None
-    ranks: dict[Source, int] = Field(default_factory=dict)
+    lexical_score: float | None = None
+    graph_score: float | None = None
+    ranks: Mapping[Source, int] = MappingProxyType({})
     """Rank in each source that found it, from 1."""
     sources: tuple[Source, ...] = ()
     reasons: tuple[str, ...] = ()

@@ -175,6 +175,8 @@ class GraphPage(Frozen):
     relationships: tuple[Relationship, ...] = ()
     cursor: str | None = None
     """What the next page is asked with; None when there is none."""
+    unread: int = 0
+    """Edges that lead out of its only vertex, where these are more than a page may have and were not asked for."""
 
 
 def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) -> Sequence[Vertex]:
@@ -193,6 +195,12 @@ def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) ->
         if size > PAGE_EDGES:
             return vertices[: max(1, place)]
     return vertices[:limit]
+
+
+def unread(vertices: Sequence[Vertex], edges: Mapping[str, int]) -> int:
+    """Return how many edges lead out of a page's vertices if these are more than a page may have, else 0."""
+    size = sum(edges.get(vertex.id, 0) for vertex in vertices)
+    return size if size > PAGE_EDGES else 0
 
 
 @runtime_checkable
@@ -266,6 +274,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
 
+    def remove_most_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
+        """Remove such edges a part at a time until few are left, and return how many; called outside of a transaction.
+
+        So that no transaction removes very many; a store that nobody waits for removes none.
+        """
+
     def end_relationships(self, tenant_id: TenantId, until: Mapping[RecordId, Timestamp]) -> int:
         """End edges by the record that is their evidence: at the time given for it, at the latest.
 
@@ -328,7 +342,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         They are replaced unless it is a ``dry_run``. Meant for a tenant without concurrent writes.
         """
 
-    def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next vertices in the order of their ids, with the edges that lead out of them.
 
         Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
@@ -341,4 +355,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
             Cursor of the page before, of any process and age; None begins.
         limit
             Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
+        hubs
+            Whether the edges of a vertex that alone has more than a page's are read, however many they are, rather than
+            counted.
         """

@@ -42,7 +42,7 @@ def fuse(
     *,
     vector: Sequence[Hit],
     lexical: Sequence[Hit],
-    graph: Iterable[GraphHit],
+    graph: Sequence[GraphHit],
     weights: Weights,
     method: Fusion = Fusion.WEIGHTED,
     rank_constant: int = RANK_CONSTANT,
@@ -71,7 +71,7 @@ def fuse(
     for walked in graph:
         found[walked.id].append(walked)
     strands = {Source.VECTOR: best_scores(vector), Source.LEXICAL: best_scores(lexical)}
-    strands[Source.GRAPH] = best_scores(hit for hits_of_one in found.values() for hit in hits_of_one)
+    strands[Source.GRAPH] = best_scores(graph)
     combined = combine(
         strands,
         best_scores(propagated),
@@ -92,23 +92,27 @@ def fuse(
         own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
         for identity, rank in _ranks(best_scores(own)).items():
             ranks[identity][source] = rank
-    best_first = {identity: _best_first(hits_of_one) for identity, hits_of_one in found.items()}
+    explained = {identity: _explained(hits_of_one) for identity, hits_of_one in found.items()}
     part_starts = {hit.id: hit.part_start for hit in vector}
-    candidates = [
-        Candidate.unchecked(
-            id=identity,
-            combined_score=score,
-            vector_score=strands[Source.VECTOR].get(identity),
-            part_start=part_starts.get(identity, 0),
-            lexical_score=strands[Source.LEXICAL].get(identity),
-            graph_score=strands[Source.GRAPH].get(identity),
-            ranks=ranks[identity],
-            sources=tuple(ranks[identity]),
-            reasons=tuple(dict.fromkeys(hit.reason for hit in best_first.get(identity, ()) if hit.reason)),
-            paths=_paths(best_first.get(identity, ())),
+    vectors, words, walks = strands[Source.VECTOR], strands[Source.LEXICAL], strands[Source.GRAPH]
+    candidates: list[Candidate] = []
+    for identity, score in combined.items():
+        reasons, paths = explained.get(identity, ((), ()))
+        ranks_of_one = ranks[identity]
+        candidates.append(
+            Candidate(
+                id=identity,
+                combined_score=score,
+                vector_score=vectors.get(identity),
+                part_start=part_starts.get(identity, 0),
+                lexical_score=words.get(identity),
+                graph_score=walks.get(identity),
+                ranks=ranks_of_one,
+                sources=tuple(ranks_of_one),
+                reasons=reasons,
+                paths=paths,
+            )
         )
-        for identity, score in combined.items()
-    ]
     return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
 
 
@@ -247,11 +251,13 @@ def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
     return {identity: rank for rank, identity in enumerate(ordered, start=1)}
 
 
-def _best_first(hits: Iterable[GraphHit]) -> list[GraphHit]:
-    return sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
+def _explained(hits: Sequence[GraphHit]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
+    """Return the different reasons of one record's hits, the best first, and the best few distinct walks to it.
 
-
-def _paths(best_first: Sequence[GraphHit]) -> tuple[Path, ...]:
-    """Keep the best few distinct walks; a record that the question names needs none."""
-    walks = dict.fromkeys(hit.path for hit in best_first if hit.path.types)
-    return tuple(walks)[:MAX_PATHS]
+    A record that the question names needs no walk.
+    """
+    if len(hits) > 1:
+        hits = sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
+    reasons = dict.fromkeys([hit.reason for hit in hits if hit.reason])
+    walks = [hit.path for hit in hits if hit.path.types]
+    return tuple(reasons), tuple(dict.fromkeys(walks) if len(walks) > 1 else walks)[:MAX_PATHS]

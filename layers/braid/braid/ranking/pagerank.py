@@ -203,23 +203,24 @@ def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[i
 
     def hit(rank: int, score: float, vertices: list[int], edges: list[int]) -> GraphHit:
         nodes, ties = [node_of(vertex) for vertex in vertices], [edge_of(edge) for edge in edges]
-        evidence = tuple(tie.evidence or None for tie in ties)
+        evidence = [tie.evidence or None for tie in ties]
+        last = nodes[-1]
         return GraphHit.unchecked(
-            id=nodes[-1].id,
+            id=last.id,
             score=clamp(score),
             rank=rank,
             path=Path.unchecked(
-                ids=tuple(node.id for node in nodes),
-                types=tuple(tie.type for tie in ties),
-                names=tuple(node.name or node.id for node in nodes),
-                inward=tuple(tie.source != near.id for tie, near in zip(ties, nodes, strict=False)),
-                evidence=evidence if any(evidence) else (),
-                invalid_at=earliest((*(node.invalid_at for node in nodes), *(tie.invalid_at for tie in ties))),
+                ids=tuple([node.id for node in nodes]),
+                types=tuple([tie.type for tie in ties]),
+                names=tuple([node.name or node.id for node in nodes]),
+                inward=tuple([tie.source != near.id for tie, near in zip(ties, nodes, strict=False)]),
+                evidence=tuple(evidence) if any(evidence) else (),
+                invalid_at=earliest([node.invalid_at for node in nodes] + [tie.invalid_at for tie in ties]),
             ),
-            has_record=nodes[-1].has_record,
-            name=nodes[-1].name,
-            entity_type=nodes[-1].entity_type,
-            timestamp=nodes[-1].timestamp,
+            has_record=last.has_record,
+            name=last.name,
+            entity_type=last.entity_type,
+            timestamp=last.timestamp,
             trusted=all(node.trusted for node in nodes) and all(tie.trusted for tie in ties),
         )
 

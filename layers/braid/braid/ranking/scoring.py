@@ -54,13 +54,9 @@ def from_lucene_cosine(score: float) -> float:
 
 def weigh_parts(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return vector hits, those by a further part of their text times :data:`FURTHER_PART_FACTOR`, best first."""
-    weighed = [
-        hit.model_copy(update={"score": hit.score * FURTHER_PART_FACTOR}) if hit.part_start else hit for hit in hits
-    ]
+    weighed = [hit.altered(score=hit.score * FURTHER_PART_FACTOR) if hit.part_start else hit for hit in hits]
     weighed.sort(key=lambda hit: (-hit.score, hit.id))
-    return tuple(
-        hit if hit.rank == rank else hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(weighed, 1)
-    )
+    return tuple(hit if hit.rank == rank else hit.altered(rank=rank) for rank, hit in enumerate(weighed, 1))
 
 
 def from_l2(distance: float, *, furthest: float = math.inf) -> float:

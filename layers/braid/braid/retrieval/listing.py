@@ -81,7 +81,7 @@ def names(graph: WritableGraph, tenant_id: str, *, after: str | None, limit: int
 
     Edges that lead to a vertex from another page are not counted.
     """
-    page = graph.scan(tenant_id, after=after, limit=limit)
+    page = graph.scan(tenant_id, after=after, limit=limit, hubs=False)
     edges = Counter(end for edge in page.relationships for end in (edge.source, edge.target))
-    named = [(vertex, edges[vertex.id]) for vertex in page.vertices if vertex.name]
+    named = [(vertex, edges[vertex.id] + page.unread) for vertex in page.vertices if vertex.name]
     return NamesPage(sorted(named, key=lambda one: (-one[1], one[0].name or "", one[0].id)), page.cursor)

@@ -199,18 +199,23 @@ def respellings(question: str, phrase: str) -> list[str]:
 
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
-    spelled, folded, *_ = _read(question)
     run = _run(question, phrase)
-    begins = occurrences(run, folded)
+    begins = occurrences(run, _read(question)[1])
     if not begins:
         return []
     here = slice(begins[0], begins[0] + len(run))
-    found = [" ".join(_SEAM.sub(" ", word) for word in spelled[here]).casefold(), _WRITTEN_OUT.sub(r"\1", phrase)]
+    found = [" ".join(spelling[here]) for spelling in _spellings(question)] + [_WRITTEN_OUT.sub(r"\1", phrase)]
+    return [form for form in dict.fromkeys(found) if form not in {"", phrase}]
+
+
+@lru_cache(maxsize=8)
+def _spellings(question: str) -> list[list[str]]:
+    """Return the words of a question as :func:`respellings` has them, without case."""
+    found = [[_SEAM.sub(" ", word).casefold() for word in _read(question)[0]]]
     written_out = composed(question).translate(_UMLAUTS)
     if written_out != question:
-        out = tokenize(written_out)
-        found.append(" ".join(piece.text for piece in out[here]).casefold())
-    return [form for form in dict.fromkeys(found) if form not in {"", phrase}]
+        found.append([piece.text.casefold() for piece in tokenize(written_out)])
+    return found
 
 
 def inflections(phrase: str) -> list[str]:
@@ -271,18 +276,23 @@ def _runs(question: str) -> dict[str, tuple[str, ...]]:
     tokens = tokenize(question)[:MAX_QUESTION_WORDS]
     folded = [piece.text.casefold() for piece in tokens]
     telling = [is_content_word(piece.text) for piece in tokens]
+    glued = any(piece.glued for piece in tokens)
     found: dict[str, tuple[str, ...]] = {}
-    for size in range(min(MAX_PHRASE_IDEOGRAPHS, len(tokens)), 0, -1):
+    for size in range(min(MAX_PHRASE_IDEOGRAPHS if glued else MAX_PHRASE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
             run = tokens[start : start + size]
             if size > MAX_PHRASE_WORDS and not all(piece.glued for piece in run[1:]):
                 continue
-            if any(telling[start : start + size]) or _is_name_without_case([piece.text for piece in run]):
+            if True in telling[start : start + size] or _is_name_without_case([piece.text for piece in run]):
                 words_of_run = folded[start : start + size]
-                spaced = ("" if piece.glued else " " for piece in run)
-                phrase = "".join(part for pair in zip(spaced, words_of_run, strict=True) for part in pair).strip()
+                phrase = _written(run, words_of_run) if glued else " ".join(words_of_run)
                 found.setdefault(phrase, tuple(words_of_run))
     return found
+
+
+def _written(run: Sequence[Token], words_of_run: Sequence[str]) -> str:
+    """Return the words of a run with a space before each that has one."""
+    return "".join(f"{'' if piece.glued else ' '}{word}" for piece, word in zip(run, words_of_run, strict=True)).strip()
 
 
 def _run(question: str, phrase: str) -> tuple[str, ...]:
@@ -311,15 +321,15 @@ def name_certainty(question: str, phrase: str) -> float:
         Normalised, as it was linked.
     """
     _, folded, standing, cased = _read(question)
-    run = _run(question, phrase)
-    starts = occurrences(run, folded)
-    several = sum(word not in STOP_WORDS for word in run) > 1
     if not cased:
         # A script without case, in which what has one is the name of something foreign.
         return 1.0
+    run = _run(question, phrase)
+    starts = occurrences(run, folded)
     capitals_tell = len(set(standing[1:])) > 1
-    if capitals_tell and any(any(standing[max(start, 1) : start + len(run)]) for start in starts):
+    if capitals_tell and any(True in standing[max(start, 1) : start + len(run)] for start in starts):
         return 1.0
+    several = sum(word not in STOP_WORDS for word in run) > 1
     if run and starts[:1] == [0] and standing[0] and not all(standing):
         # The first word has its capital whatever it is.
         return 1.0 if several else FIRST_WORD

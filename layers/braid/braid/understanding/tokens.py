@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 LONGEST_RUN: Final = 30
 """Combining marks in a row, as of Unicode's Stream-Safe Text Format (UAX #15); no language writes ten."""
@@ -39,18 +40,22 @@ def without_marks(text: str) -> str:
     return _unmarked(unicodedata.normalize("NFKD", _unmarked(text)))
 
 
-class _Marks(dict[int, int | None]):
-    """Characters as they are kept: combining marks are not."""
+class Replaced(dict[int, int | None]):
+    """What becomes of each character, by a function of it: a table for ``str.translate``."""
+
+    def __init__(self, of: Callable[[str], int | None]) -> None:
+        super().__init__()
+        self._of = of
 
     def __missing__(self, code: int) -> int | None:
-        kept = None if unicodedata.combining(chr(code)) else code
+        kept = self._of(chr(code))
         if len(self) < _CHARACTERS_KNOWN:
             self[code] = kept
         return kept
 
 
 _CHARACTERS_KNOWN: Final = 4_096
-_MARKS: Final = _Marks()
+_MARKS: Final = Replaced(lambda character: None if unicodedata.combining(character) else ord(character))
 
 
 def _unmarked(text: str) -> str:
@@ -91,6 +96,11 @@ _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
 _INNER = re.compile(r"[.'’&-][.'’&+#-]*")
 _KEPT = ("L", "N", "M", "Co")  # what FTS5's unicode61 makes tokens of
+_SEARCHED: Final = Replaced(
+    lambda character: ord(character) if unicodedata.category(character).startswith(_KEPT) else ord(" ")
+)
+_NAME_CHARACTERS: Final = 256
+_NAMES_KNOWN: Final = 4_096
 
 
 def words(text: str) -> list[str]:
@@ -105,9 +115,12 @@ def terms(text: str) -> list[str]:
 
 def cased_words(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
+    written: list[str] = _WORD.findall(without_marks(text))
+    if all(map(str.isalnum, written)):  # most have nothing to cut off
+        return written
     found: list[str] = []
-    for word in _WORD.findall(without_marks(text)):
-        if word.isalnum():  # most have nothing to cut off
+    for word in written:
+        if word.isalnum():
             found.append(word)
         else:
             found.extend(_INNER.sub(" ", _POSSESSIVE.sub("", word)).split())
@@ -116,13 +129,21 @@ def cased_words(text: str) -> list[str]:
 
 def normalise(name: str) -> str:
     """Return the form in which a name is stored and looked up; empty when nothing of it is a word."""
+    return _normalised(name) if len(name) <= _NAME_CHARACTERS else " ".join(words(name))
+
+
+@lru_cache(maxsize=_NAMES_KNOWN)
+def _normalised(name: str) -> str:
+    # An answer asks for the same few names again and again: of links, of titles, of paths.
     return " ".join(words(name))
 
 
 def occurrences(run: Sequence[str], words: Sequence[str]) -> list[int]:
     """Return the places in a sequence of words at which a run of them begins."""
-    size = len(run)
-    return [start for start in range(len(words) - size + 1) if words[start : start + size] == run]
+    size, first = len(run), run[:1]
+    starts = range(len(words) - size + 1)
+    # Most places are ruled out by their first word, without a slice of each.
+    return [start for start in starts if (not first or words[start] == first[0]) and words[start : start + size] == run]
 
 
 def search_words(text: str) -> list[str]:
@@ -132,12 +153,10 @@ def search_words(text: str) -> list[str]:
     Words that carry no meaning are dropped unless there are no others: they cost most of the time and, being in most
     texts, move the score by next to nothing.
     """
-    lowered = composed(text).lower()
-    cut = "".join(
-        character if character.isalnum() or unicodedata.category(character).startswith(_KEPT) else " "
-        for character in lowered
-    )
-    found = list(dict.fromkeys(part for word in cut.split() for part in character_bigrams(word)))
+    found = composed(text).lower().translate(_SEARCHED).split()
+    if not text.isascii():
+        found = [part for word in found for part in character_bigrams(word)]
+    found = list(dict.fromkeys(found))
     return ([word for word in found if word not in FUNCTION_WORDS] or found)[:MAX_WORDS]
 
 

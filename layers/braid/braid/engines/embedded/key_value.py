@@ -67,7 +67,7 @@ class EmbeddedCache:
                 " WHERE tenants.tenant = ? AND cache.key = ? AND cache.expires_at > ?",
                 (tenant_id, key, to_microseconds(self._clock())),
             ).fetchone()
-            return None if row is None else bytes(row[0])
+            return _bytes(row)
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Cache a value for ``ttl_s`` seconds; one that is too large is not cached and removes the old one.
@@ -104,7 +104,7 @@ class EmbeddedCache:
             row = connection.execute(
                 "SELECT content FROM cache WHERE tenant = ? AND key = ? AND expires_at > ?", (tenant, key, now)
             ).fetchone()
-            kept = None if row is None else bytes(row[0])
+            kept = _bytes(row)
             if kept == expected:
                 _remove(connection, "expires_at <= ?", now)
                 connection.execute("DELETE FROM cache WHERE tenant = ? AND key = ?", (tenant, key))
@@ -151,6 +151,11 @@ class EmbeddedCache:
                 some = _remove(connection, "tenant = ?", self._store.tenant_number(connection, tenant_id))
             removed += some
         return removed
+
+
+def _bytes(row: tuple[object] | None) -> bytes | None:
+    """Return a value that was read; None of one that no cache wrote."""
+    return row[0] if row is not None and isinstance(row[0], bytes) else None
 
 
 def _remove(connection: sqlite3.Connection, condition: str, value: int | None) -> int:

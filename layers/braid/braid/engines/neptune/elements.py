@@ -331,11 +331,11 @@ def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Seque
 
 
 def fetch_edges_out_of(
-    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], *, after: str, limit: int
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], *, after: str | None = None, limit: int = 0
 ) -> GraphTraversal:
-    """Fetch the next edges that lead out of some vertices, in the order of their stored ids."""
-    out = source.V(*keys).has(TENANT, tenant_id).out_e().has_id(P.gt(after))
-    return _whole_edges(out.order().by(T.id).limit(limit))
+    """Fetch the edges that lead out of some vertices, or only the next ones in the order of their stored ids."""
+    out = source.V(*keys).has(TENANT, tenant_id).out_e()
+    return _whole_edges(out if after is None else out.has_id(P.gt(after)).order().by(T.id).limit(limit))
 
 
 def fetch_edges_of_evidence(

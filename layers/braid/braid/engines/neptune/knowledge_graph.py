@@ -24,14 +24,14 @@ from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of
+from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
 from braid.ranking import graph_walks
 from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -195,6 +195,10 @@ class GremlinGraph:
             if len(rows) < elements.EDGES_AT_ONCE or not gone:
                 return removed
 
+    def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
+        """Remove none: they are not removed in one transaction."""
+        return 0
+
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
         """End the edges of which these records are the evidence, and return how many were changed."""
 
@@ -283,7 +287,7 @@ class GremlinGraph:
         """Return the types in the stored counts; none where no counts are kept."""
         return self._counts.types(tenant_id)
 
-    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""
         begin = decode(tenant_id, after)
         check_limit(limit)
@@ -297,22 +301,26 @@ class GremlinGraph:
         counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
         edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
+        left = 0 if hubs else unread(vertices, edges_of)
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
-        relationships = sorted(self._edges_out_of(tenant_id, keys), key=Relationship.identity)
+        count = sum(edges_of.get(vertex.id, 0) for vertex in vertices)
+        edges: Iterable[Relationship] = () if left else self._edges_out_of(tenant_id, keys, count)
+        relationships = sorted(edges, key=Relationship.identity)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(relationships),
             cursor=encode(tenant_id, vertices[-1].id) if len(found) > len(vertices) else None,
+            unread=left,
         )
 
-    def _edges_out_of(self, tenant_id: str, keys: Sequence[str]) -> Iterator[Relationship]:
+    def _edges_out_of(self, tenant_id: str, keys: Sequence[str], count: int) -> Iterator[Relationship]:
         """Yield the edges that lead out of some vertices; of one vertex there may be more than a reply can hold."""
-        after = ""
+        after = None if count <= PAGE_EDGES else ""
         while True:
             fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
             edges = [elements.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
             yield from edges
-            if len(edges) < PAGE_EDGES:
+            if after is None or len(edges) < PAGE_EDGES:
                 return
             after = elements.edge_id(edges[-1])
 

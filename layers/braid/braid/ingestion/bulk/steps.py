@@ -51,7 +51,8 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 BATCH_LINES = 250
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 2_000_000
+"""As a request may have: a batch is one transaction, for which a laptop's other tenants wait."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 

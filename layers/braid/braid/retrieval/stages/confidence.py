@@ -9,7 +9,6 @@ form of question is known to them.
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ranking.scoring import BM25_HALF
@@ -17,6 +16,7 @@ from braid.retrieval.stages.candidates import stem
 from braid.understanding.names import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
+    Replaced,
     cased_words,
     has_ideographs,
     normalise,
@@ -40,7 +40,7 @@ FEWEST: Final = 5
 """Vector hits without which it is not known how near a text is to any question."""
 MOST_TITLES: Final = 2.0
 """Titles named in a question beyond which further ones say nothing more."""
-_BETWEEN_WORDS: Final = re.compile(r"[\W_]+")
+_OF_WORDS: Final = Replaced(lambda character: ord(character if character.isalnum() else " "))
 
 
 class Sign(NamedTuple):
@@ -159,7 +159,8 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
 
 def _searchable(text: str) -> str:
     """Return the beginning of a text with one space before each word."""
-    return f" {_BETWEEN_WORDS.sub(' ', without_marks(text[:READ_CHARACTERS]).lower())}"
+    words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
+    return f" {' '.join(words)}"
 
 
 def _share(beginnings: Set[str], text: str) -> float:

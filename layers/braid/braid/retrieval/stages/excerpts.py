@@ -95,8 +95,9 @@ class Excerpts:
         left = f" {normalise(question)} "
         called: list[str] = []
         for phrase, name in sorted(names, key=lambda pair: len(pair[0]), reverse=True):
-            left = left.replace(f" {normalise(phrase)} ", " ")
-            called += normalise(phrase), normalise(name)
+            said = normalise(phrase)
+            left = left.replace(f" {said} ", " ")
+            called += said, normalise(name)
         words = [word for word in search_words(_folded(left)) if not called or word not in FUNCTION_WORDS]
         asked = list(dict.fromkeys(map(_stem, words)))
         weighted = [(called, 1.0), (asked, 1.0), (map(normalise, on_paths), _OF_PATH)]

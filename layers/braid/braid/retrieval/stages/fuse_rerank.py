@@ -388,6 +388,8 @@ def _results(
 ) -> tuple[list[Result], list[Placed], datetime]:
     """Score by the ranking profile; return the first ``top_k``, the rest in order, and until when age keeps that order.
 
+    The rest only of a question that asks for an explanation.
+
     Facts are ranked among the records by their score, and before those that have the same.
     """
     query = request.query
@@ -427,7 +429,8 @@ def _results(
         else result_of(item, excerpts, rank=rank, fresh=recency(aged_from(item.record), now), final=-negative)
         for rank, (negative, _, item) in enumerate(shown, start=1)
     ]
-    left = [Placed(item, -negative) for negative, _, item in scored[query.top_k :] if isinstance(item, Ranked)]
+    others = scored[query.top_k :] if query.explain else ()
+    left = [Placed(item, -negative) for negative, _, item in others if isinstance(item, Ranked)]
     return results, left, steady
 
 

@@ -75,7 +75,7 @@ def run(
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
-    return found.model_copy(update={"took_ms": walk.watch.ms()})
+    return found.altered(took_ms=walk.watch.ms())
 
 
 def expansion_for(
@@ -239,7 +239,7 @@ class _GraphStage:
             return GraphFound()
         expansion = self.graph.propagate(request)
         found = _found(expansion.hits, truncated=expansion.truncated)
-        return found.model_copy(update={"propagated": bool(found.hits), "trust": expansion.trust})
+        return found.altered(propagated=bool(found.hits), trust=expansion.trust)
 
     def constrain(self, request: GraphRequest) -> GraphFound:
         """Find what the caller's constraint allows, or which of the text search's hits it does."""

@@ -88,7 +88,7 @@ def linked_names(
     if misspelt and len(found) < MAX_LOOKED_UP:
         explained = {asked[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
         misspelt = [
-            link.model_copy(update={"misspelt": True})
+            link.altered(misspelt=True)
             for link in _in_words(_of_one_name(misspelt, asked), asked)
             if link.phrase not in explained and taken.isdisjoint(link.phrase.split())
         ]
@@ -154,7 +154,7 @@ def propagation_of(
         return None
     request = _request(query, names, hits, as_of=as_of, budget=budget)
     texts = _likeness(searched.vector or searched.lexical) if searched else ()
-    return request.model_copy(update={"texts": texts, "bridging": parameters.bridging})
+    return request.altered(texts=texts, bridging=parameters.bridging)
 
 
 def propagation_around_answers(
@@ -265,7 +265,7 @@ def as_link(hit: GraphHit) -> EntityLink:
 
 def scaled(hit: GraphHit, factor: float) -> GraphHit:
     """Return a hit with its score multiplied."""
-    return hit.altered(score=clamp(hit.score * factor))
+    return hit if factor == 1.0 else hit.altered(score=clamp(hit.score * factor))
 
 
 def entity_hits(links: Iterable[EntityLink], starts: Collection[str]) -> list[GraphHit]:

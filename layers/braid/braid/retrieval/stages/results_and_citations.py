@@ -95,7 +95,7 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
     if request.expanded:
         named |= {link.entity_id: link for link in request.expanded.links}
     related = {
-        identity: RelatedEntity(
+        identity: RelatedEntity.unchecked(
             id=identity,
             name=link.name,
             entity_type=link.entity_type,
@@ -119,7 +119,7 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
             names = path.names or path.ids
             for identity, name in zip(path.ids, names, strict=True):
                 if identity not in related and identity not in shown and result.kind is not Kind.MESSAGE:
-                    related[identity] = RelatedEntity(
+                    related[identity] = RelatedEntity.unchecked(
                         id=identity, name=name, entity_type=types.get(identity, "Concept"), linked=False
                     )
     return tuple(related.values())

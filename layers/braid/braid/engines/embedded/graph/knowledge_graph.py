@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended, within
@@ -13,7 +14,7 @@ from braid.engines.embedded.graph import removals, rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of
+from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of, unread
 from braid.ranking.graph_walks import answer_query
 from braid.telemetry.recording import store_calls
 
@@ -122,6 +123,15 @@ class EmbeddedKnowledgeGraph:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
         return self._change(tenant_id, ids, rows.delete_edges_of)
 
+    def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Remove edges with an end or their evidence among ``ids`` in short transactions, until few are left."""
+        removed = 0
+        while True:
+            with self._store.read_tenant(tenant_id) as (connection, tenant):
+                if tenant is None or not rows.has_more_edges_of(connection, tenant, ids, than=removals.ROWS_AT_ONCE):
+                    return removed
+            removed += self._change(tenant_id, ids, partial(rows.delete_some_edges_of, at_most=removals.ROWS_AT_ONCE))
+
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
         """End the edges of which these records are the evidence, and return how many there were."""
         return self._change(tenant_id, until, rows.end_edges)
@@ -174,7 +184,7 @@ class EmbeddedKnowledgeGraph:
                     self._types.popitem(last=False)
         return known
 
-    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500) -> GraphPage:
+    def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their ids, each page of the store's present state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
@@ -182,13 +192,17 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphPage()
             found = rows.read_vertices_after(connection, tenant, tenant_id, after=begin, limit=limit + 1)
-            vertices = tuple(page_of(found, rows.count_edges_out_of(connection, tenant, found), limit))
-            edges = rows.read_edges_out_of(connection, tenant, tenant_id, [vertex.id for vertex in vertices])
+            counts = rows.count_edges_out_of(connection, tenant, found)
+            vertices = tuple(page_of(found, counts, limit))
+            left = 0 if hubs else unread(vertices, counts)
+            read = () if left else [vertex.id for vertex in vertices]
+            edges = rows.read_edges_out_of(connection, tenant, tenant_id, read)
         more = len(found) > len(vertices)
         return GraphPage(
             vertices=vertices,
             relationships=tuple(edges),
             cursor=encode(tenant_id, vertices[-1].id) if more else None,
+            unread=left,
         )
 
     def link(

@@ -297,15 +297,46 @@ def mentions_by_number(
 
 def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Remove edges of one tenant with an end or their evidence among some ids, and return how many there were."""
+    return sum(
+        connection.execute(f"DELETE FROM edges WHERE {condition}", values).rowcount  # noqa: S608 - conditions of ours
+        for condition, values in _edges_of(connection, tenant, ids)
+    )
+
+
+def delete_some_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, at_most: int) -> int:
+    """Remove as :func:`delete_edges_of` no more than some of each condition's edges, and return how many there were."""
+    removed = 0
+    for condition, values in _edges_of(connection, tenant, ids):
+        identities = connection.execute(
+            f"SELECT tenant, source, type, target, predicate FROM edges WHERE {condition} LIMIT ?",  # noqa: S608 - as above
+            (*values, at_most),
+        ).fetchall()
+        removed += connection.executemany(
+            "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
+            identities,
+        ).rowcount
+    return removed
+
+
+def has_more_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, than: int) -> bool:
+    """Return whether more than some edges of one tenant have an end, or their evidence, among some ids."""
+    return any(
+        connection.execute(
+            f"SELECT 1 FROM edges WHERE {condition} LIMIT 1 OFFSET ?",  # noqa: S608 - conditions of ours
+            (*values, than),
+        ).fetchone()
+        for condition, values in _edges_of(connection, tenant, ids)
+    )
+
+
+def _edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> list[tuple[str, tuple[int, str]]]:
+    """Return the conditions in SQL, with their values, of edges with an end or their evidence among some ids."""
     numbers = json.dumps(sorted(_numbers(connection, tenant, ids).values()))
     wanted = (("source", numbers), ("target", numbers), ("evidence", json.dumps(list(ids))))
-    return sum(
-        connection.execute(
-            f"DELETE FROM edges WHERE tenant = ? AND {column} IN (SELECT value FROM json_each(?))",  # noqa: S608 - a column's name
-            (tenant, values),
-        ).rowcount
+    return [
+        (f"tenant = ? AND {column} IN (SELECT value FROM json_each(?))", (tenant, values))  # noqa: S608 - a column
         for column, values in wanted
-    )
+    ]
 
 
 def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, datetime]) -> int:

@@ -15,8 +15,6 @@ from braid.ranking.neighbourhood import group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
@@ -165,28 +163,25 @@ def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
     """Return the best path to a vertex, given its place in the result, and whether all of it is trusted."""
     vertices: list[int] = []
     edges: list[int] = []
-    types: list[str] = []
     inward: list[bool] = []
-    evidence: list[str | None] = []
-    ends: list[datetime | None] = []
     place = int(reached.places[row])
     for hop in range(int(reached.hops[row]), 0, -1):
         step = reached.steps[hop]
         vertices.append(int(step.vertices[place]))
-        edge = int(step.edges[place])
-        edges.append(edge)
-        types.append(graph.relationship_types[int(graph.edge_types[edge])])
-        evidence.append(graph.evidence[edge])
-        ends.append(moment_of(graph.edge_until, edge))
+        edges.append(int(step.edges[place]))
         inward.append(bool(step.inward[place]))
         place = int(step.parents[place])
     vertices.append(int(reached.steps[0].vertices[place]))
+    vertices, edges = vertices[::-1], edges[::-1]
+    evidence = [graph.evidence[edge] for edge in edges]
+    ends = [moment_of(graph.edge_until, edge) for edge in edges]
+    ends += [moment_of(graph.valid_until, vertex) for vertex in vertices]
     path = Path.unchecked(
-        ids=tuple(graph.ids[vertex] for vertex in reversed(vertices)),
-        types=tuple(reversed(types)),
-        names=tuple(graph.names[vertex] or graph.ids[vertex] for vertex in reversed(vertices)),
-        inward=tuple(reversed(inward)),
-        evidence=tuple(reversed(evidence)) if any(evidence) else (),
-        invalid_at=earliest((*ends, *(moment_of(graph.valid_until, vertex) for vertex in vertices))),
+        ids=tuple([graph.ids[vertex] for vertex in vertices]),
+        types=tuple([graph.relationship_types[graph.edge_types[edge]] for edge in edges]),
+        names=tuple([graph.names[vertex] or graph.ids[vertex] for vertex in vertices]),
+        inward=tuple(inward[::-1]),
+        evidence=tuple(evidence) if any(evidence) else (),
+        invalid_at=earliest(ends),
     )
     return path, bool(graph.trusted[vertices].all() and graph.edge_trusted[edges].all())

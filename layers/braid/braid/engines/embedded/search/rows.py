@@ -322,10 +322,12 @@ def _record(
     tenant_id: str, record_id: str, content: str, embeddings: tuple[Embedding, ...], body: dict[str, Any]
 ) -> Record:
     """Return a record of what was written of it, which was checked before."""
-    for name in body.keys() & _READ.keys():
-        body[name] = _READ[name](body[name])
+    for name, read in _READ.items():
+        if name in body:
+            body[name] = read(body[name])
     body.setdefault("metadata", {})
-    return Record.unchecked(id=record_id, tenant_id=tenant_id, content=content, embeddings=embeddings, **body)
+    body |= {"id": record_id, "tenant_id": tenant_id, "content": content, "embeddings": embeddings}
+    return Record.unchecked(**body)
 
 
 def _moment(value: str | None) -> datetime | None:
