@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[DemoStages]:
-    stages = DemoStages(Settings(home=tmp_path))
+    stages = DemoStages(Settings(home=tmp_path, graph=GraphSource.GIVEN))
     yield stages
     stages.close()
 
