@@ -102,7 +102,7 @@ def test_every_line_is_written_whatever_their_order_and_the_state_carries_none(
     assert found(steps.store, "fee") == ["f0"]
     assert len(found(steps.store, "chunk")) == 6
     assert stored(steps.store, "f3").invalid_at == stored(steps.store, "f2").valid_at
-    assert steps.store.graph.stats(ACME).edges == 15
+    assert steps.store.graph.stats(ACME).edges == 15 + 6, "those of the lines, and each chunk's mention of its title"
     assert "the fee number" not in json.dumps(execution.events, default=str)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Direction, GraphConstraint, Intent, Source, Strategy, TimeRange
-from braid.retrieval.tenant_questions import Interface
+from braid.retrieval.tenant_questions import TenantQuestions
 
 from tests.workflow.test_retrieve import TENANT
 
@@ -21,16 +21,16 @@ ASKED = "Why did label printing fail at the Lisbon depot?"
 
 
 @pytest.fixture
-def ours(stages: DemoStages) -> Interface:
-    return Interface(stages, TENANT)
+def ours(stages: DemoStages) -> TenantQuestions:
+    return TenantQuestions(stages, TENANT)
 
 
-def test_a_search_is_planned_and_takes_any_field_of_a_query(ours: Interface) -> None:
+def test_a_search_is_planned_and_takes_any_field_of_a_query(ours: TenantQuestions) -> None:
     assert len(ours.search(ASKED, limit=3).results) == 3
     assert ours.search(ASKED, intent=Intent.LOOKUP).plan.intent is Intent.LOOKUP
 
 
-def test_a_semantic_search_leaves_the_graph_out_and_keeps_to_types_time_and_similarity(ours: Interface) -> None:
+def test_a_semantic_search_leaves_the_graph_out_and_keeps_to_types_time_and_similarity(ours: TenantQuestions) -> None:
     span = TimeRange(start=datetime(2020, 1, 1, tzinfo=UTC))
     answer = ours.semantic_search(ASKED, ["Event"], span, limit=4, min_similarity=0.05)
     assert answer.plan.strategy is Strategy.SEMANTIC
@@ -43,7 +43,7 @@ def test_a_semantic_search_leaves_the_graph_out_and_keeps_to_types_time_and_simi
         assert result.vector_score >= 0.05
 
 
-def test_a_hybrid_search_asks_both_stores_and_keeps_to_a_constraint(ours: Interface) -> None:
+def test_a_hybrid_search_asks_both_stores_and_keeps_to_a_constraint(ours: TenantQuestions) -> None:
     assert ours.hybrid_search(ASKED).plan.strategy is Strategy.HYBRID
     inside = ours.hybrid_search(ASKED, GraphConstraint(entity="Tollgate"), limit=2)
     assert inside.plan.strategy in {Strategy.GRAPH_FIRST, Strategy.VECTOR_FIRST}
@@ -79,7 +79,7 @@ def test_each_entity_type_has_its_intent_and_weights_and_only_it_is_answered(
     stages: DemoStages, entity_type: str, intent: Intent, vector_weight: float, graph_weight: float
 ) -> None:
     library = Asked(stages)
-    answer = Interface(library, TENANT).search_by_entity_type(ASKED, entity_type, limit=30)
+    answer = TenantQuestions(library, TENANT).search_by_entity_type(ASKED, entity_type, limit=30)
     assert library.query is not None
     assert (library.query.vector_weight, library.query.graph_weight) == (vector_weight, graph_weight)
     assert (answer.plan.intent, answer.plan.candidates) == (intent, 60)
@@ -87,7 +87,7 @@ def test_each_entity_type_has_its_intent_and_weights_and_only_it_is_answered(
     assert {result.entity_type for result in answer.results} == {entity_type} & stored
 
 
-def test_relations_are_found_by_name_alias_or_id_and_an_unknown_entity_is_refused(ours: Interface) -> None:
+def test_relations_are_found_by_name_alias_or_id_and_an_unknown_entity_is_refused(ours: TenantQuestions) -> None:
     by_name = ours.related("keelson", ["DEPENDS_ON"], Direction.IN)
     assert by_name.hits
     assert by_name == ours.related("service:keelson", ["DEPENDS_ON"], Direction.IN)
@@ -101,7 +101,7 @@ def test_relations_are_found_by_name_alias_or_id_and_an_unknown_entity_is_refuse
         ours.related("Keelson", depth=4)
 
 
-def test_a_moment_without_a_zone_is_one_in_utc_in_every_call(ours: Interface) -> None:
+def test_a_moment_without_a_zone_is_one_in_utc_in_every_call(ours: TenantQuestions) -> None:
     at = datetime(2024, 5, 1, tzinfo=UTC)
     for ask in (
         lambda moment: ours.related("Keelson", as_of=moment),
@@ -111,7 +111,7 @@ def test_a_moment_without_a_zone_is_one_in_utc_in_every_call(ours: Interface) ->
         assert ask(at.replace(tzinfo=None)) == ask("2024-05-01") == ask(at) != ()
 
 
-def test_a_graph_query_is_of_this_tenant_whatever_it_says(ours: Interface) -> None:
+def test_a_graph_query_is_of_this_tenant_whatever_it_says(ours: TenantQuestions) -> None:
     steps = [{"direction": "in", "types": ["OWNS"]}]
     found = ours.graph_query({"start": {"names": ["Keelson"]}, "steps": steps})
     assert [hit.path.types for hit in found.hits] == [("OWNS",)]
@@ -131,6 +131,6 @@ def test_a_graph_query_is_of_this_tenant_whatever_it_says(ours: Interface) -> No
         (lambda ours: ours.hybrid_search(ASKED, limit=0), "limit"),
     ],
 )
-def test_a_wrong_argument_is_named(ours: Interface, call: Any, field: str) -> None:
+def test_a_wrong_argument_is_named(ours: TenantQuestions, call: Any, field: str) -> None:
     with pytest.raises(InvalidRequest, match=f"^{field}: "):
         call(ours)

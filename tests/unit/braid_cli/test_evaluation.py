@@ -414,7 +414,7 @@ def test_questions_in_a_subfolder_have_a_section_and_a_picture_of_their_own(
     document.main([str(folder), "--into", str(tmp_path / "checkout")])
     text = (tmp_path / "checkout" / "docs" / "evaluation.md").read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith("### pl")] == ["### plant", "### plant/judged"]
-    heads = "| recall@2 · recall@5 · nDCG@10 | vectors and words | graph found | graph both | graph given |"
+    heads = "| recall@2 · recall@5 · nDCG@10 | vectors and words | graph found | graph given | graph both |"
     table = text[text.index(heads) :].splitlines()
     assert table[2].startswith("| plant (4) | 1.000 · 1.000 · 1.000 |")
     assert table[3] == "<!-- end evaluation-graphs -->"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import urllib3
 from braid import Braid, InvalidRequest
+from braid.models import GraphSource
 from braid.settings import Settings
 
 from braid_cli.gateway_tools import gateway_document
@@ -67,7 +68,7 @@ def test_a_model_that_fills_every_argument_is_answered_with_what_is_trusted_alon
         "depth": 2,
         "limit": 5,
     }
-    stages = DemoStages(Settings(home=tmp_path))
+    stages = DemoStages(Settings(home=tmp_path, graph=GraphSource.GIVEN))
     with served(stages) as address, Braid.deployed(address, token("acme"), attempts=1) as braid:
         braid.add(
             [
