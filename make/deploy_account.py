@@ -85,7 +85,8 @@ def account(
         identity = clients("sts").get_caller_identity()
     except (BotoCoreError, ClientError) as error:
         return [Finding("AWS credentials", f"{error}; the account was not asked (--offline leaves it out)")]
-    found = [Finding(f"credentials of account {identity['Account']}")]
+    where = f", in {region}" if region else ""
+    found = [Finding(f"credentials of account {identity['Account']}{where}")]
     checks: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
         ("ARNs", lambda: _arns(values, identity["Account"])),
         ("search index", lambda: _search(values, clients)),

@@ -211,7 +211,8 @@ def tools(values: Mapping[str, str], output: Callable[[tuple[str, ...]], str | N
             emulate = f"docker run --privileged --rm tonistiigi/binfmt --install {other}"
             remedy = f"set Architecture={own}, or have Docker emulate: {emulate}"
             yield Finding(f"images for {values['Architecture']} on {own}", remedy, warning=True)
-    yield Finding("AWS CLI", "" if output(("aws", "--version")) else "install it, as aws on the PATH")
+    is_second = (output(("aws", "--version")) or "").startswith("aws-cli/2")
+    yield Finding("AWS CLI 2", "" if is_second else "install it, as aws on the PATH: the first has no `configure sso`")
 
 
 def _output(command: tuple[str, ...]) -> str | None:

@@ -180,14 +180,14 @@ def test_a_build_needs_python_3_13_a_new_sam_docker_and_the_aws_cli() -> None:
         "Python 3.13 as python3.13 on the PATH",
         "AWS SAM CLI",
         "Docker",
-        "AWS CLI",
+        "AWS CLI 2",
     }
     there = said_by(python="3.13.5", sam="SAM CLI, version 1.170.0", docker="aarch64", aws="aws-cli/2.31")
     assert missing(deploy_check.tools(values(), there)) == {}
-    # A version manager's stand-in, and a SAM CLI that knows no loops.
-    other = said_by(python="3.12.1", sam="SAM CLI, version 1.169.0", docker="x86_64", aws="aws-cli/2.31")
+    # A version manager's stand-in, a SAM CLI that knows no loops, and an AWS CLI that reads no AWS_REGION.
+    other = said_by(python="3.12.1", sam="SAM CLI, version 1.169.0", docker="x86_64", aws="aws-cli/1.45.11")
     found = list(deploy_check.tools(values(), other))
-    assert set(missing(found)) == {"Python 3.13 as python3.13 on the PATH", "AWS SAM CLI"}
+    assert set(missing(found)) == {"Python 3.13 as python3.13 on the PATH", "AWS SAM CLI", "AWS CLI 2"}
     assert any("set Architecture=x86_64" in each.remedy for each in found if each.warning)
 
 
