@@ -152,11 +152,10 @@ def write(evaluations: Sequence[Evaluation], into: Path, *, graphs: str = "") ->
 
 
 def measured_by_graph(folders: Sequence[Path], engines: Application) -> dict[GraphSource, list[Evaluation]]:
-    """Answer the folders' questions by default with each graph; the default last, as the stores are kept."""
+    """Answer the folders' questions by default with one graph alone, found or given."""
     default = configurations(engines.settings)[-1:]
-    sources = (GraphSource.FOUND, GraphSource.GIVEN, GraphSource.BOTH)
     measured: dict[GraphSource, list[Evaluation]] = {}
-    for source in sources:
+    for source in (GraphSource.FOUND, GraphSource.GIVEN):
         own = Application(engines.settings.model_copy(update={"graph": source}))
         measured[source] = [
             evaluate_folder(folder, own, configurations=default, with_confidence=False) for folder in folders
@@ -184,7 +183,9 @@ def main(arguments: Sequence[str]) -> None:
     ]
     with_graph = [folder for folder in chosen.folders if (folder / "relationships.jsonl").is_file()]
     of_folders = [one for one in evaluations if one.dataset in {folder.name for folder in with_graph}]
-    graphs = graph_table(of_folders, measured_by_graph(with_graph, engines))
+    # What was measured first is both graphs: a folder that is ingested again has its names found by all of its texts.
+    by_graph = measured_by_graph(with_graph, engines) | {GraphSource.BOTH: of_folders}
+    graphs = graph_table(of_folders, by_graph)
     for path in write(evaluations, chosen.into, graphs=graphs):
         sys.stdout.write(f"wrote {path}\n")
 

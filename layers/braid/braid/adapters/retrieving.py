@@ -40,7 +40,8 @@ def metadata_of(result: Result, results: Results) -> dict[str, Any]:
         "score": result.final,
         "confidence": results.confidence,
         "citation": {"id": result.id, **result.citation.model_dump(mode="json", exclude_none=True)},
-        "paths": [" → ".join(path.names or path.ids) for path in result.paths if path.types],
+        # Two paths may pass the same names, by a given relationship and by a found mention.
+        "paths": list(dict.fromkeys(" → ".join(path.names or path.ids) for path in result.paths if path.types)),
         "found_by": [source.value for source in result.sources],
         "degraded": list(results.degraded),
     }
