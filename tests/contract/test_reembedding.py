@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.models import GraphSource
 from braid.settings import Settings
 
 from tests.contract.reembedding import Open, ReembeddingContract
@@ -22,7 +23,9 @@ def open_stages(tmp_path: Path) -> Iterator[Open]:
     opened: list[DemoStages] = []
 
     def open_one(name: str = "store", *, page: int = 40) -> DemoStages:
-        opened.append(DemoStages(Settings(home=tmp_path / name, shared_dir=shared, reembed_page=page)))
+        # The given graph, as of records that were written before: what names are found in texts is another matter.
+        settings = Settings(home=tmp_path / name, shared_dir=shared, reembed_page=page, graph=GraphSource.GIVEN)
+        opened.append(DemoStages(settings))
         return opened[-1]
 
     yield open_one
