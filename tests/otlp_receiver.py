@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING
 
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from tests.loopback import listening
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,12 +84,5 @@ def otlp_receiver() -> Iterator[Received]:
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
             """Leave the terminal to the tests."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as server:
-        received.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield received
-        finally:
-            server.shutdown()
-            thread.join(10)
+    with listening(Receiver) as received.url:
+        yield received

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from socket import create_server
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -29,6 +28,7 @@ from tests.contract.queue import MAX_RECEIVES, QueueContract
 from tests.contract.shapes import ACME, GLOBEX, Clock
 from tests.contract.stored_counts import MemoryCounts, StoredCountsContract
 from tests.dynamo_table import cache_table
+from tests.loopback import listening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -432,13 +432,9 @@ def breaking(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[_Breaking]]:
     class Handler(_Breaking):
         pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+    with listening(Handler) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", address)
         yield Handler
-        server.shutdown()
-        thread.join()
 
 
 def test_a_part_that_breaks_off_is_read_again(breaking: type[_Breaking]) -> None:
