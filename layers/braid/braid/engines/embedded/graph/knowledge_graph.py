@@ -298,22 +298,21 @@ class EmbeddedKnowledgeGraph:
             known = self._graphs.get(tenant)
             at, rows_read = self._rows_read.get(tenant, (generation, 0))
         if known is not None and known.generation == generation:
-            return self._adjacency(connection, tenant)
+            return self._adjacency(connection, tenant, generation)
         rows_read = rows_read if at == generation else 0
         worth = self._small + _DEARER * rows_read
         if worth < _MOST_IN_MEMORY and not _has_more_edges(connection, tenant, worth):
-            return self._adjacency(connection, tenant)
+            return self._adjacency(connection, tenant, generation)
         from braid.engines.embedded.graph import surroundings
 
         graph, read = surroundings.read(connection, tenant, generation, surroundings.around(request, named or {}))
         with self._lock:
             self._rows_read[tenant] = (generation, rows_read + read)
-        return self._adjacency(connection, tenant) if graph is None else graph
+        return self._adjacency(connection, tenant, generation) if graph is None else graph
 
-    def _adjacency(self, connection: sqlite3.Connection, tenant: int) -> Adjacency:
+    def _adjacency(self, connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load
 
-        generation = Generation.GRAPH.read(connection, tenant)
         if self._store.in_transaction:  # what it wrote may yet be rolled back
             return load(connection, tenant, generation)
         with holding(self._loading.of(tenant)):  # other tenants do not wait for it
