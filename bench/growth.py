@@ -181,6 +181,7 @@ def command(arguments: Sequence[str]) -> None:
     parser.add_argument("--slice", type=float, default=SLICE_S, help="seconds after which writing stops (%(default)s)")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for growth.json and growth.md")
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / "growth.json"
     until = time.monotonic() + options.slice
     for size in options.sizes.split(","):

@@ -359,6 +359,7 @@ def command(arguments: Sequence[str]) -> None:
     parser.add_argument("--passes", type=int, default=PASSES, help="over the questions (%(default)s)")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for profile.json and profile.md")
     options = parser.parse_args(arguments)
+    options.out.mkdir(parents=True, exist_ok=True)
     kept = options.out / "profile.json"
     figures = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {"processes": {}, "runs": []}
     runs = {(run["dataset"], run["way"]): run for run in figures["runs"]}
