@@ -81,8 +81,13 @@ def test_spellings_of_one_name_meet() -> None:
 
 @pytest.mark.parametrize(
     ("text", "name"),
-    [("他在北京大学工作。", "北京大学"), ("彼は東京大学で働く。", "東京大学"), ("عمل في جامعة القاهرة سنة", "جامعة القاهرة"), ("она жила в нижнем новгороде", "нижнем новгороде")],
-)  # fmt: skip
+    [
+        ("他在北京大学工作。", "北京大学"),
+        ("彼は東京大学で働く。", "東京大学"),
+        ("عمل في جامعة القاهرة سنة", "جامعة القاهرة"),
+        ("она жила в нижнем новгороде", "нижнем новгороде"),
+    ],
+)
 def test_given_names_of_any_script_are_found_whether_or_not_words_are_set_apart(text: str, name: str) -> None:
     assert found(text, given={normalise(name): "=1"}).keys() == {"=1"}
     assert normalise(name) in set(phrases_in(text))

@@ -69,7 +69,8 @@ class NamedEntities:
         """Return the given names that are found in some texts however they are written, with what each means.
 
         Of the entities of the write all names, of stored ones those of several words or without case. By the name in
-        the form in which it is looked up: the id of an entity behind :data:`GIVEN`, or the key of a name that means none.
+        the form in which it is looked up: the id of an entity behind :data:`GIVEN`, or, of a name that means none, its
+        key.
         """
         written = [name for one in self._written for name in (one.name, *one.aliases) if name]
         names = {normal: name_key(name) for name in written if (normal := normalise(name))}
@@ -127,12 +128,14 @@ def named_entities(
     found: dict[str, NamedEntity] = {}
     for record in records.values():
         if record.kind is Kind.ENTITY and record.trusted and record.entity_type != DOCUMENT_TYPE:
-            found[record.id] = NamedEntity(record.id, record.heading() or None, record.aliases)
+            stored = in_graph.get(record.id)  # what only the stored vertex has of them is kept
+            name = record.heading() or (stored.name if stored else None)
+            found[record.id] = NamedEntity(record.id, name, record.aliases or (stored.aliases if stored else ()))
     for vertex in vertices:
         stored = in_graph.get(vertex.id)
-        record = records.get(vertex.id) or (stored if stored is not None and stored.has_record else None)
-        is_title = record is not None and vertex.entity_type == DOCUMENT_TYPE
-        if (record or vertex).trusted and not is_title:
+        described = records.get(vertex.id) or (stored if stored is not None and stored.has_record else None)
+        is_title = described is not None and vertex.entity_type == DOCUMENT_TYPE
+        if (described or vertex).trusted and not is_title:
             found[vertex.id] = NamedEntity(vertex.id, vertex.name, vertex.aliases)
         else:
             found.pop(vertex.id, None)
