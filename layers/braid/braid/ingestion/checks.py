@@ -19,7 +19,7 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find
+from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -159,7 +159,9 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         records = given.records
         if later:  # what supersedes them counts nevertheless
             records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
-        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
+        found = find_supersession(
+            records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids
+        )
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
                 given.refuse("records", refused.id, "supersedes", refused.message)
@@ -171,7 +173,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         if not (found.refused and given.request.partial):  # where nothing is written, the first reasons do
             break
     accepted.supersession = found.supersession
-    given.edges |= {edge.identity(): edge for edge in found.made}
+    given.edges |= {edge.identity(): edge for edge in found.dated_links}
 
 
 def _without_types_over_limit(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
