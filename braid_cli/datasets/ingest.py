@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.intent_log import forget
 from braid.ingestion.supersession import SUPERSEDES
-from braid.ingestion.unfinished_writes import forget
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import Relationship
 
