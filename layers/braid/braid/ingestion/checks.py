@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
+    from braid.ports.knowledge_graph import NameKeys
 
 
 @dataclass
@@ -39,6 +40,8 @@ class Accepted:
     records: list[Record] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     """New vertices, and those that differ from the stored ones."""
+    name_keys: Mapping[str, NameKeys] = field(default_factory=dict)
+    """What those are linked by whose names are to be written."""
     given_vertices: int = 0
     """Number of them without those that are made only for found names."""
     edges: list[Relationship] = field(default_factory=list)
@@ -200,8 +203,14 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     accepted.edges = _wanted_edges(given, store, accepted, wanted, in_graph)
     meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in meant if given.request.rewrite or vertex != in_graph.get(vertex.id)]
+    renamed = [one for one in accepted.vertices if given.request.rewrite or not _same_names(one, in_graph.get(one.id))]
+    accepted.name_keys = store.graph.name_keys(renamed)
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
     accepted.records = list(given.records.values())
+
+
+def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:
+    return stored is not None and (vertex.name, vertex.aliases) == (stored.name, stored.aliases)
 
 
 def _wanted_vertices(
