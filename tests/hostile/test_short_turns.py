@@ -10,7 +10,7 @@ from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.tables import words_table
 from braid.errors import StoreError
-from braid.ingestion import deleting
+from braid.ingestion import deleting, supersession
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.writing import WriteRequest, require_written, write
@@ -19,10 +19,11 @@ from braid.settings import Settings
 from braid.understanding.names import misspellings
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, record, vertex
+from tests.front_door import FrontDoor
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from braid.models import Record, Vertex
@@ -49,8 +50,8 @@ def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
     """Note what a function of the rows of records returns at each call."""
     really, returned = getattr(rows, name), list[Any]()
 
-    def noted(*given: Any) -> Any:
-        returned.append(really(*given))
+    def noted(*given: Any, **named: Any) -> Any:
+        returned.append(really(*given, **named))
         return returned[-1]
 
     monkeypatch.setattr(rows, name, noted)
@@ -218,3 +219,33 @@ def test_names_that_stay_are_not_written_again(stages: DemoStages) -> None:
     names |= dict.fromkeys(("keelson harbour 1 7 west upper", *misspellings("keelson harbour 1 7")), [])
     for name, entities in names.items():
         assert [one.entity_id for one in stages.graph.link(ACME, [name], as_of=AS_OF)] == entities
+
+
+def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = [f"old{number}" for number in range(9)]
+    written(stages, *(record(name, "the turbine hums") for name in old))
+    monkeypatch.setattr(supersession, "_READ_AT_ONCE", 2)
+    read, ended = counted(monkeypatch, "read_many"), list[int]()
+    really = stages.index.end
+
+    def end(records: Sequence[Record]) -> None:
+        ended.append(len(records))
+        really(records)
+
+    monkeypatch.setattr(stages.index, "end", end)
+    request = WriteRequest(tenant_id=ACME, records=[record("new", "the pump hums", supersedes=old)])
+    assert require_written(write(request, stages)).superseded == 9
+    assert max(map(len, read)) == 2
+    assert ended == [2, 2, 2, 2, 1]
+    assert all(one.invalid_at and one.content for one in stages.index.get_many(ACME, old))
+
+
+def test_one_request_supersedes_a_bounded_number(stages: DemoStages) -> None:
+    door = FrontDoor(stages)
+    old = [f"old{number}" for number in range(100)]
+    records = [{"id": f"new{number}", "content": "x", "supersedes": old} for number in range(11)]
+    answered = door.ask("POST", "/records", {"records": records})
+    assert answered.status == 422
+    assert "supersedes more than 1,000" in answered.text

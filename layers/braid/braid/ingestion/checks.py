@@ -19,7 +19,7 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find
+from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -223,7 +223,8 @@ def _wanted_vertices(
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
-    found = _without_types_over_limit(store.index.get_many(tenant_id, unjoined), given, store) if unjoined else []
+    stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
+    found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
     trust |= {record.id: record.trusted for record in (*found, *records.values())}
     wanted = {
