@@ -100,6 +100,7 @@ def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> Repai
     work.finish_writes()
     if not dry_run:
         store.graph.finish_removals(tenant_id)
+        store.index.finish_removals(tenant_id)
     for found in pages(store.index.scan, tenant_id, limit=_PAGE):
         work.compare_records(found.records)
         records += len(found.records)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from braid.models import Kind, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import EdgeId, RelationshipKey
@@ -27,6 +27,8 @@ MAX_WALKED = 1_000
 """Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
 MAX_LINKS = 1_000
 """Records that one may supersede, and that may supersede one: each write that names it reads these edges."""
+_READ_AT_ONCE = 50
+"""Stored records that are in memory with their texts together."""
 _SHOWN = 10
 """Most names of a cycle in a message."""
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
@@ -65,9 +67,12 @@ class Supersession:
         """
         others = sorted(set(self.records) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
-        stored = store.index.get_many(tenant_id, present, with_vectors=True) if present else []
-        if ended_records := _differing(stored, self.record):
-            store.index.end(ended_records)
+        ended_records = 0
+        for some in _few(present):
+            stored = store.index.get_many(tenant_id, some, with_vectors=True)
+            if changed := _differing(stored, self.record):
+                store.index.end(changed)
+            ended_records += len(changed)
         vertices = store.graph.get_many(tenant_id, others) if others else []
         ended_vertices = _differing(vertices, self.vertex)
         ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
@@ -75,7 +80,7 @@ class Supersession:
             store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
         ended_with_evidence = store.graph.end_relationships(tenant_id, self.records)
-        return len(ended_records) + len(ended_edges) + ended_with_evidence
+        return ended_records + len(ended_edges) + ended_with_evidence
 
 
 class RefusedRecord(NamedTuple):
@@ -130,7 +135,7 @@ def find_supersession(
     looked_up = ends | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
     of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
-    known = {**_stored_records(store, tenant_id, ends - set(records)), **records}
+    known = {**stored_records(store, tenant_id, ends - set(records)), **records}
     found = Found(Supersession(), [])
     found.refused += [
         RefusedRecord(named_by[identity], wrong)
@@ -238,7 +243,7 @@ def _ended_evidence(
     """Return the ends of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
-    return _ended_records(links, _stored_records(store, tenant_id, evidence & {link.target for link in links}))
+    return _ended_records(links, stored_records(store, tenant_id, evidence & {link.target for link in links}))
 
 
 def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
@@ -327,9 +332,15 @@ def _trust_problem(link: Relationship, known: Mapping[str, Record]) -> str | Non
     )
 
 
-def _stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
+def _few(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (ids[start : start + _READ_AT_ONCE] for start in range(0, len(ids), _READ_AT_ONCE))
+
+
+def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
+    """Return the records that exist, without their texts: of thousands these may be gigabytes."""
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
-    return {record.id: record for record in store.index.get_many(tenant_id, present)} if present else {}
+    pages = (store.index.get_many(tenant_id, some) for some in _few(present))
+    return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
 
 
 def _edges_named(identities: Collection[EdgeId], store: WriteStore, tenant_id: str) -> list[Relationship]:

@@ -261,6 +261,13 @@ class OpenSearchIndex:
             for key, source in found.items()
         }
 
+    def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:  # noqa: ARG002 - the port's
+        """Return nothing: no other tenant waits for a write."""
+        return {}
+
+    def finish_removals(self, tenant_id: str) -> None:
+        """Do nothing: what is deleted is not stored any more."""
+
     def scan(
         self,
         tenant_id: str,
