@@ -75,6 +75,8 @@ class Adjacency:
     """Each edge's predicate; empty where it has none."""
     found: Mask
     """Whether each edge was found in a text."""
+    same_name: Mask
+    """Whether both ends of each edge have one name, whatever its case."""
     edge_trusted: NDArray[np.bool_]
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
@@ -207,6 +209,8 @@ def of_rows(
     order = np.lexsort((every[3], every[1], every[2], every[0]))
     sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every[:, order]
     words = sorted(predicates)
+    called = _Codes()
+    name_of = np.array([called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64)
     return Adjacency(
         generation=generation,
         ids=ids,
@@ -230,6 +234,7 @@ def of_rows(
         predicates=[words[place] for place in predicate_of.tolist()],
         edge_trusted=edge_trusted.astype(np.bool_),
         found=found.astype(np.bool_),
+        same_name=(name_of[sources] == name_of[targets]) & (name_of[sources] >= 0),
     )
 
 

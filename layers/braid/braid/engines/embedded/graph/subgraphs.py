@@ -63,6 +63,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
         confidence=graph.confidence[edges],
         mentions=graph.is_type(MENTIONS)[graph.edge_types[edges]],
         found=graph.found[edges],
+        same_name=graph.same_name[edges],
         node=lambda place: graph.node(int(vertices[place])),
         edge=lambda place: _edge(graph, int(edges[place])),
         truncated=truncated,
