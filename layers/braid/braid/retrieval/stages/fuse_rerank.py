@@ -247,7 +247,7 @@ def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) ->
     if request.query.as_of:
         return
     yield kept.begins_at
-    yield from (item.record.invalid_at for item in kept.ranked)
+    yield from (item.stored.invalid_at for item in kept.ranked)
     yield from (path.invalid_at for result in results for path in result.paths)
     yield from (fact.path.invalid_at for result in results if result.facts for fact in result.facts.facts)
     yield from (record.invalid_at for record in kept.evidence.values())

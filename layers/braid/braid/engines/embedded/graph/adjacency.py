@@ -210,7 +210,9 @@ def of_rows(
     sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every[:, order]
     words = sorted(predicates)
     called = _Codes()
-    name_of = np.array([called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64)
+    name_of = np.array(
+        [called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64
+    )
     return Adjacency(
         generation=generation,
         ids=ids,
