@@ -53,17 +53,8 @@ class Ranked(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """What the fused score is multiplied by."""
-        return _factor(self.drift, supplied=self.vector_supplied)
-
-    def of_relevance(self, relevance: float) -> Ranked:
-        """Return the same with another relevance; ``_replace`` takes three times as long, and there are a hundred."""
-        return Ranked(*self[:4], relevance, *self[5:])
-
-
-def _factor(drift: scoring.Drift, *, supplied: bool) -> float:
-    """Return what a fused score is multiplied by, for an older schema and for a supplied vector."""
-    return DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
+        """What the fused score is multiplied by, for an older schema and for a supplied vector."""
+        return DRIFT_FACTORS[self.drift] * (SUPPLIED_FACTOR if self.vector_supplied else 1.0)
 
 
 @dataclass(frozen=True)
@@ -131,7 +122,8 @@ def hydrate(
             or (filtered and not meets(stored.record, query.filters))
         ):
             continue
-        if not valid(stored, as_of):
+        bounded = stored.valid_at is not None or stored.invalid_at is not None
+        if bounded and not valid(stored, as_of):
             superseded += 1
             begins.append(stored.valid_at if stored.valid_at is not None and as_of < stored.valid_at else None)
             continue
@@ -144,7 +136,7 @@ def hydrate(
             outdated.append(candidate.id)
             continue
         supplied = candidate.vector_score is not None and space in stored.supplied_spaces
-        relevance = clamp(candidate.combined_score * _factor(drift, supplied=supplied))
+        relevance = clamp(candidate.combined_score * (DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)))
         ranked.append(Ranked(candidate, stored, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.candidate.id for item in ranked if item.drift is scoring.Drift.MODERATE]
@@ -220,11 +212,13 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     if not mentions.asked or weight <= 0:
         return list(ranked)
     scores = mentions.coherences([item.record for item in ranked[:COMPARED]]) + [0.0] * len(ranked[COMPARED:])
-    again = [
-        item.of_relevance(raised(item.candidate.combined_score, score, weight, item.factor))
-        for item, score in zip(ranked, scores, strict=True)
-    ]
-    return sorted(again, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
+    again: list[tuple[float, int, Ranked]] = []
+    for item, score in zip(ranked, scores, strict=True):
+        candidate, stored, fused_rank, drift, _, rerank_score, supplied = item
+        relevance = raised(candidate.combined_score, score, weight, item.factor)
+        raised_item = Ranked(candidate, stored, fused_rank, drift, relevance, rerank_score, supplied)
+        again.append((-relevance, fused_rank, raised_item))
+    return [item for *_, item in sorted(again)]  # no two have one rank
 
 
 def raised(score: float, coherence: float, weight: float, factor: float) -> float:

@@ -88,14 +88,14 @@ class Adjacency:
 
     def node(self, vertex: int) -> Node:
         """Return a vertex as what graph queries and PageRank read."""
-        time = int(self.timestamps[vertex])
+        time = self.timestamps.item(vertex)
         return Node(
             id=self.ids[vertex],
-            entity_type=self.entity_types[int(self.type_of[vertex])],
-            has_record=bool(self.has_record[vertex]),
+            entity_type=self.entity_types[self.type_of.item(vertex)],
+            has_record=self.has_record.item(vertex),
             timestamp=None if time == NO_TIME else from_microseconds(time),
             name=self.names[vertex],
-            trusted=bool(self.trusted[vertex]),
+            trusted=self.trusted.item(vertex),
             invalid_at=moment_of(self.valid_until, vertex),
         )
 
@@ -258,7 +258,7 @@ def _some(rows: sqlite3.Cursor) -> Iterator[list[Any]]:
 
 def moment_of(until: Numbers, place: int) -> datetime | None:
     """Return the end of a vertex's or an edge's validity; None where there is none."""
-    end = int(until[place])
+    end = until.item(place)
     return None if end == ALWAYS_UNTIL else from_microseconds(end)
 
 
