@@ -19,6 +19,7 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
+from braid.ingestion.named_entities import NamedEntities, named_entities
 from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE
@@ -118,9 +119,11 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """Add the names found in the records and their mentions to what is given; what is given wins."""
-    entities = [vertex for vertex in given.vertices.values() if _is_trusted(vertex, given)]
-    accepted.heirs = heirs_of_names(given.request.tenant_id, entities, store)
-    found = find_names(given.records, entities, given.in_graph, store)
+    tenant_id = given.request.tenant_id
+    entities = named_entities(given.vertices.values(), given.records, given.in_graph)
+    named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
+    accepted.heirs = heirs_of_names(tenant_id, named, store)
+    found = find_names(given.records, named, given.in_graph, store)
     stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
@@ -130,13 +133,6 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.vertices |= found.vertices
     given.in_graph |= found.stored
     given.edges = found.edges | given.edges
-
-
-def _is_trusted(vertex: Vertex, given: Given) -> bool:
-    """Return whether a given vertex will be trusted: its record decides, in the request or stored, if it has one."""
-    stored = given.in_graph.get(vertex.id)
-    decides = given.records.get(vertex.id) or (stored if stored is not None and stored.has_record else vertex)
-    return decides.trusted
 
 
 def _as_trusted_as_evidence(
