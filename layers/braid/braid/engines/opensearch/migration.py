@@ -176,6 +176,10 @@ class OpenSearchMigration:
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a migration, or resume the one to the same profile."""
         self._index.create()
+        now = self._serving(self._indexes())
+        if now.next == target:
+            return now
+        now.begun(active, target)
         self._refuse_others(target)
         aliases = self._aliases()
         if self._back and self._alias not in own_aliases(aliases, self._shared):
@@ -183,10 +187,7 @@ class OpenSearchMigration:
         if self._alias not in aliases:
             self._move_aliases([_added(aliases[self._shared], self._alias)])
         indexes = self._indexes()
-        now = self._serving(indexes)
-        if now.next == target:
-            return now
-        following = now.begun(active, target)
+        following = self._serving(indexes).begun(active, target)
         # The one whose profile is served comes last, so that a beginning that breaks off is begun again.
         for alias in self._moved(self._aliases()):
             if self._back:
