@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import TYPE_CHECKING
 
@@ -171,59 +172,63 @@ def test_who_read_the_aliases_a_minute_ago_reads_them_again(
     assert len(whole(index)) == 7
 
 
-def test_writes_of_several_processes_during_a_move_are_all_there(
+@retry(retry=retry_if_exception_type(TransientStoreError), stop=stop_after_attempt(5), reraise=True)
+def again(change: Callable[..., object], *given: object) -> None:
+    """Repeat a write, as whoever writes does: an index that is being removed has no shard that answers."""
+    change(*given)
+
+
+class Writer(threading.Thread):
+    """Writes and removes records as a process of its own, and notes what is there when it ends."""
+
+    def __init__(self, place: int, index: OpenSearchIndex) -> None:
+        super().__init__()
+        self.place, self.index = place, index
+        self.there: list[str] = []
+        self.error: Exception | None = None
+        self.ends = threading.Event()
+
+    def run(self) -> None:
+        """Write until it is ended."""
+        try:
+            for number in itertools.takewhile(lambda _: not self.ends.is_set(), itertools.count()):
+                name = f"w{self.place}-{number}"
+                again(self.index.upsert, [record(name, "ledger", cosine=0.5)])
+                self.there.append(name)
+                if number % 5 == 4:
+                    again(self.index.delete, ACME, [self.there.pop(0)])
+        except Exception as error:  # noqa: BLE001 - it is shown by the test
+            self.error = error
+
+
+def test_writes_of_several_processes_during_moves_are_all_there_and_no_others(
     index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
 ) -> None:
-    """Some write while the tenant is moved out, back and out again; what each was told is stored is stored."""
+    """Some write while the tenant is moved out, back and out again."""
     index.upsert(RECORDS)
-
-    @retry(retry=retry_if_exception_type(TransientStoreError), stop=stop_after_attempt(5), reraise=True)
-    def again(change: Callable[[], object]) -> None:
-        change()  # an index that is being removed has no shard that answers: who writes repeats it
-
-    stop, errors = threading.Event(), list[BaseException]()
-    done: list[list[str]] = [[] for _ in range(3)]
-
-    def write(place: int) -> None:
-        writer = OpenSearchIndex(client, settings, DIMENSIONS)
-        try:
-            number = 0
-            while not stop.is_set():
-                name = f"w{place}-{number}"
-                again(lambda name=name: writer.upsert([record(name, "ledger", cosine=0.5)]))
-                done[place].append(name)
-                if number % 5 == 4:
-                    again(lambda name=done[place].pop(0): writer.delete(ACME, [name]))
-                number += 1
-        except BaseException as error:  # noqa: BLE001 - it is shown by the test
-            errors.append(error)
-
-    threads = [threading.Thread(target=write, args=(place,)) for place in range(3)]
-    for thread in threads:
-        thread.start()
+    writers = [Writer(place, OpenSearchIndex(client, settings, DIMENSIONS)) for place in range(3)]
+    for writer in writers:
+        writer.start()
     try:
         for back in (False, True, False):
             own = moves.of_tenant(ACME, back=back)
             own.begin("old", "old", {})
+            reader = OpenSearchIndex(client, settings, DIMENSIONS)
             for _ in range(20):
-                reader = OpenSearchIndex(client, settings, DIMENSIONS)
                 records = reader.get_many(ACME, own.pending(ACME, own.ids(ACME), ()))
-                if not records:
-                    break
                 own.fill(ACME, [ReembeddedRecord(read=each, write=each) for each in records])
             own.switch()
             own.drop(())
     finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert errors == []
-    expected = {each.id for each in RECORDS} | {name for names_of in done for name in names_of}
+        for writer in writers:
+            writer.ends.set()
+            writer.join()
+    assert [writer.error for writer in writers] == [None] * 3
+    expected = {each.id for each in RECORDS} | {name for writer in writers for name in writer.there}
     assert len(expected) > 20
     later = OpenSearchIndex(client, settings, DIMENSIONS)
     assert {each.id for each in later.scan(ACME, limit=1000).records} == expected
-    shared = names(client, settings)[settings.opensearch_index]
-    assert documents(client, shared) == set()
+    assert documents(client, names(client, settings)[settings.opensearch_index]) == set()
 
 
 def test_a_tenant_moves_back_with_all_that_it_has(
