@@ -97,6 +97,7 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     seconds
         Seconds after which no more are looked for.
     """
+    services = services.moving(job.moves_tenant)
     began, at = services.seconds(), services.now()
     pages: list[Page] = []
     size = 0
@@ -126,6 +127,11 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     return Listed(
         pages=tuple(pages), position=position, writers=share_of_writers(writers) if job.only_tenant else writers
     )
+
+
+def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:
+    """Return the spaces in which each record of the next index needs a vector; none, of what is moved as it is."""
+    return [] if job.moves_tenant or not job.profile else services.spaces_of(job.profile)
 
 
 def _lasts(ids: Sequence[str], size: int) -> list[str]:
@@ -165,6 +171,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
     BraidError
         If more records fail than are set aside.
     """
+    services = services.moving(job.moves_tenant)
     scan = _scans(services, job, page.tenant)[page.scan]
     # More may have been written into the range since it was listed: they are left for the next run.
     limit = services.limits.page
@@ -173,7 +180,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
     if job.phase is Phase.RECONCILE:
         return Done(repaired=services.migration.reconcile(page.tenant, ids))
     if job.phase is Phase.FILL and job.profile:
-        ids = services.migration.pending(page.tenant, ids, services.spaces_of(job.profile))
+        ids = services.migration.pending(page.tenant, ids, spaces_to_fill(services, job))
     records = services.index.get_many(page.tenant, ids)
     done = Done()
     while records:
@@ -197,8 +204,8 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
 
 
 def _write(services: Services, job: ReembeddingJob, page: Page) -> Callable[[Sequence[Record]], WriteBackResult]:
-    profile = job.profile
-    if job.phase is Phase.FILL and profile:
+    if job.phase is Phase.FILL and job.profile:
+        profile = None if job.moves_tenant else job.profile
         return lambda records: writing.fill(services, page.tenant, records, profile)
     models = None if page.scan == 0 else [services.active_models()[page.scan - 1]]
     return lambda records: writing.refresh(services, page.tenant, records, models)

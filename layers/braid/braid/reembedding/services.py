@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from braid.models import Frozen
@@ -83,6 +83,10 @@ class Services:
     limits: Limits = field(default_factory=Limits)
     transform: Callable[[Record, int], Record] = raise_version
     """Converts a record of an older schema version to the current one, before it is embedded."""
+
+    def moving(self, tenant_id: str | None, *, back: bool = False) -> Services:
+        """Return the services that move one tenant to an index of its own, or back; None moves all, as these do."""
+        return self if tenant_id is None else replace(self, migration=self.migration.of_tenant(tenant_id, back=back))
 
     def active_profile(self) -> str:
         """Return the profile that embeds questions."""
