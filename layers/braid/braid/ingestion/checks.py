@@ -20,7 +20,7 @@ from braid.ingestion.item_checks import (
     refuse_wrong,
 )
 from braid.ingestion.named_entities import NamedEntities, named_entities
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find
+from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
+    from braid.ports.knowledge_graph import NameKeys
 
 
 @dataclass
@@ -40,6 +41,8 @@ class Accepted:
     records: list[Record] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     """New vertices, and those that differ from the stored ones."""
+    name_keys: Mapping[str, NameKeys] = field(default_factory=dict)
+    """What those are linked by whose names are to be written."""
     given_vertices: int = 0
     """Number of them without those that are made only for found names."""
     edges: list[Relationship] = field(default_factory=list)
@@ -155,7 +158,9 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         records = given.records
         if later:  # what supersedes them counts nevertheless
             records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
-        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
+        found = find_supersession(
+            records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids
+        )
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
                 given.refuse("records", refused.id, "supersedes", refused.message)
@@ -167,7 +172,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         if not (found.refused and given.request.partial):  # where nothing is written, the first reasons do
             break
     accepted.supersession = found.supersession
-    given.edges |= {edge.identity(): edge for edge in found.made}
+    given.edges |= {edge.identity(): edge for edge in found.dated_links}
 
 
 def _without_types_over_limit(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
@@ -196,8 +201,14 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     accepted.edges = _wanted_edges(given, store, accepted, wanted, in_graph)
     meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in meant if given.request.rewrite or vertex != in_graph.get(vertex.id)]
+    renamed = [one for one in accepted.vertices if given.request.rewrite or not _same_names(one, in_graph.get(one.id))]
+    accepted.name_keys = store.graph.name_keys(renamed)
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
     accepted.records = list(given.records.values())
+
+
+def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:
+    return stored is not None and (vertex.name, vertex.aliases) == (stored.name, stored.aliases)
 
 
 def _wanted_vertices(
@@ -210,7 +221,8 @@ def _wanted_vertices(
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
-    found = _without_types_over_limit(store.index.get_many(tenant_id, unjoined), given, store) if unjoined else []
+    stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
+    found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
     trust |= {record.id: record.trusted for record in (*found, *records.values())}
     wanted = {
