@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.lambda_runtime.observability import figures, lost_metric
 from braid.models import Query
-from braid.reembedding.outdated_records import OutdatedRecordSender
+from braid.reembedding.outdated_queue import OutdatedRecordSender
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
 from braid.retrieval.context.selection import Context, ContextMetrics

@@ -29,6 +29,7 @@ from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.settings.files import load_profiles
 
+from braid_cli.http_server.server import Bounds
 from make.templates import read_template
 
 if TYPE_CHECKING:
@@ -383,6 +384,13 @@ def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_
     assert counter_key("quota/rerank", 60, 0.0).startswith("counter/")
     assert read["Action"] == "dynamodb:GetItem"
     assert keep["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
+
+
+def test_a_tenant_has_as_many_requests_at_once_as_on_a_laptop_unless_it_is_set() -> None:
+    assert TEMPLATE["Parameters"]["TenantRequestsAtOnce"]["Default"] == Bounds().per_tenant
+    variables = GLOBALS["Environment"]["Variables"]
+    assert variables["BRAID_QUOTA_REQUESTS_AT_ONCE"] == "TenantRequestsAtOnce"
+    assert variables["BRAID_CACHE_TABLE"]  # where they are counted
 
 
 def test_outdated_records_go_to_a_queue_that_drops_duplicates_and_keeps_what_fails() -> None:

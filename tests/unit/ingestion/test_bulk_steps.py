@@ -430,3 +430,23 @@ def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> N
         assert peak < 12 * 1024 * 1024
     assert sizes[1] - sizes[0] < 20
     stages.close()
+
+
+@pytest.mark.parametrize("at_most", [None, 3])
+def test_a_batch_has_a_bounded_number_of_bytes_and_of_lines_and_at_least_one(
+    monkeypatch: pytest.MonkeyPatch, at_most: int | None
+) -> None:
+    monkeypatch.setattr(steps, "BATCH_BYTES", 100)
+    lines = [b"x" * length for length in (49, 49, 1, 98, 1, 200, 99, 0, *[1] * 8)]
+    sizes = [[len(line) for line in held] for held in steps.in_batches(lines, at_most)]
+    wholes = [[49, 49], [1], [98], [1], [200], [99]]
+    assert sizes == [*wholes, *([[0, *[1] * 8]] if at_most is None else [[0, 1, 1], [1] * 3, [1] * 3])]
+
+
+def test_a_batch_is_no_longer_than_a_request_s_body_may_be() -> None:
+    assert steps.BATCH_BYTES <= Settings.model_fields["api_max_body_bytes"].default
+    lines = [json.dumps({"id": f"r{number}", "content": "x" * 90_000}).encode() for number in range(60)]
+    held = list(steps.in_batches(lines))
+    assert sum(held, []) == lines
+    assert max(sum(len(line) + 1 for line in some) for some in held) <= 2_000_000
+    assert len(held) == 3

@@ -21,9 +21,10 @@ from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
+from braid.reembedding.outdated import outdated_conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.reembedding.services import Services
 
@@ -144,16 +145,16 @@ def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> s
     return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
 
 
-def _scans(services: Services, job: ReembeddingJob, tenant: str) -> list[dict[str, Any] | None]:
+def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Sequence[Mapping[str, Any] | None]:
     """Return by which conditions a tenant's records are listed, one scan after another; None is one of no record."""
     if job.phase is Phase.RECONCILE:
         return [{}, {"following": True}]
     if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
         return [{}]
-    # A sweep follows a switch, and concerns vectors only.
-    below = None if job.phase is Phase.SWEEP else services.schema_below(tenant)
-    models = services.active_models()
-    return [{"schema_below": below} if below else None, *({"model_missing": model.id} for model in models)]
+    conditions = outdated_conditions(services, tenant)
+    if job.phase is Phase.SWEEP:  # it follows a switch, and concerns vectors only
+        conditions["schema"] = None
+    return list(conditions.values())
 
 
 def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:

@@ -1,4 +1,4 @@
-"""Plans, resumes and pauses re-embedding jobs, and counts outdated records."""
+"""Plans, resumes and pauses re-embedding jobs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from braid.models.model_profiles import AUTO, models_of, space_of
 from braid.ports.reembedding import refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require, save
+from braid.reembedding.outdated import outdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,18 +140,6 @@ def tenant_pages(services: Services, only: str | None = None) -> Iterator[list[s
     while tenants:
         yield tenants
         tenants = services.migration.tenants(after=tenants[-1]) if only is None else []
-
-
-def outdated(services: Services, tenant: str) -> dict[str, int]:
-    """Return the numbers of a tenant's outdated records by reason; one with two reasons counts twice.
-
-    The reasons are ``schema`` and, for each model of the active profile, its id.
-    """
-    below = services.schema_below(tenant)
-    counts = {"schema": services.migration.count(tenant, schema_below=below) if below else 0}
-    for model in services.active_models():
-        counts[model.id] = services.migration.count(tenant, model_missing=model.id)
-    return counts
 
 
 def pause(services: Services, name: str) -> ReembeddingJob:

@@ -105,8 +105,3 @@ class Services:
     def spaces_of(self, profile: str) -> list[str]:
         """Return the embedding spaces of a profile's models."""
         return [space_of(model) for model in models_of(self.profiles, profile)]
-
-    def schema_below(self, tenant_id: str) -> int | None:
-        """Return the schema version below which a tenant's records are outdated; None if none can be."""
-        below = self.schemas.current(tenant_id) - self.limits.min_drift + 1
-        return below if below > 1 else None

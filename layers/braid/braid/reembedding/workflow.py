@@ -13,7 +13,7 @@ from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.migration import switch, verify
-from braid.reembedding.outdated_records import ReembedMessage
+from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
 from braid.reembedding.services import Budget

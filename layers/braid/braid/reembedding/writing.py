@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import BraidError
 from braid.models.model_profiles import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
-from braid.reembedding.outdated_records import Reason, ReembedMessage
+from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.services import Budget
 from braid.understanding.text_parts import embed
 

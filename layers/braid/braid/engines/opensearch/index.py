@@ -34,11 +34,11 @@ from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.multi_search import conditions_clause, filter_clause, strands
 from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, StoredRecord, WrittenRecord
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from opensearchpy import OpenSearch
@@ -268,20 +268,25 @@ class OpenSearchIndex:
     @_in_its_index
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        records = map(mapping.record_of, self._sources(tenant_id, ids, with_vectors=with_vectors))
+        found = {record.id: record for record in records}
+        return [found[record_id] for record_id in ids if record_id in found]
+
+    @_in_its_index
+    def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records that exist by their ids, each made when it is asked for."""
+        stored = map(mapping.stored_record_of, self._sources(tenant_id, ids))
+        return {one.id: one for one in stored}
+
+    def _sources(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the documents that exist."""
         keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
-        if not keys:
-            return []
         bodies = [
             query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE], with_vectors=with_vectors)
             for start in range(0, len(keys), _READ_AT_ONCE)
         ]
-        records = (
-            mapping.record_of(hit["_source"])
-            for answer in self._msearch(tenant_id, bodies)
-            for hit in answer["hits"]["hits"]
-        )
-        found = {record.id: record for record in records}
-        return [found[record_id] for record_id in ids if record_id in found]
+        for answer in self._msearch(tenant_id, bodies) if bodies else ():
+            yield from (hit["_source"] for hit in answer["hits"]["hits"])
 
     @_in_its_index
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
@@ -300,6 +305,13 @@ class OpenSearchIndex:
             )
             for key, source in found.items()
         }
+
+    def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:  # noqa: ARG002 - the port's
+        """Return nothing: no other tenant waits for a write."""
+        return {}
+
+    def finish_removals(self, tenant_id: str) -> None:
+        """Do nothing: what is deleted is not stored any more."""
 
     @_in_its_index
     def scan(

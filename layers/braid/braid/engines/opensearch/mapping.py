@@ -11,12 +11,14 @@ import hashlib
 import json
 import re
 import struct
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record
 from braid.models.metadata_terms import terms_of
 from braid.models.scalars import microseconds
+from braid.ports.search_index import StoredRecord
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -180,6 +182,20 @@ def record_of(source: Mapping[str, Any]) -> Record:
         if vector_field(space) in source
     ]
     return Record.model_validate(own)
+
+
+def stored_record_of(source: Mapping[str, Any]) -> StoredRecord:
+    """Return the record of a document's source, made when it is asked for."""
+    valid_at, invalid_at = (source.get(name) for name in ("valid_at", "invalid_at"))
+    return StoredRecord(
+        lambda: record_of(source),
+        source["tenant_id"],
+        source["id"],
+        schema_version=source["schema_version"],
+        valid_at=datetime.fromisoformat(valid_at) if valid_at else None,
+        invalid_at=datetime.fromisoformat(invalid_at) if invalid_at else None,
+        supplied_spaces=source.get("supplied_spaces", ()),
+    )
 
 
 def index_body(settings: Settings, *, own: bool = False) -> dict[str, Any]:
