@@ -172,7 +172,7 @@ def run_vector_search(
     near = found.vector if least is None else (hit for hit in found.vector if hit.score >= least)
     vector = scoring.weigh_parts(tuple(near))
     lexical = found.lexical if least is None else ()
-    return Searched(
+    return Searched.unchecked(
         vector=vector,
         lexical=lexical,
         superseded=found.superseded,

@@ -54,7 +54,8 @@ def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
     if not seeds or not len(graph.sources):
         return Expansion()
     reached = _walk(graph, np.array(seeds, dtype=np.int64), request)
-    return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+    hits = _hits(graph, reached, _choose(graph, reached, request))
+    return Expansion.unchecked(hits=hits, truncated=reached.truncated)
 
 
 def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResult:

@@ -136,7 +136,7 @@ class EmbeddedSearchIndex:
                     outdated |= dict.fromkeys(found[1] for found in strand)
             embedding = request.embedding
             space_empty = embedding is not None and not vector and _only_elsewhere(connection, tenant, embedding.space)
-        return SearchHits(
+        return SearchHits.unchecked(
             vector=tuple(
                 Hit.unchecked(id=near.id, score=near.score, rank=rank, part_start=near.part_start)
                 for rank, near in enumerate(vector, start=1)
