@@ -106,7 +106,7 @@ def hydrate(
     """
     as_of, filtered = query.as_of or now, query.filters != Filters()
     candidates = fused[:MAX_HYDRATED]
-    wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
+    wanted = dict.fromkeys([*[candidate.id for candidate in candidates], *evidence])
     records = index.candidates(query.tenant_id, list(wanted))
     ranked: list[Ranked] = []
     superseded = 0
