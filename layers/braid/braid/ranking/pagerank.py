@@ -221,7 +221,7 @@ def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[i
             name=last.name,
             entity_type=last.entity_type,
             timestamp=last.timestamp,
-            trusted=False not in {one.trusted for one in (*nodes, *ties)},
+            trusted=False not in [*[node.trusted for node in nodes], *[tie.trusted for tie in ties]],
         )
 
     return hit
