@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import ScanConditions, SearchRequest, StoredRecord, WrittenRecord
+    from braid.models import Embedding, FacetValue, Record, StoredRecord, ValueKind
+    from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 

@@ -22,10 +22,20 @@ from braid.engines.embedded.tables import (
     write_words,
 )
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
+from braid.models import (
+    Embedding,
+    FacetValue,
+    FurtherPart,
+    Kind,
+    Record,
+    SourceRef,
+    SourceType,
+    StoredRecord,
+    ValueKind,
+)
 from braid.models.metadata_filters import FACET_VALUES
 from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
-from braid.ports.search_index import StoredRecord, WrittenRecord
+from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
