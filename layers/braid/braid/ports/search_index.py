@@ -120,6 +120,12 @@ class SearchIndex(Protocol):
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""
 
+    def finish_removals(self, tenant_id: TenantId) -> None:
+        """Remove what is still stored of a tenant's deleted records, a part at a time; called outside of a transaction.
+
+        Nothing of it is found any more.
+        """
+
     def search(self, request: SearchRequest) -> SearchHits:
         """Answer both strands in one round trip."""
 
@@ -131,6 +137,12 @@ class SearchIndex(Protocol):
 
     def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
         """Return what a writer has to know of the records that exist; those not yet searchable are among them."""
+
+    def characters(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, int]:
+        """Return how long the texts are of the records that exist; of none where nobody waits for a write of others.
+
+        A text that is deleted or replaced is read for its words, in the transaction of the write.
+        """
 
     def scan(
         self,

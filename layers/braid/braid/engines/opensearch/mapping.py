@@ -197,10 +197,16 @@ def stored_record_of(source: Mapping[str, Any]) -> StoredRecord:
     )
 
 
-def index_body(settings: Settings) -> dict[str, Any]:
+def index_body(settings: Settings, *, own: bool = False) -> dict[str, Any]:
     """Return the body of an index's creation, from ``index/records.json`` in the shared folder and the settings.
 
     Raises ConfigurationError if the file is missing or not JSON.
+
+    Parameters
+    ----------
+    own
+        Whether it is for one tenant. Then it has that tenant's shards, and one more that stays empty where they are
+        several: OpenSearch spreads what has one routing over fewer shards than there are.
     """
     file = settings.shared_dir / "index" / "records.json"
     try:
@@ -212,9 +218,11 @@ def index_body(settings: Settings) -> dict[str, Any]:
         body["settings"]["index"] = {"knn": True}
         del body["mappings"]["_routing"]
         return body
-    body["settings"]["index"] |= settings.opensearch_index_settings | {"number_of_shards": settings.opensearch_shards}
-    if settings.opensearch_tenant_shards > 1:
-        body["settings"]["index"]["routing_partition_size"] = settings.opensearch_tenant_shards
+    spread = settings.opensearch_tenant_shards
+    shards = (spread + 1 if spread > 1 else 1) if own else settings.opensearch_shards
+    body["settings"]["index"] |= settings.opensearch_index_settings | {"number_of_shards": shards}
+    if spread > 1:
+        body["settings"]["index"]["routing_partition_size"] = spread
     return body
 
 

@@ -84,11 +84,8 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
         if not within.all():
             truncated = True
             parents, edges, targets = parents[within], edges[within], targets[within]
-        scores = (
-            steps[-1].scores[parents] * graph.confidence[edges]
-            if request.by_confidence
-            else np.full(len(edges), 1.0 / (1.0 + hop))
-        )
+        scores = steps[-1].scores[parents] * np.where(graph.found[edges], request.found_share, 1.0)
+        scores = scores * graph.confidence[edges] if request.by_confidence else scores * hop / (1.0 + hop)
         known, best, _, _ = _reached(steps)
         places = np.minimum(np.searchsorted(known, targets), len(known) - 1)
         # No score is better than a seed's, which is 1: seeds are never reached, so never returned or walked through.
