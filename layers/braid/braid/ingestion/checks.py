@@ -12,6 +12,7 @@ from braid.ingestion.item_checks import (
     Types,
     dangling,
     refuse_new_types,
+    refuse_much_text_gone,
     refuse_newer,
     refuse_other_tenants,
     refuse_superseding_nothing,
@@ -95,6 +96,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     }
     if not request.supersede_only:  # else an earlier request wrote these records
         refuse_wrong(given)
+        refuse_much_text_gone(given, store)
         refuse_vectors(given, store)
     refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})
