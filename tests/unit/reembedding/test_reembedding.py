@@ -12,7 +12,7 @@ from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFu
 from braid.models import Query
 from braid.ports.cache import writing_in_bulk
 from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
-from braid.reembedding.outdated_records import Reason, ReembedMessage
+from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, take
 from braid.retrieval import pipeline
 

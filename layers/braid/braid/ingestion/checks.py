@@ -20,7 +20,8 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find, stored_records
+from braid.ingestion.named_entities import NamedEntities, named_entities
+from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -120,9 +121,11 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """Add the names found in the records and their mentions to what is given; what is given wins."""
-    entities = [vertex for vertex in given.vertices.values() if _is_trusted(vertex, given)]
-    accepted.heirs = heirs_of_names(given.request.tenant_id, entities, store)
-    found = find_names(given.records, entities, given.in_graph, store)
+    tenant_id = given.request.tenant_id
+    entities = named_entities(given.vertices.values(), given.records, given.in_graph)
+    named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
+    accepted.heirs = heirs_of_names(tenant_id, named, store)
+    found = find_names(given.records, named, given.in_graph, store)
     stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
@@ -132,13 +135,6 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.vertices |= found.vertices
     given.in_graph |= found.stored
     given.edges = found.edges | given.edges
-
-
-def _is_trusted(vertex: Vertex, given: Given) -> bool:
-    """Return whether a given vertex will be trusted: its record decides, in the request or stored, if it has one."""
-    stored = given.in_graph.get(vertex.id)
-    decides = given.records.get(vertex.id) or (stored if stored is not None and stored.has_record else vertex)
-    return decides.trusted
 
 
 def _as_trusted_as_evidence(
@@ -164,7 +160,9 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         records = given.records
         if later:  # what supersedes them counts nevertheless
             records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
-        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
+        found = find_supersession(
+            records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids
+        )
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
                 given.refuse("records", refused.id, "supersedes", refused.message)
@@ -176,7 +174,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         if not (found.refused and given.request.partial):  # where nothing is written, the first reasons do
             break
     accepted.supersession = found.supersession
-    given.edges |= {edge.identity(): edge for edge in found.made}
+    given.edges |= {edge.identity(): edge for edge in found.dated_links}
 
 
 def _without_types_over_limit(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:

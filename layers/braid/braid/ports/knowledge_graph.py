@@ -52,6 +52,8 @@ class ExpandRequest(Frozen):
     max_hops: int = Field(default=2, ge=1, le=3)
     by_confidence: bool = False
     """Score: True, the product of the edges' confidence; False, ``1 / (1 + hops)``."""
+    found_share: Score = 1.0
+    """What an edge that was found in a text counts of what a given one does: a factor of the score for each of them."""
     by_time: bool = False
     """Order: True lists the chosen by timestamp ascending (missing last); False by score."""
     limit: int = Field(default=50, ge=1, le=1_000)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
+    from braid.ports.search_index import ScanConditions, SearchRequest, StoredRecord, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -197,6 +197,11 @@ class EmbeddedSearchIndex:
             if tenant is None:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
+
+    def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records that exist by their ids, each made when it is asked for."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            return {} if tenant is None else rows.read_candidates(connection, tenant, tenant_id, ids)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash, the models and the trust of the records that exist."""

@@ -25,7 +25,7 @@ from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
 from braid.models.metadata_filters import FACET_VALUES
 from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
-from braid.ports.search_index import WrittenRecord
+from braid.ports.search_index import StoredRecord, WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
@@ -282,6 +282,35 @@ def read_many(
     return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
 
 
+def read_candidates(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]
+) -> dict[str, StoredRecord]:
+    """Return the records that exist by their ids, each made of its row when it is asked for."""
+    rows = connection.execute(
+        "SELECT id, schema_version, valid_at, invalid_at, content, body FROM records"
+        " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    )
+    return {row[0]: _candidate(tenant_id, row) for row in checked(rows, every=64)}
+
+
+def _candidate(tenant_id: str, row: tuple[str, int, int | None, int | None, str, str]) -> StoredRecord:
+    record_id, schema_version, valid_at, invalid_at, content, body = row
+
+    def make() -> Record:
+        return _record(tenant_id, record_id, content, (), _JSON.raw_decode(body)[0])
+
+    return StoredRecord(
+        make,
+        tenant_id,
+        record_id,
+        schema_version=schema_version,
+        valid_at=from_microseconds(valid_at),
+        invalid_at=from_microseconds(invalid_at),
+        supplied_spaces=make().supplied_spaces if _SUPPLIED in body else (),  # hardly any has one
+    )
+
+
 def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, WrittenRecord]:
     """Return the hash, the models and the trust of the records that exist."""
     rows = connection.execute(
@@ -390,6 +419,7 @@ def _source(value: dict[str, Any]) -> SourceRef:
 
 
 _JSON: Final = json.JSONDecoder()
+_SUPPLIED: Final = '"supplied_spaces"'
 _READ: Final[Mapping[str, Callable[[Any], object]]] = {
     "kind": Kind,
     "source": _source,
