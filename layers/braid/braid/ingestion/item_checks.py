@@ -110,7 +110,7 @@ def refuse_wrong(given: Given) -> None:
 
 
 def refuse_much_text_gone(given: Given, store: WriteStore) -> None:
-    """Refuse records in the place of very long texts, where the store's one writer has to read these for their words."""
+    """Refuse records in the place of very long texts where the store's one writer has to read these for their words."""
     lengths = store.index.characters(given.request.tenant_id, list(given.records))
     room = MAX_SHORTENED + sum(len(record.content) for record in given.records.values())
     for record in list(given.records.values()):
