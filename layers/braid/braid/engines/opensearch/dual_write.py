@@ -42,11 +42,10 @@ def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str]
     results: list[R] = []
     for attempt in range(_MAX_ALIAS_CHANGES):
         before = read_aliases()
-        active, *others = before
-        results.append(write(active))
         try:
-            results += [write(other) for other in others]
-        except IndexMissing:
+            for alias in before:
+                results.append(write(alias))  # noqa: PERF401 - what was done before another index is missing counts
+        except IndexMissing:  # it was removed on the way
             if attempt == _MAX_ALIAS_CHANGES - 1:
                 raise
             continue

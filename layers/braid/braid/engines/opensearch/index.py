@@ -61,7 +61,7 @@ def _in_its_index(
 
     @wraps(read)
     def of_tenant(self: OpenSearchIndex, asked: _Asked, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return read(self.holding(asked if isinstance(asked, str) else asked.tenant_id), asked, *args, **kwargs)
+        return read(self._holding(asked if isinstance(asked, str) else asked.tenant_id), asked, *args, **kwargs)
 
     return of_tenant
 
@@ -141,20 +141,21 @@ class OpenSearchIndex:
         """
         self._dual_write(records, lambda index, own: index.upsert_here(own))
 
-    def at(self, alias: str) -> OpenSearchIndex:
+    def _at(self, alias: str) -> OpenSearchIndex:
         """Return the index behind another alias."""
         if alias == self._alias:
             return self
-        other = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
-        return self._others.setdefault(alias, other)
+        if alias not in self._others:
+            self._others[alias] = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+        return self._others[alias]
 
-    def holding(self, tenant_id: str) -> OpenSearchIndex:
+    def _holding(self, tenant_id: str) -> OpenSearchIndex:
         """Return the index that has a tenant's records: the shared one, unless it was moved to one of its own."""
         if self._single:
             return self
         if time.monotonic() >= self._aliases_until:
             self._read_aliases()
-        return self.at(alias_of(self._aliases, self._alias, tenant_id))
+        return self._at(alias_of(self._aliases, self._alias, tenant_id))
 
     def _read_aliases(self) -> dict[str, str]:
         until = time.monotonic() + ALIASES_KEPT_S
@@ -172,7 +173,7 @@ class OpenSearchIndex:
         if self._single:
             return [write(self)]
         return dual_write(
-            lambda: aliases_of(self._read_aliases(), self._alias, tenant_id), lambda alias: write(self.at(alias))
+            lambda: aliases_of(self._read_aliases(), self._alias, tenant_id), lambda alias: write(self._at(alias))
         )
 
     def upsert_here(self, records: Sequence[Record]) -> None:

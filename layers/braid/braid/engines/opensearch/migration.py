@@ -93,6 +93,7 @@ class OpenSearchMigration:
         self._alias = self._shared if tenant_id is None else tenant_alias(self._shared, tenant_id)
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._index = OpenSearchIndex(client, settings, spaces)
+        self._by_alias: dict[str, OpenSearchIndex] = {}
         self._writer = ConditionalWriter(client, settings)
         self._sleep = time.sleep
         self.grace_s = settings.profile_cache_s if tenant_id is None else ALIASES_KEPT_S
@@ -169,7 +170,7 @@ class OpenSearchMigration:
             return WriteBackResult(written=0)
         settled: list[WriteBackResult] = []
         for alias in aliases_of(self._aliases(), self._shared, tenant_id):
-            self._index.at(alias).prepare_spaces([change.write for change in changes])
+            self._at(alias).prepare_spaces([change.write for change in changes])
             settled.append(self._writer.update(alias, tenant_id, changes))
         return settled[0]
 
@@ -264,7 +265,7 @@ class OpenSearchMigration:
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index."""
-        return self._index.at(next_alias(self._alias_of(request.tenant_id))).search(request)
+        return self._at(next_alias(self._alias_of(request.tenant_id))).search(request)
 
     def prepare(self) -> None:
         """Make all writes searchable."""
@@ -301,7 +302,7 @@ class OpenSearchMigration:
 
     def _empty_shared(self, tenant_id: str) -> None:
         """Remove from the shared index what it has of a tenant that has an index of its own."""
-        shared = self._index.at(self._shared)
+        shared = self._at(self._shared)
         body = query.ids_page(query.outdated_clause(tenant_id), after="", limit=MAX_IDS)
         routing = mapping.routing(tenant_id, self._settings)
         while True:
@@ -317,6 +318,11 @@ class OpenSearchMigration:
 
     def _change(self, function: Callable[..., object], **kwargs: object) -> None:
         self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
+
+    def _at(self, alias: str) -> OpenSearchIndex:
+        if alias not in self._by_alias:
+            self._by_alias[alias] = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+        return self._by_alias[alias]
 
     @property
     def _all(self) -> str:
