@@ -1,0 +1,72 @@
+"""The interpreter remembers what is the same of every execution, and nothing of one for another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+
+from braid_cli.state_machine.interpreter import Workflow
+
+ARN = "arn:aws:lambda:us-east-1:123456789012:function:greet"
+GREETING: dict[str, Any] = {
+    "StartAt": "Greet",
+    "States": {
+        "Greet": {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke",
+            "Parameters": {"FunctionName": ARN, "Payload": {"name.$": "$.name"}},
+            "ResultSelector": {"said.$": "$.Payload.said"},
+            "ResultPath": "$.greeting",
+            "Retry": [{"ErrorEquals": ["Busy"], "MaxAttempts": 1, "IntervalSeconds": 1}],
+            "End": True,
+        }
+    },
+}
+
+
+class Busy(Exception):
+    """Worth trying again."""
+
+
+def greeting(word: str) -> Any:
+    return lambda event, _context: {"said": f"{word} {event['name']}"}
+
+
+def test_each_of_two_that_are_open_calls_its_own_functions() -> None:
+    with (
+        Workflow({"greet": greeting("hello")}, GREETING) as one,
+        Workflow({"greet": greeting("bye")}, GREETING) as other,
+    ):
+        for name in ("Ada", "Ben"):
+            assert one.run({"name": name}).output == {"name": name, "greeting": {"said": f"hello {name}"}}
+            assert other.run({"name": name}).output == {"name": name, "greeting": {"said": f"bye {name}"}}
+
+
+def test_every_execution_has_all_its_tries() -> None:
+    calls: list[str] = []
+
+    def busy_first(event: dict[str, Any], _context: object) -> dict[str, Any]:
+        calls.append(event["name"])
+        if calls.count(event["name"]) == 1:
+            raise Busy
+        return {"said": "hello"}
+
+    with Workflow({"greet": busy_first}, GREETING) as workflow:
+        for name in ("Ada", "Ben"):
+            assert workflow.run({"name": name}).output["greeting"] == {"said": "hello"}
+    assert calls == ["Ada", "Ada", "Ben", "Ben"]
+
+
+def test_an_execution_makes_no_client_and_asks_the_interpreter_twice_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Workflow({"greet": greeting("hello")}, GREETING) as workflow:
+        workflow.run({"name": "Ada"})
+        made: list[str] = []
+        make = boto3.client
+        monkeypatch.setattr(boto3, "client", lambda *given, **named: (made.append("client"), make(*given, **named))[1])
+        asked: list[str] = []
+        workflow._client.meta.events.register("before-call", lambda model, **_: asked.append(model.name))
+        workflow.run({"name": "Ben"})
+    assert made == []
+    assert asked == ["StartExecution", "GetExecutionHistory"]
