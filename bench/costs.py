@@ -125,7 +125,7 @@ def question() -> dict[str, float]:
         "Lambda": seconds_gb * LAMBDA_GB_S + calls * LAMBDA_REQUESTS / MILLION,
         "Step Functions (Express)": EXPRESS_REQUESTS / MILLION + WORKFLOW_MS / 1000 * 64 / 1024 * EXPRESS_GB_S,
         "API Gateway (HTTP)": HTTP_REQUESTS / MILLION,
-        "DynamoDB (caches, schema versions)": (8 * DYNAMODB_READS + 8 * DYNAMODB_WRITES) / MILLION,
+        "DynamoDB (caches, schema versions)": (8 * DYNAMODB_READS + 10 * DYNAMODB_WRITES) / MILLION,
         "Logs and traces": LOGS_KB / 1024**2 * LOGS_GB + TRACED * TRACES / MILLION,
     }
 

@@ -23,7 +23,7 @@ from braid.models import (
 )
 from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphStats
-from braid.ports.search_index import IndexStats, ScanPage, SearchHits
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, StoredRecord
 from braid.retrieval.stages import fuse_rerank
 from braid.retrieval.stages.candidates import meets
 from braid.retrieval.stages.fuse_rerank import Limits
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
     from braid.ports.search_index import SearchRequest
-    from braid.reembedding.outdated_records import OutdatedRecordSender
+    from braid.reembedding.outdated_queue import OutdatedRecordSender
 
 TENANT = "acme"
 NOW = datetime(2026, 1, 15, 9, 30, tzinfo=UTC)
@@ -64,12 +64,12 @@ class FakeIndex:
             raise self.error
         return self.hits
 
-    def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Record]:
+    def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
         """Return every record that has one of the ids, whoever owns it: as an index that forgets tenants."""
         self.reads.append((tenant_id, tuple(ids)))
         if self.error:
             raise self.error
-        return [record for record in self.records if record.id in set(ids)]
+        return {record.id: StoredRecord.of(record) for record in self.records if record.id in set(ids)}
 
     def upsert(self, records: Sequence[Record]) -> None:
         raise NotImplementedError

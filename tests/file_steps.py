@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Page, Phase, Split
 
 from tests.contract.shapes import ACME
@@ -34,11 +34,11 @@ def batches(store: DemoStages, job: ImportJob, phase: Phase) -> Iterator[Batch]:
     cursor = Cursor()
     while True:
         out = steps.page(Page(job=job, cursor=cursor), store)
-        for place in out.batches:
+        if out.items is None:
+            return
+        for place in manifest.items(job, out.items, store.objects):
             if out.phase is phase:
                 yield Batch(job=job, phase=phase, batch=place)
-        if out.done:
-            return
         cursor = out.next
 
 

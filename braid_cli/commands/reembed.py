@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid import reembedding
 from braid.errors import InvalidRequest, TakenOver
-from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
+from braid.reembedding import Budget, JobKind, Phase, Place, RecallQuestion, Status
 from braid.reembedding.workflow import Progress
 from rich.table import Table
 
@@ -35,6 +35,7 @@ _SPENT = "the budget is spent: the next run goes on"
         "braid reembed --model-profile instructor",
         "braid reembed --status",
         "braid reembed --rollback",
+        "braid reembed --tenant acme --index own --engine aws",
     )
 )
 def reembed(
@@ -42,7 +43,10 @@ def reembed(
     model_profile: Annotated[
         str | None, typer.Option(help="Move the index to this profile, and switch once it is verified.", metavar="NAME")
     ] = None,
-    tenant: Annotated[str | None, tenant_option("Only this tenant's outdated records.")] = None,
+    tenant: Annotated[str | None, tenant_option("Only this tenant's outdated records, or its index.")] = None,
+    index: Annotated[
+        Place | None, typer.Option(help="Move the tenant to an index of its own, or to the shared one (OpenSearch).")
+    ] = None,
     budget: Annotated[int | None, typer.Option(help="Most records of this run.", metavar="N", min=1)] = None,
     seconds: Annotated[float | None, typer.Option(help="Most seconds of this run.", metavar="S", min=0)] = None,
     judged: Annotated[
@@ -90,15 +94,15 @@ def reembed(
     elif dry_run:
         _show_outdated(services, tenant, as_json=as_json)
     elif rollback:
-        _show_served(reembedding.rollback(services), services, as_json=as_json)
+        _show_served(reembedding.rollback(services, tenant), services, tenant, as_json=as_json)
     elif drop_previous:
-        _show_served(reembedding.drop_previous(services), services, as_json=as_json)
+        _show_served(reembedding.drop_previous(services, tenant), services, tenant, as_json=as_json)
     elif pause:
         _pause(services, as_json=as_json)
     elif queue:
         _drain_queue(services, application.queue, bounds, as_json=as_json)
     else:
-        job = reembedding.plan(services, profile=model_profile, tenant=tenant)
+        job = reembedding.plan(services, profile=model_profile, tenant=tenant, move_tenant=index)
         _run(services, job, bounds, judged or [], tolerance, as_json=as_json)
 
 
@@ -195,7 +199,7 @@ def _show_jobs(services: Services, *, as_json: bool) -> None:
     table = Table("job", "status", "phase", "done", "a second", "left", "updated", box=None, pad_edge=False)
     for job in jobs:
         table.add_row(
-            job.name if job.kind is JobKind.REFRESH else f"{job.name} to {job.profile}",
+            job.name if job.kind is JobKind.REFRESH or job.moves_tenant else f"{job.name} to {job.profile}",
             job.status.value,
             job.phase.value,
             f"{job.written:,} of {job.total:,}",
@@ -234,10 +238,14 @@ def _show_job(job: ReembeddingJob, *, as_json: bool) -> None:
         out.print(f"  {_SPENT}")
 
 
-def _show_served(serving: MigrationState, services: Services, *, as_json: bool) -> None:
+def _show_served(serving: MigrationState, services: Services, tenant: str | None = None, *, as_json: bool) -> None:
     active = serving.active or services.profile
     if as_json:
         print_json({"active_profile": active, "next_profile": serving.next, "previous_profile": serving.previous})
+        return
+    if tenant is not None:
+        beside = "a move is open" if serving.next else "no other index of it is kept"
+        out.print(f"[bold]{tenant}[/]: {'the index before is kept' if serving.previous else beside}")
         return
     beside = f"; a move to {serving.next} is open" if serving.next else ""
     beside = f"; {serving.previous} is kept for a roll-back" if serving.previous else beside

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError, NewerSchema
-from braid.ingestion.supersession import RefusedRecord, find
+from braid.ingestion.supersession import RefusedRecord, find_supersession
 from braid.models.scalars import printable
 
 from braid_cli.datasets.json_lines import first_of
@@ -57,7 +57,7 @@ def refuse_contradictions(
     refused_ids: set[str] = set()
     while records or edges:
         in_graph = [vertex.id for vertex in application.graph.get_many(tenant_id, sorted(records))]
-        refused = find(records, edges, in_graph, application, tenant_id, refused=refused_ids).refused
+        refused = find_supersession(records, edges, in_graph, application, tenant_id, refused=refused_ids).refused
         if not refused:
             break
         for one in refused:

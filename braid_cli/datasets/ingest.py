@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import time
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.intent_log import forget
 from braid.ingestion.supersession import SUPERSEDES
-from braid.ingestion.unfinished_writes import forget
 from braid.ingestion.writing import Places, WriteRequest, write
-from braid.models import Relationship
+from braid.models import Kind, Relationship
 
 from braid_cli.datasets.contradictions import refuse_contradictions, require_accepted
 from braid_cli.datasets.manifest import (
@@ -216,9 +217,12 @@ def _write_items(
     rewrite: bool,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Write records and entities; their supersessions follow with the edges."""
-    earlier = 0
-    for items in _pages(dataset.items(), ITEMS_AT_ONCE):
+    """Write entities, then records, so that what names in texts mean is known; supersessions follow with the edges."""
+    earlier, called = 0, dataset.name
+    entities = (item for item in dataset.items() if item.record is None)
+    described = (item for item in dataset.items() if item.record is not None and item.record.kind is Kind.ENTITY)
+    texts = (item for item in dataset.items() if item.record is not None and item.record.kind is not Kind.ENTITY)
+    for items in chain.from_iterable(_pages(some, ITEMS_AT_ONCE) for some in (entities, described, texts)):
         records = {item.record.id: item.record for item in items if item.record is not None}
         beside = staging.vertices_with_a_record([item.vertex.id for item in items if item.vertex and not item.record])
         vertices = {item.vertex.id: item.vertex for item in items if item.vertex and item.vertex.id not in beside}
@@ -229,7 +233,7 @@ def _write_items(
             vertices=tuple(vertices.values()),
             places=Places(
                 records=tuple(item.place for item in items if item.record is not None),
-                vertices=tuple(f"{dataset.name}: {name}" for name in vertices),
+                vertices=tuple(f"{called}: {name}" for name in vertices),
             ),
             supersede_later=True,
             rewrite=rewrite,
@@ -241,7 +245,7 @@ def _write_items(
 
         report = write(request, application, threads=threads, on_progress=tell)
         done.add(report)
-        if not report.written:
+        if records and not report.written:
             tell(0, 0)
         earlier += len(records)
 

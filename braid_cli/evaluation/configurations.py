@@ -156,4 +156,5 @@ def _lexical(query: Query, application: Application) -> RankedIds:
 def _graph(query: Query, application: Application) -> RankedIds:
     planned = _plan(query, application)
     found = application.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
-    return RankedIds(tuple(hit.id for hit in found.hits)[:CURVE])
+    # A name without a record is no answer, but a place from which walks begin.
+    return RankedIds(tuple(hit.id for hit in found.hits if hit.has_record)[:CURVE])

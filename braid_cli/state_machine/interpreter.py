@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from braid.models import Query
     from moto.core.config import DefaultConfig
 
-    from braid_cli.state_machine.invoke_endpoint import Handler
+    from braid_cli.state_machine.invoke_endpoint import Handler, ReadObject
 
 DEFINITION = shared_folder() / "statemachines" / "retrieve.asl.yaml"
 REGION = "us-east-1"
@@ -50,6 +50,7 @@ FUNCTION_ARNS = {
     "IngestFunctionArn": "ingest",
     "ReembedFunctionArn": "reembed",
 }
+BUCKET = "objects"
 INGEST_DEFINITION = DEFINITION.with_name("ingest.asl.yaml")
 REEMBED_DEFINITION = DEFINITION.with_name("reembed.asl.yaml")
 ERRORS: dict[str, type[BraidError]] = {
@@ -79,7 +80,7 @@ def definition(path: Path = DEFINITION) -> dict[str, Any]:
     """Return a deployed definition, with local function ARNs for the template's placeholders."""
     import yaml
 
-    text = path.read_text(encoding="utf-8")
+    text = path.read_text(encoding="utf-8").replace("${ObjectsBucketName}", BUCKET)
     for placeholder, name in FUNCTION_ARNS.items():
         text = text.replace(f"${{{placeholder}}}", f"arn:aws:lambda:{REGION}:123456789012:function:{name}")
     loaded: dict[str, Any] = yaml.safe_load(text)
@@ -95,11 +96,19 @@ class Workflow:
         Lambda handlers by function name; the real ones when not given.
     asl
         The definition; the deployed one when not given.
+    read_object
+        Returns an object by its key in the bucket, for maps over what is in one.
     """
 
-    def __init__(self, handlers: Mapping[str, Handler] | None = None, asl: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        handlers: Mapping[str, Handler] | None = None,
+        asl: dict[str, Any] | None = None,
+        read_object: ReadObject | None = None,
+    ) -> None:
         self._handlers = handlers
         self._asl = asl
+        self._read_object = read_object
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -111,8 +120,10 @@ class Workflow:
         remember()
         handlers = stage_handlers() if self._handlers is None else self._handlers
         with ExitStack() as stack:
-            server = stack.enter_context(InvokeServer(handlers))
+            server = stack.enter_context(InvokeServer(handlers, self._read_object))
             stack.enter_context(_environment(**{FUNCTIONS_ENDPOINT: server.url}))
+            if self._read_object is not None:
+                stack.enter_context(_environment(AWS_ENDPOINT_URL_S3=server.url))
             stack.enter_context(mock_aws(config=INTERPRETER))
             self._client = boto3.client(
                 "stepfunctions",

@@ -1,4 +1,4 @@
-"""Lambda's Invoke API on a loopback port, answered by handlers in this process."""
+"""Lambda's Invoke API and S3's GetObject on a loopback port, answered in this process."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     Handler = Callable[[dict[str, Any], Any], dict[str, Any]]
+    ReadObject = Callable[[str], bytes]
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "functions"
 FUNCTIONS = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "functions"
@@ -68,10 +69,13 @@ def stage_handlers() -> dict[str, Handler]:
 
 
 class InvokeServer:
-    """Answer ``POST /2015-03-31/functions/NAME/invocations`` on a free loopback port, one thread a request."""
+    """Answer ``POST /2015-03-31/functions/NAME/invocations`` on a free loopback port, one thread a request.
 
-    def __init__(self, handlers: Mapping[str, Handler]) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _request_handler(handlers))
+    With ``read_object`` also ``GET /BUCKET/KEY``, of a bucket of any name.
+    """
+
+    def __init__(self, handlers: Mapping[str, Handler], read_object: ReadObject | None = None) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _request_handler(handlers, read_object))
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
@@ -111,7 +115,7 @@ def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], 
     return failure, {"X-Amz-Function-Error": "Unhandled"}
 
 
-def _request_handler(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHandler]:
+def _request_handler(handlers: Mapping[str, Handler], read_object: ReadObject | None) -> type[BaseHTTPRequestHandler]:
     class Invoke(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -125,11 +129,17 @@ def _request_handler(handlers: Mapping[str, Handler]) -> type[BaseHTTPRequestHan
                 return
             self._answer(200, *_outcome(handler, body, name))
 
+        def do_GET(self) -> None:
+            key = unquote(self.path.partition("?")[0]).split("/", 2)[2]
+            self._send(200, read_object(key) if read_object else b"", {})
+
         def _answer(self, status: int, body: dict[str, Any], headers: dict[str, str]) -> None:
-            payload = json.dumps(body).encode()
+            self._send(status, json.dumps(body).encode(), {"Content-Type": "application/json", **headers})
+
+        def _send(self, status: int, payload: bytes, headers: dict[str, str]) -> None:
             try:
                 self.send_response(status)
-                for key, value in {"Content-Type": "application/json", **headers}.items():
+                for key, value in headers.items():
                     self.send_header(key, value)
                 self.send_header("Content-Length", str(len(payload)))
                 self.end_headers()

@@ -93,9 +93,9 @@ def watched(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[Relation
     upsert = store.graph.upsert
     sent: list[Relationship] = []
 
-    def upserted(vertices: Any, relationships: Any) -> None:
+    def upserted(vertices: Any, relationships: Any, *keys: Any) -> None:
         sent.extend(relationships)
-        upsert(vertices, relationships)
+        upsert(vertices, relationships, *keys)
 
     monkeypatch.setattr(store.graph, "upsert", upserted)
     return sent

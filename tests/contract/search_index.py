@@ -742,6 +742,22 @@ class SearchIndexContract:
         index.upsert([full, bare])
         assert index.get_many(ACME, ["bare", "unknown", "full#1"]) == [bare, full.model_copy(update={"embeddings": ()})]
 
+    def test_candidates_say_whether_they_may_be_answers_and_are_the_records_that_were_written(
+        self, index: SearchIndex
+    ) -> None:
+        ended = record("ended", "turbine", cosine=0.5, valid_at=day(1), invalid_at=day(4), schema_version=3)
+        own = record("own", "gearbox", cosine=0.5, supplied_spaces=(SPACE,), name="Gearbox")
+        index.upsert([ended, own, record("theirs", tenant_id=GLOBEX)])
+        found = index.candidates(ACME, ["own", "unknown", "theirs", "ended"])
+        assert {one: stored.record for one, stored in found.items()} == {
+            record.id: record for record in index.get_many(ACME, ["ended", "own"])
+        }
+        for identity, stored in found.items():
+            for field in ("tenant_id", "id", "schema_version", "valid_at", "invalid_at"):
+                assert getattr(stored, field) == getattr(stored.record, field), (identity, field)
+            assert tuple(stored.supplied_spaces) == stored.record.supplied_spaces
+        assert index.candidates(ACME, []) == index.candidates("nobody", ["own"]) == {}
+
     def test_writing_twice_is_writing_once(self, index: SearchIndex) -> None:
         rows = [record(f"r{number}", f"turbine number {number}", cosine=number / 10) for number in range(5)]
         index.upsert(rows)

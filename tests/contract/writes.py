@@ -524,9 +524,9 @@ class WritesContract:
         assert written(store, *items, *edges).unchanged_relationships == 0
         upsert, sent = store.graph.upsert, list[Relationship]()
 
-        def watched(vertices: Any, relationships: Any) -> None:
+        def watched(vertices: Any, relationships: Any, *keys: Any) -> None:
             sent.extend(relationships)
-            upsert(vertices, relationships)
+            upsert(vertices, relationships, *keys)
 
         monkeypatch.setattr(store.graph, "upsert", watched)
         report = written(store, *items, *edges)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch.dual_write import indexes_by_alias, next_alias, previous_alias
+from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
 

@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from braid import reembedding
+from braid.errors import TakenOver
+from braid.ingestion.deleting import delete_records
+from braid.reembedding import Phase, Place, Status
+from braid.reembedding.workflow import Step, take
 from braid.settings import EngineKind, Refresh, Settings
 
-from tests.contract.reembedding import JUDGED, Open, ReembeddingContract
+from braid_cli.datasets.dataset import read_dataset
+from braid_cli.datasets.ingest import ingest
+from tests.contract.query_load import Load, ask, recall
+from tests.contract.reembedding import (
+    DATASET,
+    DEMO,
+    JUDGED,
+    KILLED,
+    TENANT,
+    Open,
+    ReembeddingContract,
+    filled,
+    late,
+    records,
+    written,
+)
 from tests.deployed_stages import DeployedStages
 from tests.second_profile import shared_with_a_second_profile
 
@@ -50,3 +71,74 @@ def open_stages(opensearch_endpoint: str, gremlin_endpoint: str, tmp_path: Path)
 
 class TestDeployed(ReembeddingContract):
     judged = JUDGED[::6]
+
+    @pytest.mark.parametrize("place", list(Place))
+    def test_questions_are_answered_as_well_as_before_while_a_tenant_is_moved_to_another_index(
+        self, open_stages: Open, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stages = open_stages()
+        ingest(read_dataset(DEMO / TENANT, TENANT), stages)
+        services = replace(stages.reembedding, sleep=lambda _seconds: None)
+        monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
+        if place is Place.SHARED:
+            reembedding.run_to_end(services, reembedding.plan(services, tenant=TENANT, move_tenant=Place.OWN))
+            reembedding.drop_previous(services, TENANT)
+        stages = open_stages()
+        known = records(stages)
+        before = [ask(stages, each.query) for each in self.judged]
+        notes = [late(f"late-{number}", f"zyx{number} quartzite") for number in range(3)]
+        worker, wrote = open_stages(), iter(notes)
+        services = replace(worker.reembedding, sleep=lambda _seconds: None)
+        with Load(stages, self.judged, monkeypatch) as load:
+            job = reembedding.run_to_end(
+                services,
+                reembedding.plan(services, tenant=TENANT, move_tenant=place),
+                on_progress=lambda _: [written(stages, note) for note in [next(wrote, None)] if note],
+            )
+        assert load.errors == []
+        assert (job.name, job.status, job.set_aside) == (f"move:{TENANT}", Status.FINISHED, ())
+        assert job.check is not None
+        assert job.check.recall_after >= job.check.recall_before
+        assert {answer.degraded for _, answer in load.answers} == {()}
+        reembedding.drop_previous(services, TENANT)
+        later = open_stages()
+        after = records(later)
+        assert {name: after[name] for name in known} == known, "with every vector"
+        assert set(after) - set(known) == {note.id for note in notes}
+        for each, answer in zip(self.judged, before, strict=True):
+            assert recall(ask(later, each.query), each.relevant) >= recall(answer, each.relevant)
+
+    def test_a_move_of_a_tenant_that_is_cut_off_goes_on_in_steps_of_the_workflow(
+        self, open_stages: Open, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stages = filled(open_stages(page=10))
+        known = records(stages)
+        monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
+        asked = {"step": "plan", "asked": {"tenant_id": TENANT, "index": "own"}}
+        services = replace(stages.reembedding, sleep=lambda _seconds: None)
+        planned = take(Step.model_validate(asked), services, step_s=60)
+        job = {"job": planned.job, "run": planned.run}
+        listed = take(Step.model_validate({"step": "list", **job}), services, step_s=60).listed
+        assert len(listed.pages) == KILLED // 10
+        for page in listed.pages[:4]:
+            take(Step.model_validate({"step": "page", "page": page.model_dump(), **job}), services, step_s=60)
+        other = open_stages()
+        written(other, late("gap", "zyx quartzite"))
+        delete_records(TENANT, [DATASET.records[1].id], other)
+        services = replace(other.reembedding, sleep=lambda _seconds: None)
+        progress = take(Step.model_validate(asked), services, step_s=60)
+        with pytest.raises(TakenOver):
+            take(Step.model_validate({"step": "list", **job}), services, step_s=60)
+        job = {"job": progress.job, "run": progress.run}
+        while progress.status is Status.RUNNING:
+            if progress.phase in (Phase.VERIFY, Phase.SWITCH):
+                progress = take(Step.model_validate({"step": progress.phase.value, **job}), services, step_s=60)
+                continue
+            done = progress.listed.position
+            body = {"step": "list", "done": done and done.model_dump(mode="json"), **job}
+            progress = take(Step.model_validate(body), services, step_s=60)
+            for page in progress.listed.pages:
+                take(Step.model_validate({"step": "page", "page": page.model_dump(), **job}), services, step_s=60)
+        assert progress.status is Status.FINISHED
+        reembedding.drop_previous(services, TENANT)
+        assert set(records(open_stages())) == {*known, "gap"} - {DATASET.records[1].id}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import ObjectChanged
-from braid.ingestion.bulk import local_imports, steps
+from braid.ingestion.bulk import local_imports, manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, Page, Split
 from braid.ingestion.documents import reader_process, reading, uploads
 from braid.ingestion.documents.chunking import Chunker
@@ -369,7 +369,9 @@ def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_sto
         event = {"tenant_id": TENANT, "key": f"posted/{name}/=a.md"}
         job = steps.split(Split(job=name, event=event), store, batch_lines=2)
         page = steps.page(Page(job=job, cursor=Cursor()), store)
-        return job, [Batch(job=job, phase=page.phase, batch=place) for place in page.batches]
+        assert page.items is not None
+        places = manifest.items(job, page.items, store.objects)
+        return job, [Batch(job=job, phase=page.phase, batch=place) for place in places]
 
     (first, first_batches), (second, second_batches) = begun("old", 6), begun("new", 3)
     for batch in second_batches:

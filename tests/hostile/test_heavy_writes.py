@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from braid.ingestion.checks import Accepted
     from braid.models import Relationship
     from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.search_index import SearchIndex
 
 VERSIONS = 40
 SYLLABLES = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "ae"]
@@ -301,10 +302,10 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
     require_written(write(WriteRequest(tenant_id=ACME, records=records), library))
     began = count()
 
-    def breaks_off(tenant_id: str, graph: WritableGraph) -> AbstractContextManager[None]:
+    def breaks_off(tenant_id: str, *stores: SearchIndex | WritableGraph) -> AbstractContextManager[None]:
         if next(began) == 1:
             raise StoreError("stopped")
-        return writing_turn(tenant_id, graph)
+        return writing_turn(tenant_id, *stores)
 
     monkeypatch.setattr(deleting, "writing_turn", breaks_off)
     with pytest.raises(StoreError, match="stopped"):

@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError
 from braid.engines.aws.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
+from braid.ingestion.bulk.manifest import read_object
 from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime.observability import stage_handler
 from braid.ports.ingestion import ImportAsked, ImportStatus
@@ -39,7 +40,11 @@ def imports(library: DemoStages) -> Iterator[IngestWorkflow]:
     def run(task: Task) -> TaskResult:
         return steps.run(task, library)
 
-    with Workflow({"ingest": stage_handler("ingest", Task, run)}, definition(INGEST_DEFINITION)) as workflow:
+    def read(key: str) -> bytes:
+        return read_object(library.objects, *key.split("/", 1))
+
+    handlers = {"ingest": stage_handler("ingest", Task, run)}
+    with Workflow(handlers, definition(INGEST_DEFINITION), read) as workflow:
         yield IngestWorkflow(workflow._client, workflow._arn)
 
 

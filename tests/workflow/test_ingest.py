@@ -40,11 +40,16 @@ class Steps:
         self.meet(request)
         return import_steps.run(request, self.store)
 
+    def read(self, key: str) -> bytes:
+        """Return an object as the bucket has it."""
+        return manifest.read_object(self.store.objects, *key.split("/", 1))
+
 
 @pytest.fixture(scope="module")
 def _machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Steps, Workflow]]:
     steps = Steps(DemoStages(Settings(home=tmp_path_factory.mktemp("unused"))))
-    with Workflow({"ingest": stage_handler("ingest", Task, steps.run)}, definition(INGEST_DEFINITION)) as workflow:
+    handlers = {"ingest": stage_handler("ingest", Task, steps.run)}
+    with Workflow(handlers, definition(INGEST_DEFINITION), steps.read) as workflow:
         yield steps, workflow
     steps.store.close()
 

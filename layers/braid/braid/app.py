@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from braid.models.model_profiles import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.reembedding import ReembeddingJob
-    from braid.reembedding.outdated_records import OutdatedRecordSender
+    from braid.reembedding.outdated_queue import OutdatedRecordSender
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
@@ -213,7 +213,7 @@ class Application(ModelSelection):
         """The re-embedding queue of outdated records that questions found; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
-        from braid.reembedding.outdated_records import OutdatedRecordSender
+        from braid.reembedding.outdated_queue import OutdatedRecordSender
 
         return OutdatedRecordSender(lambda: self.queue)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
+from braid.ports.search_index import StoredRecord
 from braid.ranking.fusion import best_scores
 from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
@@ -95,7 +96,7 @@ def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = In
             graph=best_scores(graph),
             propagated={},
             read={
-                one: Ranked(Candidate(id=one, combined_score=0.5), record(one), 1, Drift.NONE, 0.5)
+                one: Ranked(Candidate(id=one, combined_score=0.5), StoredRecord.of(record(one)), 1, Drift.NONE, 0.5)
                 for one in ("good", "bad")
             },
             mentions=Mentions("", ()),

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.lambda_runtime.observability import figures, lost_metric
 from braid.models import Query
-from braid.reembedding.outdated_records import OutdatedRecordSender
+from braid.reembedding.outdated_queue import OutdatedRecordSender
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
 from braid.retrieval.context.selection import Context, ContextMetrics
 
+from bench import costs
 from tests.fakes import fused, record, searched
 from tests.unit.deployment.test_template import FOLDERS, FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, ROOT, TEMPLATE
 
@@ -262,8 +263,8 @@ def test_silence_of_what_always_says_something_is_an_alarm_of_those_who_asked_fo
     assert ALARMS[name]["Condition"] in ("HasCanary", "WatchesDomain", "WatchesStores")
 
 
-def canary(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], function: str = "") -> dict[str, Any]:
-    """Run the canary's code against a workflow, or a function, that answers so; return what it returns."""
+def canary(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], function: str = "", tenants: str = "acme") -> None:
+    """Run the canary's code against a workflow, or a function, that answers so."""
     asked: list[dict[str, Any]] = []
 
     def answer(**request: Any) -> dict[str, Any]:
@@ -272,18 +273,18 @@ def canary(monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], function: str 
 
     clients = SimpleNamespace(client=lambda _: SimpleNamespace(start_sync_execution=answer, invoke=answer))
     monkeypatch.setitem(sys.modules, "boto3", clients)
-    environment = {"TENANT": "acme", "QUESTION": "Who?", "STATE_MACHINE": "arn:retrieve", "FUNCTION": function}
+    environment = {"TENANTS": tenants, "QUESTION": "Who?", "STATE_MACHINE": "arn:retrieve", "FUNCTION": function}
     for key, value in environment.items():
         monkeypatch.setenv(key, value)
     names: dict[str, Any] = {}
     exec(WATCHING["Canary"]["Properties"]["Code"]["ZipFile"], names)  # noqa: S102 - the template's own code
     try:
-        return {"returned": names["handler"]({}, None)}
+        names["handler"]({}, None)
     finally:
-        (request,) = asked
-        query = json.loads(request.get("input") or request["Payload"])["query"]
-        assert Query.model_validate(query).tenant_id == "acme"
-        assert request.get("stateMachineArn", request.get("FunctionName")) == (function or "arn:retrieve")
+        for request, tenant in zip(asked, tenants.split(","), strict=False):
+            query = json.loads(request.get("input") or request["Payload"])["query"]
+            assert Query.model_validate(query).tenant_id == tenant
+            assert request.get("stateMachineArn", request.get("FunctionName")) == (function or "arn:retrieve")
 
 
 def an_answer(**fields: Any) -> str:
@@ -293,9 +294,31 @@ def an_answer(**fields: Any) -> str:
 def test_the_canary_is_content_with_a_whole_answer_of_the_workflow_or_the_function(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert canary(monkeypatch, {"status": "SUCCEEDED", "output": an_answer()}) == {"returned": {"results": 1}}
-    of_function = {"Payload": io.BytesIO(an_answer().encode())}
-    assert canary(monkeypatch, of_function, "arn:answer:live") == {"returned": {"results": 1}}
+    canary(monkeypatch, {"status": "SUCCEEDED", "output": an_answer()})
+    canary(monkeypatch, {"Payload": io.BytesIO(an_answer().encode())}, "arn:answer:live")
+
+
+def test_the_canary_asks_of_each_class_of_tenants_and_names_the_one_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    classes = "small,large-own,graph"
+    assert re.fullmatch(TEMPLATE["Parameters"]["CanaryTenant"]["AllowedPattern"], classes)
+    canary(monkeypatch, {"status": "SUCCEEDED", "output": an_answer()}, tenants=classes)
+    answers = iter([an_answer(), an_answer(results=[])])
+
+    class Said(dict[str, Any]):
+        def __getitem__(self, name: str) -> Any:
+            return next(answers) if name == "output" else "SUCCEEDED"
+
+    with pytest.raises(RuntimeError, match="large-own: the answer has no results"):
+        canary(monkeypatch, Said(), tenants=classes)
+
+
+def test_what_tenants_cost_is_summed_of_lines_that_functions_write_at_the_price_of_the_costs() -> None:
+    (widget,) = (item["properties"] for item in DASHBOARD["widgets"] if item["type"] == "log")
+    query = widget["query"]
+    groups = set(re.findall(r"/aws/lambda/\$\{WatchedStack\}/(\S+)'", query))
+    assert groups == {*FOLDERS.values(), "${AnsweredBy}"} - {"answer", "fuse_rerank"}
+    assert {"GbSeconds", "tenant_id", "RerankCostUsd"} <= set(re.findall(r"\w+", query))
+    assert f"{costs.LAMBDA_GB_S:.10f}" in query
 
 
 @pytest.mark.parametrize(
@@ -312,7 +335,7 @@ def test_the_canary_fails_unless_the_answer_is_whole(
 ) -> None:
     with pytest.raises(RuntimeError, match=because):
         canary(monkeypatch, said)
-    with pytest.raises(RuntimeError, match="the function that answers failed"):
+    with pytest.raises(RuntimeError, match="acme: the function that answers failed"):
         canary(monkeypatch, {"FunctionError": "Unhandled", "Payload": io.BytesIO(b"{}")}, "arn:answer:live")
 
 

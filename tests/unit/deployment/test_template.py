@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
 import shutil
@@ -15,17 +16,20 @@ from braid.engines.embedded.message_queue import MAX_RECEIVES
 from braid.engines.opensearch.mapping import index_body
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
+from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
-from braid.ingestion.bulk.step_messages import BatchPlace, Cursor, PageResult, Phase
+from braid.ingestion.bulk.step_messages import BatchPlace, Phase
 from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
-from braid.ports.ingestion import ARRIVING
+from braid.ports.ingestion import ARRIVING, ImportJob
+from braid.ports.object_store import ObjectInfo
 from braid.reembedding import Limits
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.settings.files import load_profiles
 
+from braid_cli.http_server.server import Bounds
 from make.templates import read_template
 
 if TYPE_CHECKING:
@@ -382,6 +386,13 @@ def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_
     assert keep["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
 
 
+def test_a_tenant_has_as_many_requests_at_once_as_on_a_laptop_unless_it_is_set() -> None:
+    assert TEMPLATE["Parameters"]["TenantRequestsAtOnce"]["Default"] == Bounds().per_tenant
+    variables = GLOBALS["Environment"]["Variables"]
+    assert variables["BRAID_QUOTA_REQUESTS_AT_ONCE"] == "TenantRequestsAtOnce"
+    assert variables["BRAID_CACHE_TABLE"]  # where they are counted
+
+
 def test_outdated_records_go_to_a_queue_that_drops_duplicates_and_keeps_what_fails() -> None:
     queue, dead = (RESOURCES[name]["Properties"] for name in ("ReembedQueue", "ReembedDeadLetters"))
     assert queue["FifoQueue"] is dead["FifoQueue"] is True
@@ -613,8 +624,28 @@ def test_writing_a_file_stays_within_the_history_and_the_state_of_an_execution()
     assert pages * len(Phase) * (TASK + MAP + CHOICE + PASS) < EVENTS_AN_EXECUTION_HAS
     far = 80 * 1024**3  # bytes, as long as an object can be
     place = BatchPlace(number=lines, start=far, end=far, line=lines, lines=BATCH_LINES, phases=tuple(Phase))
-    page = PageResult(phase=Phase.ITEMS, batches=(place,) * PAGE_BATCHES, next=Cursor(), done=False)
-    assert len(page.model_dump_json()) < 150 * 1024  # of 256, with what is said of the job
+    assert len(place.model_dump_json()) * PAGE_BATCHES < 2 * 1024**2, "an object that is read at once"
+    definition = yaml.safe_load((ROOT / "shared/statemachines/ingest.asl.yaml").read_text(encoding="utf-8"))
+    batches = definition["States"]["WriteBatches"]
+    returned = [state for state in batches["ItemProcessor"]["States"].values() if "End" in state]
+    assert [state.get("ResultSelector", state.get("Result")) for state in returned] == [{}] * 3
+    assert len("{},") * PAGE_BATCHES < 0.2 * 256 * 1024, "what they return comes together in a state"
+
+
+def test_the_workflow_reads_what_it_maps_over_and_nothing_else_of_the_bucket() -> None:
+    reader = yaml.safe_load((ROOT / "shared/statemachines/ingest.asl.yaml").read_text(encoding="utf-8"))["States"]
+    items = reader["WriteBatches"]["ItemReader"]
+    assert items["Parameters"]["Bucket"] == "${ObjectsBucketName}"
+    given = RESOURCES["IngestStateMachine"]["Properties"]["DefinitionSubstitutions"]
+    assert given["ObjectsBucketName"] == "ObjectsBucket"
+    policy = RESOURCES["ReadPagesPolicy"]["Properties"]
+    assert policy["Roles"] == ["IngestRole"]
+    read, _ = policy["PolicyDocument"]["Statement"]
+    job = ImportJob(name="j", tenant_id="acme", object=ObjectInfo(key="k", size_bytes=0, version="v"))
+    key = f"acme/{manifest.folder(job)}/pages/000000-items.json"
+    assert read["Action"] == "s3:GetObject"
+    assert fnmatch.fnmatchcase(f"${{ObjectsBucket.Arn}}/{key}", read["Resource"])
+    assert not fnmatch.fnmatchcase("${ObjectsBucket.Arn}/acme/inbox/a.jsonl", read["Resource"])
 
 
 def test_embedding_again_ends_before_its_history_is_full_and_leaves_room_for_steps_that_are_repeated() -> None:

@@ -177,11 +177,11 @@ def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: Dem
     handed: list[tuple[Phase, int]] = []
     while True:
         out = steps.page(Page(job=job, cursor=cursor), store)
-        handed.append((out.phase, len(out.batches)))
-        if out.done:
+        if out.items is None:
             break
+        handed.append((out.phase, len(manifest.items(job, out.items, store.objects))))
         cursor = out.next
-    assert handed == [*[(Phase.ITEMS, 2)] * 5, (Phase.ITEMS, 1), (Phase.EDGES, 1), (Phase.LINKS, 0), (Phase.ENDS, 0)]
+    assert handed == [*[(Phase.ITEMS, 2)] * 5, (Phase.ITEMS, 1), (Phase.EDGES, 1)]
 
 
 def written_whole(store: DemoStages) -> ImportJob:
@@ -221,7 +221,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
     monkeypatch.setattr(store.objects, "delete_many", count)
     report = steps.finish(Finish(job=job), store)
     assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
-    assert requests == [3, 3]  # pages with the mark of a beginning, results
+    assert requests == [5, 3]  # pages, each with its items, and the mark of a beginning; results
     assert names(store) == KEPT
 
 
@@ -244,7 +244,7 @@ def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_re
         patch.setattr(store.objects, "delete_many", stop)
         with pytest.raises(StoreError, match="stopped"):
             steps.finish(Finish(job=job), store)
-    assert len(names(store)) == len(KEPT) + 6
+    assert len(names(store)) == len(KEPT) + 8
     assert steps.finish(Finish(job=job), store).status is JobStatus.WRITTEN
     assert names(store) == KEPT
 
@@ -430,3 +430,23 @@ def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> N
         assert peak < 12 * 1024 * 1024
     assert sizes[1] - sizes[0] < 20
     stages.close()
+
+
+@pytest.mark.parametrize("at_most", [None, 3])
+def test_a_batch_has_a_bounded_number_of_bytes_and_of_lines_and_at_least_one(
+    monkeypatch: pytest.MonkeyPatch, at_most: int | None
+) -> None:
+    monkeypatch.setattr(steps, "BATCH_BYTES", 100)
+    lines = [b"x" * length for length in (49, 49, 1, 98, 1, 200, 99, 0, *[1] * 8)]
+    sizes = [[len(line) for line in held] for held in steps.in_batches(lines, at_most)]
+    wholes = [[49, 49], [1], [98], [1], [200], [99]]
+    assert sizes == [*wholes, *([[0, *[1] * 8]] if at_most is None else [[0, 1, 1], [1] * 3, [1] * 3])]
+
+
+def test_a_batch_is_no_longer_than_a_request_s_body_may_be() -> None:
+    assert steps.BATCH_BYTES <= Settings.model_fields["api_max_body_bytes"].default
+    lines = [json.dumps({"id": f"r{number}", "content": "x" * 90_000}).encode() for number in range(60)]
+    held = list(steps.in_batches(lines))
+    assert sum(held, []) == lines
+    assert max(sum(len(line) + 1 for line in some) for some in held) <= 2_000_000
+    assert len(held) == 3

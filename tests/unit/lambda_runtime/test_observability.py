@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
+from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime import observability
 from braid.models import Frozen, Plan, Query, Strategy
+from braid.reembedding.workflow import Step
 from braid.settings import load_settings
 from braid.telemetry import exporting
 
@@ -122,6 +124,41 @@ def test_a_metric_line_is_emf_that_names_latency_and_service(capsys: pytest.Capt
     assert {"Name": "Latency", "Unit": "Milliseconds"} in directive["Metrics"]
     assert line["service"] == "plan"
     assert line["Latency"][0] >= 0
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_a_metric_line_says_whose_request_it_was_and_what_it_took_and_has_no_dimension_of_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "2048")
+    call()
+    (line,) = metrics(capsys.readouterr().out)
+    assert line["tenant_id"] == "acme"
+    assert line["GbSeconds"] == pytest.approx(2 * line["Latency"][0] / 1000, abs=1e-5)
+    (directive,) = line["_aws"]["CloudWatchMetrics"]
+    assert directive["Dimensions"] == [["service"]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"task": {"name": "write", "tenant_id": "acme", "body": {}}},
+        {
+            "task": {
+                "name": "finish",
+                "job": {"name": "j", "tenant_id": "acme", "object": {"key": "k", "size_bytes": 0, "version": "v"}},
+            }
+        },
+    ],
+)
+def test_a_step_of_an_import_says_whose_it_is(asked: dict[str, Any]) -> None:
+    assert observability._tenant_of(Task.model_validate(asked)) == "acme"
+
+
+def test_a_page_that_is_embedded_again_says_whose_it_is() -> None:
+    page = {"step": "page", "job": "refresh", "run": 1, "page": {"tenant": "acme", "until": "r9"}}
+    assert observability._tenant_of(Step.model_validate(page)) == "acme"
+    assert observability._tenant_of(Step.model_validate({"step": "plan"})) is None
 
 
 @pytest.mark.usefixtures("in_lambda")

@@ -12,7 +12,7 @@ from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFu
 from braid.models import Query
 from braid.ports.cache import writing_in_bulk
 from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
-from braid.reembedding.outdated_records import Reason, ReembedMessage
+from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, take
 from braid.retrieval import pipeline
 
@@ -485,4 +485,15 @@ def test_a_move_that_cannot_be_begun_says_why(stages: DemoStages, services: Serv
     with pytest.raises(ModelError):
         reembedding.plan(dataclasses.replace(services, encoder_for=missing), profile=SECOND)
     assert stages.migration.serving().next is None
+    assert reembedding.status(services) == []
+
+
+def test_a_tenant_is_moved_by_its_name_alone_and_only_where_tenants_share_an_index(stages: DemoStages) -> None:
+    services = stages.reembedding
+    with pytest.raises(InvalidRequest, match="every tenant has an index of its own"):
+        reembedding.plan(services, tenant=TENANT, move_tenant=reembedding.Place.OWN)
+    with pytest.raises(InvalidRequest, match="name the one that is to be moved"):
+        reembedding.plan(services, move_tenant=reembedding.Place.OWN)
+    with pytest.raises(InvalidRequest, match="and no profile"):
+        reembedding.plan(services, tenant=TENANT, profile=SECOND, move_tenant=reembedding.Place.OWN)
     assert reembedding.status(services) == []

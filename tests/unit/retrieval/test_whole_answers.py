@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.models import Embedding, EmbeddingType, Query, Record, SchemaWindow
 from braid.ports.schema_registry import SchemaVersion
-from braid.reembedding.outdated_records import ReembedMessage
+from braid.reembedding.outdated_queue import ReembedMessage
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT

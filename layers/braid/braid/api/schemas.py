@@ -54,6 +54,8 @@ if TYPE_CHECKING:
 
 MAX_RECORDS_BYTES: Final = 5_200_000
 """Of one record, or of a page of several, as JSON in an answer."""
+MAX_SUPERSEDED: Final = 1_000
+"""Records and relationships that the items of one request may name as superseded: each is written again."""
 _LISTED: Final = 512
 """Most characters that a list says of a document's file and format: a page of any documents fits into an answer."""
 
@@ -166,6 +168,8 @@ class Writes(Frozen):
                 f"holds {self.size()} records, vertices and relationships together; 1 to {MAX_INLINE} can be written"
             )
             raise ValueError(message)
+        if sum(len(item.supersedes) for item in (*self.records, *self.relationships)) > MAX_SUPERSEDED:
+            raise ValueError(f"supersedes more than {MAX_SUPERSEDED:,} records and relationships; write it in parts")
         return self
 
     def size(self) -> int:

@@ -9,7 +9,7 @@
     found_names.py       vertices and mentions of the names found in the texts of a write
     supersession.py      finds, checks and applies supersession
     writing.py           embeds and writes one request to both stores
-    unfinished_writes.py intent log of writes that cannot be atomic
+    intent_log.py        intent log of writes that cannot be atomic
     tenant_locks.py      locks of a tenant's writes and deletes in this process
     deleting.py          deletes records and documents
     tenant_deletion.py   deletes all data of a tenant

@@ -19,7 +19,8 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find
+from braid.ingestion.named_entities import NamedEntities, named_entities
+from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
+    from braid.ports.knowledge_graph import NameKeys
 
 
 @dataclass
@@ -39,6 +41,8 @@ class Accepted:
     records: list[Record] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
     """New vertices, and those that differ from the stored ones."""
+    name_keys: Mapping[str, NameKeys] = field(default_factory=dict)
+    """What those are linked by whose names are to be written."""
     given_vertices: int = 0
     """Number of them without those that are made only for found names."""
     edges: list[Relationship] = field(default_factory=list)
@@ -115,9 +119,11 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """Add the names found in the records and their mentions to what is given; what is given wins."""
-    entities = [vertex for vertex in given.vertices.values() if _is_trusted(vertex, given)]
-    accepted.heirs = heirs_of_names(given.request.tenant_id, entities, store)
-    found = find_names(given.records, entities, given.in_graph, store)
+    tenant_id = given.request.tenant_id
+    entities = named_entities(given.vertices.values(), given.records, given.in_graph)
+    named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
+    accepted.heirs = heirs_of_names(tenant_id, named, store)
+    found = find_names(given.records, named, given.in_graph, store)
     stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
@@ -127,13 +133,6 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.vertices |= found.vertices
     given.in_graph |= found.stored
     given.edges = found.edges | given.edges
-
-
-def _is_trusted(vertex: Vertex, given: Given) -> bool:
-    """Return whether a given vertex will be trusted: its record decides, in the request or stored, if it has one."""
-    stored = given.in_graph.get(vertex.id)
-    decides = given.records.get(vertex.id) or (stored if stored is not None and stored.has_record else vertex)
-    return decides.trusted
 
 
 def _as_trusted_as_evidence(
@@ -159,7 +158,9 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         records = given.records
         if later:  # what supersedes them counts nevertheless
             records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
-        found = find(records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids)
+        found = find_supersession(
+            records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids
+        )
         for refused in found.refused:
             if isinstance(refused, RefusedRecord):
                 given.refuse("records", refused.id, "supersedes", refused.message)
@@ -171,7 +172,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
         if not (found.refused and given.request.partial):  # where nothing is written, the first reasons do
             break
     accepted.supersession = found.supersession
-    given.edges |= {edge.identity(): edge for edge in found.made}
+    given.edges |= {edge.identity(): edge for edge in found.dated_links}
 
 
 def _without_types_over_limit(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
@@ -200,8 +201,14 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     accepted.edges = _wanted_edges(given, store, accepted, wanted, in_graph)
     meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
     accepted.vertices = [vertex for vertex in meant if given.request.rewrite or vertex != in_graph.get(vertex.id)]
+    renamed = [one for one in accepted.vertices if given.request.rewrite or not _same_names(one, in_graph.get(one.id))]
+    accepted.name_keys = store.graph.name_keys(renamed)
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
     accepted.records = list(given.records.values())
+
+
+def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:
+    return stored is not None and (vertex.name, vertex.aliases) == (stored.name, stored.aliases)
 
 
 def _wanted_vertices(
@@ -214,7 +221,8 @@ def _wanted_vertices(
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
-    found = _without_types_over_limit(store.index.get_many(tenant_id, unjoined), given, store) if unjoined else []
+    stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
+    found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
     trust |= {record.id: record.trusted for record in (*found, *records.values())}
     wanted = {

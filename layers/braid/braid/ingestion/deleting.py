@@ -11,9 +11,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Protocol
 
-from braid.ingestion.found_names import NAMES_AT_ONCE
+from braid.ingestion.intent_log import forget
+from braid.ingestion.named_entities import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import writing_turn
-from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
 from braid.ports.keys import pages
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _PAGE = 500
 _AT_ONCE = 100
 """Most records that one transaction deletes."""
+_CHARACTERS_AT_ONCE = 4_000_000
+"""Most characters of their texts, unless it is one: reading them for their words takes half a second."""
 
 
 class DeleteReport(Frozen):
@@ -79,9 +81,9 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
     for ids in (page[start : start + _AT_ONCE] for page in pages for start in range(0, len(page), _AT_ONCE)):
-        for some in _of_few_names(tenant_id, ids, store):
+        for some in _in_parts(tenant_id, ids, store):
             with ExitStack() as held:
-                held.enter_context(writing_turn(tenant_id, store.graph))
+                held.enter_context(writing_turn(tenant_id, store.graph, store.index))
                 relationships += store.graph.remove_most_relationships_of(tenant_id, some)
                 held.enter_context(store.transaction(tenant_id))
                 forget(tenant_id, store.intent_log, ids=some)
@@ -93,8 +95,8 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
 
 
-def _of_few_names(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterator[list[str]]:
-    """Yield the ids in parts whose records mention few names together, or one record each.
+def _in_parts(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterator[list[str]]:
+    """Yield the ids in parts whose records mention few names and are not long together, or one record each.
 
     A part and its names are deleted in one transaction, for which no other tenant waits long: names that were to be
     removed later would stay where the process ends before, and no repeated delete would find them.
@@ -102,15 +104,18 @@ def _of_few_names(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterato
     mentioned: dict[str, set[str]] = {}
     for edge in store.graph.found_mentions(tenant_id, ids):
         mentioned.setdefault(edge.target, set()).add(edge.source)
+    lengths = store.index.characters(tenant_id, ids)
     part: list[str] = []
     names: set[str] = set()
+    length = 0
     for one in ids:
-        own = mentioned.get(one, set())
-        if part and len(names | own) > NAMES_AT_ONCE:
+        own, characters = mentioned.get(one, set()), lengths.get(one, 0)
+        if part and (len(names | own) > NAMES_AT_ONCE or length + characters > _CHARACTERS_AT_ONCE):
             yield part
-            part, names = [], set()
+            part, names, length = [], set(), 0
         part.append(one)
         names |= own
+        length += characters
     if part:
         yield part
 

@@ -10,25 +10,20 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.models import MENTIONS, GraphSource, Kind, Relationship, Vertex
-from braid.models.records import DOCUMENT_TYPE
+from braid.models import MENTIONS, Kind, Relationship, Vertex
 from braid.ports.name_finder import SourceText
-from braid.understanding.name_finding import name_key
-from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
+    from braid.ingestion.named_entities import NamedEntities
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
-    from braid.ports.name_finder import FoundName
 
 PREFIX = "found:"
 """Begins the ids of found names."""
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
-NAMES_AT_ONCE = 1_000
-"""Names that are looked up, or removed in one transaction, together."""
 _MOST_NAMES = 3_000
 """Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
 _GIVEN = "="
@@ -52,7 +47,7 @@ def found_id(key: str) -> str:
 
 
 def find_names(
-    records: Mapping[str, Record], given: Iterable[Vertex], in_graph: Mapping[str, Vertex], store: WriteStore
+    records: Mapping[str, Record], named: NamedEntities, in_graph: Mapping[str, Vertex], store: WriteStore
 ) -> FoundNames:
     """Find the names in some records, and the mentions of earlier versions of them that hold no longer.
 
@@ -60,8 +55,8 @@ def find_names(
     ----------
     records
         Those of a write, changed or not, by id.
-    given
-        Vertices of the write that are trusted: no other entity gets mentions.
+    named
+        Tells which given entities names mean.
     in_graph
         Stored vertices that have the ids of these records.
     store
@@ -71,9 +66,9 @@ def find_names(
     if not read:
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
-    found = store.name_finder.find(_texts(read), _given_names(given, read))[:_MOST_NAMES]
-    unknown = [name for name in found if not name.key.startswith(_GIVEN)]
-    known = {} if store.graph_source is GraphSource.FOUND else _known(tenant_id, unknown, store)
+    given = {name: _GIVEN + named.own[key] if key in named.own else key for name, key in named.names().items()}
+    found = store.name_finder.find(_texts(read), given)[:_MOST_NAMES]
+    known = named.meant([name.key for name in found if not name.key.startswith(_GIVEN)])
     entities = {
         name.key: name.key[1:] if name.key.startswith(_GIVEN) else known.get(name.key) or found_id(name.key)
         for name in found
@@ -126,33 +121,6 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
     ]
 
 
-def _given_names(given: Iterable[Vertex], records: Sequence[Record]) -> dict[str, str]:
-    """Return the keys of the trusted entities of a write, by their names and aliases; names win over aliases."""
-    entities = [(vertex.id, vertex.name, vertex.aliases) for vertex in given if not vertex.found]
-    told = [one for one in records if one.kind is Kind.ENTITY and one.trusted]
-    entities += [(one.id, one.heading(), one.aliases) for one in told]
-    names: dict[str, str] = {}
-    for identity, _, aliases in entities:
-        names |= {normalise(alias): _GIVEN + identity for alias in aliases}
-    names |= {normalise(name): _GIVEN + identity for identity, name, _ in entities if name}
-    names.pop("", None)
-    return names
-
-
-def _known(tenant_id: str, names: Sequence[FoundName], store: WriteStore) -> dict[str, str]:
-    """Return the stored entities that were given, are trusted and have one of these names, where only one has it."""
-    keys = {phrase: name.key for name in names for phrase in (name.key, normalise(name.name)) if phrase}
-    phrases = sorted(keys)
-    entities: dict[str, set[str]] = {}
-    for start in range(0, len(phrases), NAMES_AT_ONCE):
-        asked = phrases[start : start + NAMES_AT_ONCE]
-        links = store.graph.link(tenant_id, asked, as_of=store.now(), limit=4 * NAMES_AT_ONCE, trusted_only=True)
-        for link in links:
-            if not link.entity_id.startswith(PREFIX) and link.entity_type != DOCUMENT_TYPE:
-                entities.setdefault(keys[link.phrase], set()).add(link.entity_id)
-    return {key: next(iter(ids)) for key, ids in entities.items() if len(ids) == 1}
-
-
 def stale_mentions(
     tenant_id: str,
     in_graph: Mapping[str, Vertex],
@@ -167,13 +135,8 @@ def stale_mentions(
     return [edge for edge in store.graph.found_mentions(tenant_id, written) if edge.identity() not in edges]
 
 
-def heirs_of_names(tenant_id: str, given: Iterable[Vertex], store: WriteStore) -> dict[str, str]:
-    """Return the trusted entities of a write that stored found names pass their mentions to, by these names' ids."""
-    heirs = {
-        found_id(name_key(name)): vertex.id
-        for vertex in given
-        for name in (vertex.name, *vertex.aliases)
-        if name and not vertex.found
-    }
+def heirs_of_names(tenant_id: str, named: NamedEntities, store: WriteStore) -> dict[str, str]:
+    """Return the entities that stored found names pass their mentions to, by the ids of these names."""
+    heirs = {found_id(key): identity for key, identity in named.own.items()}
     stored = store.graph.get_many(tenant_id, sorted(heirs)) if heirs else []
     return {vertex.id: heirs[vertex.id] for vertex in stored if heirs[vertex.id] != vertex.id}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from braid.models import Kind, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import EdgeId, RelationshipKey
@@ -27,6 +27,8 @@ MAX_WALKED = 1_000
 """Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
 MAX_LINKS = 1_000
 """Records that one may supersede, and that may supersede one: each write that names it reads these edges."""
+_READ_AT_ONCE = 50
+"""Stored records that are in memory with their texts together."""
 _SHOWN = 10
 """Most names of a cycle in a message."""
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
@@ -51,9 +53,9 @@ class Supersession:
 
     def edge(self, edge: Relationship) -> Relationship:
         """Return an edge with its end: the earlier of its own and that of its evidence."""
-        said = edge.evidence
-        said_until = (self.records.get(said) or self.evidence.get(said)) if said else None
-        return ended(ended(edge, self.edges.get(edge.identity())), said_until)
+        evidence_id = edge.evidence
+        evidence_ends = (self.records.get(evidence_id) or self.evidence.get(evidence_id)) if evidence_id else None
+        return ended(ended(edge, self.edges.get(edge.identity())), evidence_ends)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
         """End the stored records, vertices and edges, except the records and edges that were just written.
@@ -65,9 +67,12 @@ class Supersession:
         """
         others = sorted(set(self.records) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
-        stored = store.index.get_many(tenant_id, present, with_vectors=True) if present else []
-        if ended_records := _differing(stored, self.record):
-            store.index.end(ended_records)
+        ended_records = 0
+        for some in _few(present):
+            stored = store.index.get_many(tenant_id, some, with_vectors=True)
+            if changed := _differing(stored, self.record):
+                store.index.end(changed)
+            ended_records += len(changed)
         vertices = store.graph.get_many(tenant_id, others) if others else []
         ended_vertices = _differing(vertices, self.vertex)
         ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
@@ -75,7 +80,7 @@ class Supersession:
             store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
         ended_with_evidence = store.graph.end_relationships(tenant_id, self.records)
-        return len(ended_records) + len(ended_edges) + ended_with_evidence
+        return ended_records + len(ended_edges) + ended_with_evidence
 
 
 class RefusedRecord(NamedTuple):
@@ -97,13 +102,13 @@ class Found:
     """The supersession that a request's items state."""
 
     supersession: Supersession
-    made: list[Relationship]
+    dated_links: list[Relationship]
     """The ``SUPERSEDES`` edges, each with the time from which it counts."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
     """Some invalid items; the rest is to be checked again without them."""
 
 
-def find(
+def find_supersession(
     records: Mapping[str, Record],
     edges: Mapping[EdgeId, Relationship],
     in_graph: Collection[str],
@@ -125,35 +130,35 @@ def find(
     refused
         Records of the request that were refused before.
     """
-    links, named = _links(records, edges, tenant_id)
+    links, named_by = _links(records, edges, tenant_id)
     ends = {end for link in links.values() for end in (link.source, link.target)}
-    near = ends | {name for name in in_graph if name in records}
-    stored = _stored_links(store, tenant_id, near)
-    unsure = _add_older_links(stored, links, near, store, tenant_id)
-    known = {**_stored_records(store, tenant_id, ends - set(records)), **records}
+    looked_up = ends | {name for name in in_graph if name in records}
+    stored = _stored_links(store, tenant_id, looked_up)
+    of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
+    known = {**stored_records(store, tenant_id, ends - set(records)), **records}
     found = Found(Supersession(), [])
     found.refused += [
-        RefusedRecord(named[identity], wrong)
+        RefusedRecord(named_by[identity], wrong)
         for identity, link in links.items()
-        if identity in named and (wrong := _wrong(link, known.get(link.target), refused))
+        if identity in named_by and (wrong := _target_problem(link, known.get(link.target), refused))
     ]
     for identity, link in links.items():
-        if untrusted := _untrusted(link, known):
-            found.refused.append(_refused(identity, named, untrusted))
-    found.refused += [_refused(identity, named, _too_long(links[identity])) for identity in unsure]
+        if untrusted := _trust_problem(link, known):
+            found.refused.append(_refused(identity, named_by, untrusted))
+    found.refused += [_refused(identity, named_by, _walk_too_long(links[identity])) for identity in of_unknown_cycle]
     found.refused += [
-        _refused(identity, named, message)
+        _refused(identity, named_by, message)
         for identity, message in _too_many(links, stored).items()
-        if identity not in unsure
+        if identity not in of_unknown_cycle
     ]
-    found.refused = found.refused or _in_circles(links, named, stored)
+    found.refused = found.refused or _all_in_cycles(links, named_by, stored)
     if found.refused:
         return found
     for identity, link in links.items():
         before = stored.get(identity)
         at = _begins(known.get(link.source)) or (before and before.valid_at) or store.now()
         dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
-        found.made.append(dated)
+        found.dated_links.append(dated)
         stored[identity] = dated
     found.supersession.records = _ended_records(stored.values(), known)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
@@ -166,48 +171,48 @@ def _links(
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
     """Return the ``SUPERSEDES`` edges of a request, and which record named those that are not given as edges."""
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
-    named: dict[EdgeId, str] = {}
+    named_by: dict[EdgeId, str] = {}
     for record in records.values():
         for old in record.supersedes:
             link = Relationship(tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old)
             links.setdefault(link.identity(), link)
-            named[link.identity()] = record.id
-    return links, named
+            named_by[link.identity()] = record.id
+    return links, named_by
 
 
-def _in_circles(
-    links: Mapping[EdgeId, Relationship], named: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
+def _all_in_cycles(
+    links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
     """Refuse items of the request until the others close no cycle: all at once, as each check anew is a walk."""
     refused: list[RefusedRecord | RefusedEdge] = []
     left = dict(links)
-    while item := _in_a_circle(left, named, stored):
+    while item := _first_in_cycle(left, named_by, stored):
         refused.append(item)
         if isinstance(item, RefusedRecord):
-            left = {identity: link for identity, link in left.items() if named.get(identity) != item.id}
+            left = {identity: link for identity, link in left.items() if named_by.get(identity) != item.id}
         else:
             del left[item.identity]
     return refused
 
 
-def _in_a_circle(
-    links: Mapping[EdgeId, Relationship], named: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
+def _first_in_cycle(
+    links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> RefusedRecord | RefusedEdge | None:
     """Refuse one item of the request that would close a cycle, if any does."""
-    circle = _circle([(link.source, link.target) for link in (*stored.values(), *links.values())])
+    cycle = _one_cycle([(link.source, link.target) for link in (*stored.values(), *links.values())])
     for identity, link in links.items():
-        if (link.source, link.target) in circle:
-            names = [link.source, *_way(circle, link.target)]
+        if (link.source, link.target) in cycle:
+            names = [link.source, *_cycle_from(cycle, link.target)]
             shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]]
-            return _refused(identity, named, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}")
+            return _refused(identity, named_by, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}")
     return None
 
 
-def _refused(identity: EdgeId, named: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
-    return RefusedRecord(named[identity], message) if identity in named else RefusedEdge(identity, message)
+def _refused(identity: EdgeId, named_by: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
+    return RefusedRecord(named_by[identity], message) if identity in named_by else RefusedEdge(identity, message)
 
 
-def _too_long(link: Relationship) -> str:
+def _walk_too_long(link: Relationship) -> str:
     return (
         f"{link.source!r} is superseded itself, and more than {MAX_WALKED:,} older versions would be followed to see"
         f" whether {link.target!r} ends it; supersede {link.target!r} with a record that nothing supersedes"
@@ -238,7 +243,7 @@ def _ended_evidence(
     """Return the ends of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
-    return _ended_records(links, _stored_records(store, tenant_id, evidence & {link.target for link in links}))
+    return _ended_records(links, stored_records(store, tenant_id, evidence & {link.target for link in links}))
 
 
 def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
@@ -271,7 +276,7 @@ def _find_edges(
         supersession.edges[key.identity()] = min(supersession.edges.get(key.identity(), at), at)
     if refused:
         return list(refused.values())
-    for identity, _ in _circle([(edge.identity(), key.identity()) for edge, key in pairs]):
+    for identity, _ in _one_cycle([(edge.identity(), key.identity()) for edge, key in pairs]):
         source, kind, target, _ = identity
         return [RefusedEdge(identity, f"{source!r} {kind} {target!r} would be superseded by itself")]
     return []
@@ -306,7 +311,7 @@ def _begins(record: Record | None) -> datetime | None:
     return None if record is None else record.valid_at or record.timestamp
 
 
-def _wrong(link: Relationship, old: Record | None, refused: Collection[str]) -> str | None:
+def _target_problem(link: Relationship, old: Record | None, refused: Collection[str]) -> str | None:
     if old is None and link.target in refused:
         return f"{link.target!r}, which {link.source!r} supersedes, is refused itself"
     if old is None:
@@ -316,7 +321,7 @@ def _wrong(link: Relationship, old: Record | None, refused: Collection[str]) -> 
     return None
 
 
-def _untrusted(link: Relationship, known: Mapping[str, Record]) -> str | None:
+def _trust_problem(link: Relationship, known: Mapping[str, Record]) -> str | None:
     new, old = known.get(link.source), known.get(link.target)
     if old is None or not old.trusted or (link.trusted and (new is None or new.trusted)):
         return None
@@ -327,17 +332,23 @@ def _untrusted(link: Relationship, known: Mapping[str, Record]) -> str | None:
     )
 
 
-def _stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
+def _few(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (ids[start : start + _READ_AT_ONCE] for start in range(0, len(ids), _READ_AT_ONCE))
+
+
+def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
+    """Return the records that exist, without their texts: of thousands these may be gigabytes."""
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
-    return {record.id: record for record in store.index.get_many(tenant_id, present)} if present else {}
+    pages = (store.index.get_many(tenant_id, some) for some in _few(present))
+    return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
 
 
 def _edges_named(identities: Collection[EdgeId], store: WriteStore, tenant_id: str) -> list[Relationship]:
-    named = [
+    stated = [
         Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
         for source, kind, target, predicate in identities
     ]
-    return store.graph.as_stored(tenant_id, named) if named else []
+    return store.graph.as_stored(tenant_id, stated) if stated else []
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:
@@ -349,7 +360,7 @@ def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[Edge
 def _add_older_links(
     stored: dict[EdgeId, Relationship],
     links: Mapping[EdgeId, Relationship],
-    near: set[str],
+    looked_up: set[str],
     store: WriteStore,
     tenant_id: str,
 ) -> list[EdgeId]:
@@ -360,7 +371,7 @@ def _add_older_links(
     """
     ended_before = {edge.target for edge in stored.values()}
     suspected = [name for name, link in links.items() if name not in stored and link.source in ended_before]
-    seen, walked = set(near), 0
+    seen, walked = set(looked_up), 0
     ids = ended_before - seen if suspected else set()
     while ids:
         touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,))
@@ -377,7 +388,7 @@ def _add_older_links(
 _Node = TypeVar("_Node", bound="Hashable")
 
 
-def _circle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], None]:
+def _one_cycle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], None]:
     """Return the pairs of one cycle among pairs of new and old, in order; none if there is no cycle."""
     sorter: TopologicalSorter[_Node] = TopologicalSorter()
     for new, old in pairs:
@@ -392,9 +403,9 @@ def _circle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], N
     return {}
 
 
-def _way(circle: Mapping[tuple[str, str], None], start: str) -> list[str]:
+def _cycle_from(cycle: Mapping[tuple[str, str], None], start: str) -> list[str]:
     """Return the nodes of a cycle in order, from one of them to the one before it."""
-    after = dict(circle.keys())
+    after = dict(cycle.keys())
     way = [start]
     while after[way[-1]] != start:
         way.append(after[way[-1]])

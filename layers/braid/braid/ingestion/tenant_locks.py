@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.search_index import SearchIndex
 
 
 EMBEDDING_AT_ONCE: Final = 2
@@ -27,16 +28,18 @@ _EMBEDDING: Final = Locks(partial(threading.BoundedSemaphore, EMBEDDING_AT_ONCE)
 
 
 @contextmanager
-def writing_turn(tenant_id: str, graph: WritableGraph) -> Iterator[None]:
+def writing_turn(tenant_id: str, *stores: SearchIndex | WritableGraph) -> Iterator[None]:
     """Wait for this tenant's other writes and deletes, and finish their removals and one's own while others can write.
 
     Entered before a transaction of the store, never inside one. What is left where this breaks off, no reader sees; the
     tenant's next write, delete or repair removes it.
     """
     with _TURNS.of(tenant_id):
-        graph.finish_removals(tenant_id)
+        for store in stores:
+            store.finish_removals(tenant_id)
         yield
-        graph.finish_removals(tenant_id)
+        for store in stores:
+            store.finish_removals(tenant_id)
 
 
 @contextmanager

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.found_names import NAMES_AT_ONCE
+from braid.ingestion.intent_log import UnfinishedWrite, logged
+from braid.ingestion.named_entities import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import embedding_turn, writing_turn
-from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 from braid.understanding.text_parts import embed, has_all_parts
@@ -111,7 +111,7 @@ def write(
     began = time.perf_counter()
     with deadline.suspended(), ExitStack() as held:  # a write that has begun is completed
         # Twice: after a write of another thread while other tenants can write, and after one of another process.
-        for wait in (writing_turn(tenant_id, store.graph), store.transaction(tenant_id)):
+        for wait in (writing_turn(tenant_id, store.graph, store.index), store.transaction(tenant_id)):
             held.enter_context(wait)
             if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
                 generation, accepted, embedded = _prepared(request, store, encoding, batch)
@@ -173,7 +173,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     deadline.check()
     if accepted.vertices or accepted.edges:
-        store.graph.upsert(accepted.vertices, accepted.edges)
+        store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
     if accepted.heirs:
         # Before the others are passed on: a heir's own mentions are not known by these identities.
         store.graph.delete_relationships(tenant_id, [edge for edge in accepted.stale if edge.source in accepted.heirs])

@@ -7,9 +7,11 @@ of CloudWatch are off and logs go to standard error, so that a handler called in
 from __future__ import annotations
 
 import logging
+import operator
 import os
 import sys
 import time
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -87,8 +89,10 @@ def stage_handler(
             metrics.add_metric(name="ColdStart", unit=MetricUnit.Count, value=1)
             cold = False
         started = time.perf_counter()
+        tenant_id = None
         try:
             parsed = _parse(event, request)
+            tenant_id = _tenant_of(parsed)
             result = run(parsed)
             for name, figure in (measure(result) if measure else {}).items():
                 metrics.add_metric(name=name, unit=_unit(name, figure), value=figure)
@@ -102,6 +106,7 @@ def stage_handler(
             for name, number in (count() if count else {}).items():
                 metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
             metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
+            _add_usage(metrics, tenant_id, elapsed_ms)
             if _in_lambda():
                 metrics.flush_metrics()
         _log_latency(logger, settings, stage, parsed, elapsed_ms)
@@ -150,6 +155,7 @@ class RequestLog:
             for name, number in counts.items():
                 metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
             metrics.add_metadata(key="route", value=route)
+            _add_usage(metrics, tenant_id, elapsed_ms)
             metrics.flush_metrics()
 
     def failed(
@@ -171,6 +177,31 @@ def request_log(service: str) -> RequestLog:
 
 def _metrics(service: str) -> EphemeralMetrics:
     return EphemeralMetrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE, service=service)
+
+
+_TENANTS = tuple(
+    map(operator.attrgetter, ("tenant_id", "query.tenant_id", "task.tenant_id", "task.job.tenant_id", "page.tenant"))
+)
+"""Where a request of a function names its tenant."""
+
+
+def _tenant_of(parsed: Frozen) -> str | None:
+    for read in _TENANTS:
+        with suppress(AttributeError):
+            if isinstance(found := read(parsed), str):
+                return found
+    return None
+
+
+def _add_usage(metrics: EphemeralMetrics, tenant_id: str | None, elapsed_ms: float) -> None:
+    """Add whose request it was, and the GB-seconds that it took, to the line with the metrics.
+
+    Of what a tenant costs the dashboard sums such lines up: as dimensions, tenants would be metrics of their own.
+    """
+    if tenant_id is not None:
+        megabytes = float(os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE") or 0)
+        metrics.add_metadata(key="tenant_id", value=tenant_id)
+        metrics.add_metadata(key="GbSeconds", value=round(elapsed_ms / 1000 * megabytes / 1024, 6))
 
 
 def _unit(name: str, figure: float) -> MetricUnit:

@@ -7,6 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field, model_validator
@@ -51,6 +52,8 @@ class ExpandRequest(Frozen):
     max_hops: int = Field(default=2, ge=1, le=3)
     by_confidence: bool = False
     """Score: True, the product of the edges' confidence; False, ``1 / (1 + hops)``."""
+    found_share: Score = 1.0
+    """What an edge that was found in a text counts of what a given one does: a factor of the score for each of them."""
     by_time: bool = False
     """Order: True lists the chosen by timestamp ascending (missing last); False by score."""
     limit: int = Field(default=50, ge=1, le=1_000)
@@ -203,6 +206,15 @@ def unread(vertices: Sequence[Vertex], edges: Mapping[str, int]) -> int:
     return size if size > PAGE_EDGES else 0
 
 
+class NameKeys(NamedTuple):
+    """What a vertex is linked by."""
+
+    phrases: Mapping[str, bool]
+    """Normalised names and their forms, and whether each is an alias or a form."""
+    misspellings: tuple[int, ...]
+    """See :func:`braid.understanding.names.misspelling_numbers`."""
+
+
 @runtime_checkable
 class KnowledgeGraph(Protocol):
     """Entities and what relates them."""
@@ -244,10 +256,27 @@ class KnowledgeGraph(Protocol):
 class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
 
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+    def name_keys(self, vertices: Sequence[Vertex]) -> Mapping[RecordId, NameKeys]:
+        """Return what vertices are linked by, by their ids: worked out before the transaction that writes them.
+
+        Of none where nobody waits for that transaction.
+        """
+
+    def upsert(
+        self,
+        vertices: Sequence[Vertex],
+        relationships: Sequence[Relationship],
+        keys: Mapping[RecordId, NameKeys] = MappingProxyType({}),
+    ) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
         Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
+
+        Parameters
+        ----------
+        keys
+            What :meth:`name_keys` returned of those whose names are written; of the others they are if they differ from
+            what is stored, and worked out then.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:

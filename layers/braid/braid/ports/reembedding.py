@@ -109,6 +109,12 @@ class IndexMigration(Protocol):
     grace_s: float
     """For how many seconds others may still act on an earlier answer of :meth:`serving`; 0 where nobody keeps it."""
 
+    def of_tenant(self, tenant_id: str, *, back: bool = False) -> IndexMigration:
+        """Return the migration of one tenant to an index of its own, or back to the shared one; its profile stays.
+
+        Raises InvalidRequest if the store has no index that tenants share.
+        """
+
     def serving(self) -> MigrationState:
         """Return which profiles are served."""
 

@@ -7,7 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, Self, TypedDict, runtime_checkable
 
 from pydantic import Field
 
@@ -15,7 +15,8 @@ from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, RecordId, TenantId, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
     from typing import Unpack
 
     from braid.models import FacetValue, ValueKind
@@ -103,6 +104,51 @@ class WrittenRecord(Frozen):
     trusted: bool = True
 
 
+class StoredRecord:
+    """A record that was read, with what decides whether it may be an answer; the whole of it is made when asked for.
+
+    Of a hundred candidates of a question ten are shown, and making a record takes longer than reading it.
+    """
+
+    __slots__ = ("_made", "_make", "id", "invalid_at", "schema_version", "supplied_spaces", "tenant_id", "valid_at")
+
+    def __init__(
+        self,
+        make: Callable[[], Record],
+        tenant_id: TenantId,
+        record_id: RecordId,
+        *,
+        schema_version: int,
+        valid_at: datetime | None,
+        invalid_at: datetime | None,
+        supplied_spaces: Collection[str],
+    ) -> None:
+        self._make = make
+        self._made: Record | None = None
+        self.tenant_id, self.id, self.schema_version = tenant_id, record_id, schema_version
+        self.valid_at, self.invalid_at, self.supplied_spaces = valid_at, invalid_at, supplied_spaces
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return a record as one that was read."""
+        return cls(
+            lambda: record,
+            record.tenant_id,
+            record.id,
+            schema_version=record.schema_version,
+            valid_at=record.valid_at,
+            invalid_at=record.invalid_at,
+            supplied_spaces=record.supplied_spaces,
+        )
+
+    @property
+    def record(self) -> Record:
+        """The whole record, without its vectors."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+
 @runtime_checkable
 class SearchIndex(Protocol):
     """Records with their vectors and words."""
@@ -120,14 +166,29 @@ class SearchIndex(Protocol):
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""
 
+    def finish_removals(self, tenant_id: TenantId) -> None:
+        """Remove what is still stored of a tenant's deleted records, a part at a time; called outside of a transaction.
+
+        Nothing of it is found any more.
+        """
+
     def search(self, request: SearchRequest) -> SearchHits:
         """Answer both strands in one round trip."""
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
 
+    def candidates(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, StoredRecord]:
+        """Return those that exist by their ids, read in one round trip."""
+
     def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
         """Return what a writer has to know of the records that exist; those not yet searchable are among them."""
+
+    def characters(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, int]:
+        """Return how long the texts are of the records that exist; of none where nobody waits for a write of others.
+
+        A text that is deleted or replaced is read for its words, in the transaction of the write.
+        """
 
     def scan(
         self,

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.neighbourhood import Neighbourhood, Numbers, Scores
+    from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
 
 TITLE = 1.0
 """Confidence of the mention of a name by the text that has it as its title."""
@@ -111,7 +113,7 @@ class FoundMentions:
         specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
         linkedness = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         certain = (place for place, weight in named if weight >= CERTAIN_NAME)
-        if any(self._is_same_name(place, text) for place in certain for text in self._titled.get(place, ())):
+        if any((place, text) in self._same_name for place in certain for text in self._titled.get(place, ())):
             linkedness = 1.0
         return min(1.0, max(0.0, linkedness)) * min(1.0, specific / SPECIFIC_NAME)
 
@@ -140,9 +142,8 @@ class FoundMentions:
         """The entities that have the name which is a text's title, by the text."""
         titles: defaultdict[int, list[int]] = defaultdict(list)
         around = self._around
-        for edge in np.flatnonzero(around.mentions & (around.confidence >= TITLE)).tolist():
-            entity, text = int(around.sources[edge]), int(around.targets[edge])
-            if entity not in titles[text] and (around.found[edge] or self._is_same_name(entity, text)):
+        for entity, text in self._ends_of_titles(around.found | around.same_name):
+            if entity not in titles[text]:
                 titles[text].append(entity)
         return titles
 
@@ -155,7 +156,13 @@ class FoundMentions:
                 titled[entity].append(text)
         return {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
 
-    def _is_same_name(self, entity: int, text: int) -> bool:
-        """Return whether a text has an entity's name as its whole title."""
-        one, other = self._around.node(entity).name, self._around.node(text).name
-        return bool(one and other and one.casefold() == other.casefold())
+    @cached_property
+    def _same_name(self) -> set[tuple[int, int]]:
+        """The entities with the texts that have the entity's name as their whole title."""
+        return set(self._ends_of_titles(self._around.same_name))
+
+    def _ends_of_titles(self, among: Mask) -> Iterator[tuple[int, int]]:
+        """Yield the ends of mentions by a title, of those among some edges, in order."""
+        around = self._around
+        edges = np.flatnonzero(around.mentions & (around.confidence >= TITLE) & among)
+        return zip(around.sources[edges].tolist(), around.targets[edges].tolist(), strict=True)

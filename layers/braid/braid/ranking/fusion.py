@@ -92,28 +92,28 @@ def fuse(
         own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
         for identity, rank in _ranks(best_scores(own)).items():
             ranks[identity][source] = rank
-    explained = {identity: _explained(hits_of_one) for identity, hits_of_one in found.items()}
     part_starts = {hit.id: hit.part_start for hit in vector}
     vectors, words, walks = strands[Source.VECTOR], strands[Source.LEXICAL], strands[Source.GRAPH]
+    nothing: tuple[tuple[str, ...], tuple[Path, ...]] = ((), ())
     candidates: list[Candidate] = []
-    for identity, score in combined.items():
-        reasons, paths = explained.get(identity, ((), ()))
+    for identity in _in_order(combined):
+        reasons, paths = _explained(found[identity]) if identity in found else nothing
         ranks_of_one = ranks[identity]
         candidates.append(
             Candidate(
-                id=identity,
-                combined_score=score,
-                vector_score=vectors.get(identity),
-                part_start=part_starts.get(identity, 0),
-                lexical_score=words.get(identity),
-                graph_score=walks.get(identity),
-                ranks=ranks_of_one,
-                sources=tuple(ranks_of_one),
-                reasons=reasons,
-                paths=paths,
+                identity,
+                combined[identity],
+                vectors.get(identity),
+                part_starts.get(identity, 0),
+                words.get(identity),
+                walks.get(identity),
+                ranks_of_one,
+                tuple(ranks_of_one),
+                reasons,
+                paths,
             )
         )
-    return sorted(candidates, key=lambda candidate: (-candidate.combined_score, candidate.id))
+    return candidates
 
 
 def append_below(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
@@ -126,8 +126,9 @@ def best_scores(hits: Iterable[Hit | GraphHit]) -> dict[str, float]:
     """Return each id's best score."""
     best: dict[str, float] = {}
     for hit in hits:
-        if hit.score >= best.get(hit.id, 0.0):
-            best[hit.id] = hit.score
+        identity, score = hit.id, hit.score
+        if identity not in best or score >= best[identity]:
+            best[identity] = score
     return best
 
 
@@ -223,9 +224,10 @@ def sum_of_texts(
     have there; else 0.
     """
     vector_least, lexical_least = least_scores(vector, lexical) if cut_off else (0.0, 0.0)
+    vector_least, lexical_least = vector_weight * vector_least, lexical_weight * lexical_least
     return {
-        identity: vector_weight * vector.get(identity, vector_least)
-        + lexical_weight * lexical.get(identity, lexical_least)
+        identity: (vector_weight * vector[identity] if identity in vector else vector_least)
+        + (lexical_weight * lexical[identity] if identity in lexical else lexical_least)
         for identity in {**vector, **lexical}
     }
 
@@ -247,8 +249,12 @@ def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[s
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
-    ordered = sorted(scores, key=lambda identity: (-scores[identity], identity))
-    return {identity: rank for rank, identity in enumerate(ordered, start=1)}
+    return {identity: rank for rank, identity in enumerate(_in_order(scores), start=1)}
+
+
+def _in_order(scores: Mapping[str, float]) -> list[str]:
+    """Return the ids, best first, ties by id."""
+    return [identity for _, identity in sorted([(-score, identity) for identity, score in scores.items()])]
 
 
 def _explained(hits: Sequence[GraphHit]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
@@ -256,8 +262,10 @@ def _explained(hits: Sequence[GraphHit]) -> tuple[tuple[str, ...], tuple[Path, .
 
     A record that the question names needs no walk.
     """
-    if len(hits) > 1:
-        hits = sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
+    if len(hits) == 1:  # as most are
+        (hit,) = hits
+        return (hit.reason,) if hit.reason else (), (hit.path,) if hit.path.types else ()
+    hits = sorted(hits, key=lambda hit: (-hit.score, len(hit.path.types), hit.path.ids))
     reasons = dict.fromkeys([hit.reason for hit in hits if hit.reason])
     walks = [hit.path for hit in hits if hit.path.types]
-    return tuple(reasons), tuple(dict.fromkeys(walks) if len(walks) > 1 else walks)[:MAX_PATHS]
+    return tuple(reasons), tuple(dict.fromkeys(walks))[:MAX_PATHS]

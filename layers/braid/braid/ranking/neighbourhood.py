@@ -53,6 +53,8 @@ class Neighbourhood(NamedTuple):
     """Whether each edge is a mention."""
     found: Mask
     """Whether each edge was found in a text, and not given."""
+    same_name: Mask
+    """Whether both ends of each edge have one name, whatever its case."""
     node: Callable[[int], Node]
     edge: Callable[[int], StoredEdge]
     truncated: bool
@@ -71,6 +73,7 @@ class Neighbourhood(NamedTuple):
             confidence=np.array([edge.confidence for edge in edges], dtype=np.float64),
             mentions=np.array([edge.type == MENTIONS for edge in edges], dtype=np.bool_),
             found=np.array([edge.found for edge in edges], dtype=np.bool_),
+            same_name=np.array([_is_same(nodes[edge.source], nodes[edge.target]) for edge in edges], dtype=np.bool_),
             node=lambda vertex: nodes[ids[vertex]],
             edge=edges.__getitem__,
             truncated=truncated,
@@ -102,3 +105,7 @@ class Neighbourhood(NamedTuple):
                 else Node(ids[vertex], "Concept", has_record=True, timestamp=None, name=None)
             ),
         )
+
+
+def _is_same(one: Node, other: Node) -> bool:
+    return bool(one.name and other.name) and one.name.casefold() == other.name.casefold()

@@ -93,8 +93,9 @@ class ReembeddingJob(Frozen):
     """Fencing number: grows whenever a worker takes the job over; workers with an older one stop."""
     revision: int = 0
     profile: ProfileName | None = None
-    """Target profile of a move."""
+    """Target profile of a move; the one that there is, of a move of one tenant."""
     only_tenant: TenantId | None = None
+    """The only one that is embedded again; or, of a move, that goes to an index of its own, or back."""
     tenant: TenantId | None = None
     """Tenant whose records are being processed; None before the first."""
     cursor: str | None = None
@@ -126,6 +127,11 @@ class ReembeddingJob(Frozen):
     def rate(self) -> float | None:
         """Records written per second of work."""
         return self.written / self.busy_s if self.busy_s > 0 and self.written else None
+
+    @property
+    def moves_tenant(self) -> str | None:
+        """The tenant that this moves to another index."""
+        return self.only_tenant if self.kind is JobKind.MOVE else None
 
     @property
     def eta_s(self) -> float | None:

@@ -11,7 +11,8 @@ from braid.models.model_profiles import resolve
 from braid.ports.search_index import SearchRequest
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Check, Phase, ReembeddingJob, Status, require, save
-from braid.reembedding.planning import MOVE, tenant_pages
+from braid.reembedding.pages import spaces_to_fill
+from braid.reembedding.planning import move_job, tenant_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,7 @@ def verify(
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
+    services = services.moving(job.moves_tenant)
     left = _left(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:
@@ -71,7 +73,7 @@ def verify(
 
 
 def _left(services: Services, job: ReembeddingJob) -> int:
-    spaces = services.spaces_of(job.profile or "")
+    spaces = spaces_to_fill(services, job)
     return sum(services.migration.count_pending(tenants, spaces) for tenants in tenant_pages(services))
 
 
@@ -83,7 +85,8 @@ def switch(services: Services, name: str, run: int) -> ReembeddingJob:
     job = require(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
-    if services.migration.serving().active != job.profile:  # else it happened before an interruption, and is only saved
+    services = services.moving(job.moves_tenant)
+    if services.migration.serving().next == job.profile:  # else it happened before an interruption, and is only saved
         services.migration.switch()
     _outdate_answers(services)
     services.sleep(services.migration.grace_s)
@@ -96,8 +99,10 @@ def _outdate_answers(services: Services) -> None:
             services.advance(tenant)
 
 
-def rollback(services: Services) -> MigrationState:
+def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
+
+    Of a tenant that is named, return to the index that it was in.
 
     After a roll-back the index that was active is kept and written to as the next one: returning to it needs another
     verification only, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
@@ -105,30 +110,35 @@ def rollback(services: Services) -> MigrationState:
 
     Raises InvalidRequest if there was no move.
     """
-    job = jobs.read(services.jobs, MOVE)
+    services, name = services.moving(tenant), move_job(tenant)
+    job = jobs.read(services.jobs, name)
     begun = job is not None and job.status is Status.ROLLING_BACK
     serving = services.migration.serving()
     giving_up = serving.next is not None and not begun
     if not giving_up and not begun:
         serving.rolled_back()  # raises where there is nothing to go back to
     # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
-    jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
+    jobs.stop(services.jobs, name, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
     if giving_up:
         return _drop(services)
     if serving.next is None:  # else it happened before an interruption, and is only saved
         serving = services.migration.rollback()
     _outdate_answers(services)
-    jobs.stop(services.jobs, MOVE, Status.ROLLED_BACK, now=services.now())
+    jobs.stop(services.jobs, name, Status.ROLLED_BACK, now=services.now())
     return serving
 
 
-def drop_previous(services: Services) -> MigrationState:
+def drop_previous(services: Services, tenant: str | None = None) -> MigrationState:
     """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
+
+    Of a tenant that is named, its index or its records in the shared one; where that broke off, the rest of them.
 
     Raises InvalidRequest if there is none, or a roll-back to it is running.
     """
-    services.migration.serving().rolled_back()  # raises where there is no previous one
-    job = jobs.read(services.jobs, MOVE)
+    services = services.moving(tenant)
+    if tenant is None:
+        services.migration.serving().rolled_back()  # raises where there is no previous one
+    job = jobs.read(services.jobs, move_job(tenant))
     if job is not None and job.status is Status.ROLLING_BACK:
         raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")
     return _drop(services)

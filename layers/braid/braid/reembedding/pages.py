@@ -21,9 +21,10 @@ from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
+from braid.reembedding.outdated import outdated_conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.reembedding.services import Services
 
@@ -96,6 +97,7 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     seconds
         Seconds after which no more are looked for.
     """
+    services = services.moving(job.moves_tenant)
     began, at = services.seconds(), services.now()
     pages: list[Page] = []
     size = 0
@@ -127,6 +129,11 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     )
 
 
+def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:
+    """Return the spaces in which each record of the next index needs a vector; none, of what is moved as it is."""
+    return [] if job.moves_tenant or not job.profile else services.spaces_of(job.profile)
+
+
 def _lasts(ids: Sequence[str], size: int) -> list[str]:
     """Return the last id of each page."""
     return [ids[min(start + size, len(ids)) - 1] for start in range(0, len(ids), size)]
@@ -138,16 +145,16 @@ def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> s
     return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
 
 
-def _scans(services: Services, job: ReembeddingJob, tenant: str) -> list[dict[str, Any] | None]:
+def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Sequence[Mapping[str, Any] | None]:
     """Return by which conditions a tenant's records are listed, one scan after another; None is one of no record."""
     if job.phase is Phase.RECONCILE:
         return [{}, {"following": True}]
     if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
         return [{}]
-    # A sweep follows a switch, and concerns vectors only.
-    below = None if job.phase is Phase.SWEEP else services.schema_below(tenant)
-    models = services.active_models()
-    return [{"schema_below": below} if below else None, *({"model_missing": model.id} for model in models)]
+    conditions = outdated_conditions(services, tenant)
+    if job.phase is Phase.SWEEP:  # it follows a switch, and concerns vectors only
+        conditions["schema"] = None
+    return list(conditions.values())
 
 
 def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
@@ -164,6 +171,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
     BraidError
         If more records fail than are set aside.
     """
+    services = services.moving(job.moves_tenant)
     scan = _scans(services, job, page.tenant)[page.scan]
     # More may have been written into the range since it was listed: they are left for the next run.
     limit = services.limits.page
@@ -172,7 +180,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
     if job.phase is Phase.RECONCILE:
         return Done(repaired=services.migration.reconcile(page.tenant, ids))
     if job.phase is Phase.FILL and job.profile:
-        ids = services.migration.pending(page.tenant, ids, services.spaces_of(job.profile))
+        ids = services.migration.pending(page.tenant, ids, spaces_to_fill(services, job))
     records = services.index.get_many(page.tenant, ids)
     done = Done()
     while records:
@@ -196,8 +204,8 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
 
 
 def _write(services: Services, job: ReembeddingJob, page: Page) -> Callable[[Sequence[Record]], WriteBackResult]:
-    profile = job.profile
-    if job.phase is Phase.FILL and profile:
+    if job.phase is Phase.FILL and job.profile:
+        profile = None if job.moves_tenant else job.profile
         return lambda records: writing.fill(services, page.tenant, records, profile)
     models = None if page.scan == 0 else [services.active_models()[page.scan - 1]]
     return lambda records: writing.refresh(services, page.tenant, records, models)

@@ -1,7 +1,8 @@
-"""Plans, resumes and pauses re-embedding jobs, and counts outdated records."""
+"""Plans, resumes and pauses re-embedding jobs."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
@@ -9,6 +10,7 @@ from braid.models.model_profiles import AUTO, models_of, space_of
 from braid.ports.reembedding import refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require, save
+from braid.reembedding.outdated import outdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +22,25 @@ COUNTED_S: Final = 60.0
 MOVE: Final = "move"
 
 
+class Place(StrEnum):
+    """Index that a tenant is moved to."""
+
+    OWN = "own"
+    SHARED = "shared"
+
+
+def move_job(tenant: str | None) -> str:
+    """Return the name of the job that moves all to another profile, or one tenant to another index."""
+    return MOVE if tenant is None else f"{MOVE}:{tenant}"
+
+
 def plan(
-    services: Services, *, profile: str | None = None, tenant: str | None = None, resume_paused: bool = True
+    services: Services,
+    *,
+    profile: str | None = None,
+    tenant: str | None = None,
+    move_tenant: Place | None = None,
+    resume_paused: bool = True,
 ) -> ReembeddingJob:
     """Begin a job, or take over an open one and resume it where it stopped.
 
@@ -30,7 +49,9 @@ def plan(
     profile
         Model profile to move to; None re-embeds outdated records in place.
     tenant
-        Only this tenant's records; a move is always of all tenants.
+        Only this tenant's records; a move to another profile is always of all tenants.
+    move_tenant
+        To which index the tenant is moved, with the vectors that its records have.
     resume_paused
         Whether a paused job is resumed. The schedule does not.
 
@@ -41,7 +62,14 @@ def plan(
     ConfigurationError
         If there is no such profile, or a setting forces one model.
     """
-    name = MOVE if profile else refresh_job(tenant)
+    if move_tenant is not None:
+        if tenant is None or profile is not None:
+            raise InvalidRequest("tenant: name the one that is to be moved, and no profile", field="tenant")
+        profile = services.active_profile()
+        services = services.moving(tenant, back=move_tenant is Place.SHARED)
+    elif profile and tenant:
+        raise InvalidRequest("tenant: a move to another profile is of all tenants", field="tenant")
+    name = move_job(tenant) if profile else refresh_job(tenant)
     job = jobs.read(services.jobs, name)
     now = services.now()
     if job is not None and job.open and job.profile == profile:
@@ -49,15 +77,13 @@ def plan(
             return job
         from_the_start = job.status is Status.FAILED or bool(job.set_aside)
         if profile and profile not in _served(services):
-            _begin_move(services, profile)  # the index that was filled is gone
+            _begin_move(services, profile, tenant)  # the index that was filled is gone
             from_the_start = True
         again: dict[str, object] = {"phase": Phase.FILL, "tenant": None, "cursor": None} if from_the_start else {}
         again |= {"message": "", "rounds": 0, "set_aside": ()}
         return save(services.jobs, job, now=now, run=job.run + 1, status=Status.RUNNING, **again)
     if profile:
-        if tenant:
-            raise InvalidRequest("tenant: a move to another profile is of all tenants", field="tenant")
-        _begin_move(services, profile)
+        _begin_move(services, profile, tenant)
     started = ReembeddingJob(
         name=name,
         kind=JobKind.MOVE if profile else JobKind.REFRESH,
@@ -76,7 +102,10 @@ def _served(services: Services) -> set[str | None]:
     return {serving.active, serving.next}
 
 
-def _begin_move(services: Services, profile: str) -> None:
+def _begin_move(services: Services, profile: str, tenant: str | None) -> None:
+    if tenant is not None:
+        services.migration.begin(profile, profile, {})
+        return
     if services.forced_model != AUTO:
         raise ConfigurationError(
             f"BRAID_EMBEDDING_MODEL forces {services.forced_model}; a move needs {AUTO}, so that the profile chooses"
@@ -111,18 +140,6 @@ def tenant_pages(services: Services, only: str | None = None) -> Iterator[list[s
     while tenants:
         yield tenants
         tenants = services.migration.tenants(after=tenants[-1]) if only is None else []
-
-
-def outdated(services: Services, tenant: str) -> dict[str, int]:
-    """Return the numbers of a tenant's outdated records by reason; one with two reasons counts twice.
-
-    The reasons are ``schema`` and, for each model of the active profile, its id.
-    """
-    below = services.schema_below(tenant)
-    counts = {"schema": services.migration.count(tenant, schema_below=below) if below else 0}
-    for model in services.active_models():
-        counts[model.id] = services.migration.count(tenant, model_missing=model.id)
-    return counts
 
 
 def pause(services: Services, name: str) -> ReembeddingJob:

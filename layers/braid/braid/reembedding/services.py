@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from braid.models import Frozen
@@ -84,6 +84,10 @@ class Services:
     transform: Callable[[Record, int], Record] = raise_version
     """Converts a record of an older schema version to the current one, before it is embedded."""
 
+    def moving(self, tenant_id: str | None, *, back: bool = False) -> Services:
+        """Return the services that move one tenant to an index of its own, or back; None moves all, as these do."""
+        return self if tenant_id is None else replace(self, migration=self.migration.of_tenant(tenant_id, back=back))
+
     def active_profile(self) -> str:
         """Return the profile that embeds questions."""
         return self.migration.serving().active or self.profile
@@ -101,8 +105,3 @@ class Services:
     def spaces_of(self, profile: str) -> list[str]:
         """Return the embedding spaces of a profile's models."""
         return [space_of(model) for model in models_of(self.profiles, profile)]
-
-    def schema_below(self, tenant_id: str) -> int | None:
-        """Return the schema version below which a tenant's records are outdated; None if none can be."""
-        below = self.schemas.current(tenant_id) - self.limits.min_drift + 1
-        return below if below > 1 else None

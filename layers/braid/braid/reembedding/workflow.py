@@ -13,9 +13,9 @@ from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.migration import switch, verify
-from braid.reembedding.outdated_records import ReembedMessage
+from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
-from braid.reembedding.planning import plan
+from braid.reembedding.planning import Place, plan
 from braid.reembedding.services import Budget
 from braid.reembedding.writing import reembed
 
@@ -83,6 +83,8 @@ class Asked(Frozen):
     profile: ProfileName | None = None
     """Model profile to move to; None re-embeds outdated records in place."""
     tenant_id: TenantId | None = None
+    index: Place | None = None
+    """Index that the tenant is moved to; None moves it nowhere."""
     scheduled: bool = False
     """Whether a paused job stays paused."""
 
@@ -166,7 +168,13 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
         asked = step.asked or Asked()
-        job = plan(services, profile=asked.profile, tenant=asked.tenant_id, resume_paused=not asked.scheduled)
+        job = plan(
+            services,
+            profile=asked.profile,
+            tenant=asked.tenant_id,
+            move_tenant=asked.index,
+            resume_paused=not asked.scheduled,
+        )
     elif step.step is StepName.VERIFY:
         job = verify(services, step.job, step.run)
     elif step.step is StepName.SWITCH:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import BraidError
 from braid.models.model_profiles import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
-from braid.reembedding.outdated_records import Reason, ReembedMessage
+from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.services import Budget
 from braid.understanding.text_parts import embed
 
@@ -50,10 +50,10 @@ def _by_length(records: Sequence[Record]) -> list[Record]:
     return sorted(records, key=lambda record: (len(record.text()), record.id))
 
 
-def fill(services: Services, tenant: str, records: Sequence[Record], profile: str) -> WriteBackResult:
-    """Embed records with a profile's models and write them to the next index, otherwise unchanged."""
+def fill(services: Services, tenant: str, records: Sequence[Record], profile: str | None) -> WriteBackResult:
+    """Embed records with a profile's models, if any, and write them to the next index, otherwise unchanged."""
     ordered = _by_length(records)
-    embedded = _embed(ordered, models_of(services.profiles, profile), services.encoder_for)
+    embedded = _embed(ordered, models_of(services.profiles, profile) if profile else (), services.encoder_for)
     return services.migration.fill(
         tenant, [ReembeddedRecord(read=old, write=new) for old, new in zip(ordered, embedded, strict=True)]
     )

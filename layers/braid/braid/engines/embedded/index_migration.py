@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import rows
 from braid.engines.embedded.tables import read_global, write_global
+from braid.errors import InvalidRequest
 from braid.ports.reembedding import MigrationState, WriteBackResult, merged
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class EmbeddedIndexMigration:
     def __init__(self, store: EmbeddedStore, index: EmbeddedSearchIndex) -> None:
         self._store = store
         self._index = index
+
+    def of_tenant(self, tenant_id: str, *, back: bool = False) -> EmbeddedIndexMigration:  # noqa: ARG002 - the port's signature
+        """Raise InvalidRequest: each tenant has vectors and words of its own here."""
+        raise InvalidRequest("tenant: in the embedded store every tenant has an index of its own", field="tenant_id")
 
     def serving(self) -> MigrationState:
         """Return which profiles are served."""

@@ -169,7 +169,8 @@ def best_paths(
             for place, (target, edge) in enumerate(edges[: request.fan_out]):
                 if target in seeds:
                     continue
-                score = way.negative_score * edge.confidence if request.by_confidence else -1.0 / (1.0 + hop)
+                score = way.negative_score * (1.0 if edge.position is None else request.found_share)
+                score = score * edge.confidence if request.by_confidence else score * hop / (1.0 + hop)
                 found = Best(
                     score,
                     hop,

@@ -10,6 +10,7 @@ import math
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.graph_query import GraphQuery, GraphResult
-    from braid.ports.knowledge_graph import GraphTypes, PropagateRequest, StoredCounts
+    from braid.ports.knowledge_graph import GraphTypes, NameKeys, PropagateRequest, StoredCounts
     from braid.settings import Settings
 
 BATCH = 50
@@ -102,7 +103,16 @@ class GremlinGraph:
         """Close the connection."""
         self._connection.close()
 
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+    def name_keys(self, vertices: Sequence[Vertex]) -> dict[str, NameKeys]:  # noqa: ARG002 - the port's
+        """Return nothing: nobody waits for a write's transaction."""
+        return {}
+
+    def upsert(
+        self,
+        vertices: Sequence[Vertex],
+        relationships: Sequence[Relationship],
+        keys: Mapping[str, NameKeys] = MappingProxyType({}),  # noqa: ARG002 - the port's
+    ) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
         Each batch is a transaction: after a failure earlier batches are written, and repeating the call writes the

@@ -24,24 +24,7 @@ _MAX_ALIAS_CHANGES: Final = 5
 """Most changes of the aliases during one write before it gives up."""
 
 
-def next_alias(alias: str) -> str:
-    """Return the alias of the next index. No alias in the settings contains an underscore."""
-    return f"{alias}_next"
-
-
-def previous_alias(alias: str) -> str:
-    """Return the alias of the index from before the last switch."""
-    return f"{alias}_previous"
-
-
-def indexes_by_alias(client: OpenSearch, alias: str, *, attempts: int) -> dict[str, str]:
-    """Return the names of the active, the next and the previous index, as far as they exist, by alias."""
-    answer = call(attempts, client.indices.get_alias, name=f"{alias}*")
-    wanted = {alias, next_alias(alias), previous_alias(alias)}
-    return {name: index for index, found in answer.items() for name in found["aliases"] if name in wanted}
-
-
-def dual_write(alias: str, read_aliases: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
+def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
     """Write to the active index, then to the next or the previous one, and return all results.
 
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
@@ -52,17 +35,17 @@ def dual_write(alias: str, read_aliases: Callable[[], dict[str, str]], write: Ca
     Parameters
     ----------
     read_aliases
-        Returns the index behind each alias.
+        Returns the index behind each alias, the active one first.
     write
         Writes through one alias; must be idempotent.
     """
     results: list[R] = []
     for attempt in range(_MAX_ALIAS_CHANGES):
         before = read_aliases()
-        results.append(write(alias))
         try:
-            results += [write(other) for other in before if other != alias]
-        except IndexMissing:
+            for alias in before:
+                results.append(write(alias))  # noqa: PERF401 - what was done before another index is missing counts
+        except IndexMissing:  # it was removed on the way
             if attempt == _MAX_ALIAS_CHANGES - 1:
                 raise
             continue

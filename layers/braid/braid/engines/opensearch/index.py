@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 import threading
-from typing import TYPE_CHECKING, Any
+import time
+from functools import partial, wraps
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Concatenate, Final, TypeVar
 
 from braid import deadline
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
+from braid.engines.opensearch.aliases import alias_of, aliases_of, indexes_by_alias
 from braid.engines.opensearch.bulk import write_items
 from braid.engines.opensearch.client import (
     IndexMissing,
@@ -25,16 +29,16 @@ from braid.engines.opensearch.client import (
     question_deadline,
     refusal,
 )
-from braid.engines.opensearch.dual_write import dual_write, indexes_by_alias
+from braid.engines.opensearch.dual_write import dual_write
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.multi_search import conditions_clause, filter_clause, strands
 from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, StoredRecord, WrittenRecord
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from opensearchpy import OpenSearch
@@ -45,6 +49,21 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _READ_AT_ONCE = 500
+ALIASES_KEPT_S: Final = 60.0
+"""For how many seconds a reader goes by the aliases that it read: a tenant's old index is kept longer."""
+_Asked = TypeVar("_Asked", str, SearchRequest)
+
+
+def _in_its_index(
+    read: Callable[Concatenate[OpenSearchIndex, _Asked, P], R],
+) -> Callable[Concatenate[OpenSearchIndex, _Asked, P], R]:
+    """Have a method, whose first argument is a tenant or a request of one, read the index that has its records."""
+
+    @wraps(read)
+    def of_tenant(self: OpenSearchIndex, asked: _Asked, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        return read(self._holding(asked if isinstance(asked, str) else asked.tenant_id), asked, *args, **kwargs)
+
+    return of_tenant
 
 
 @store_calls("opensearch")
@@ -68,6 +87,8 @@ class OpenSearchIndex:
         self._alias = alias or settings.opensearch_index
         self._single = alias is not None
         self._others: dict[str, OpenSearchIndex] = {}
+        self._aliases: dict[str, str] = {}
+        self._aliases_until = 0.0
         self._attempts = settings.opensearch_attempts
         self._spaces = EmbeddingSpaces(client, settings, spaces, alias=self._alias, create=self.create)
         self._creating = threading.Lock()
@@ -118,23 +139,41 @@ class OpenSearchIndex:
         TransientStoreError
             If some records were still throttled after the last attempt; the message counts them.
         """
-        if not records:
-            return
-        self._dual_write(lambda index: index.upsert_here(records))
+        self._dual_write(records, lambda index, own: index.upsert_here(own))
 
-    def _dual_write(self, write: Callable[[OpenSearchIndex], R]) -> list[R]:
-        """Write to this index and, during a migration, to the other one."""
+    def _at(self, alias: str) -> OpenSearchIndex:
+        """Return the index behind another alias."""
+        if alias == self._alias:
+            return self
+        if alias not in self._others:
+            self._others[alias] = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+        return self._others[alias]
+
+    def _holding(self, tenant_id: str) -> OpenSearchIndex:
+        """Return the index that has a tenant's records: the shared one, unless it was moved to one of its own."""
+        if self._single:
+            return self
+        if time.monotonic() >= self._aliases_until:
+            self._read_aliases()
+        return self._at(alias_of(self._aliases, self._alias, tenant_id))
+
+    def _read_aliases(self) -> dict[str, str]:
+        until = time.monotonic() + ALIASES_KEPT_S
+        timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
+        self._aliases = indexes_by_alias(self._client, self._alias, attempts=self._attempts, timeout_s=timeout_s)
+        self._aliases_until = until
+        return self._aliases
+
+    def _dual_write(self, records: Sequence[Record], write: Callable[[OpenSearchIndex, list[Record]], object]) -> None:
+        """Write the records of each tenant to the index that has them and, during a migration, to the other one."""
+        for tenant_id, found in groupby(sorted(records, key=_tenant_of), key=_tenant_of):
+            self._in_each(tenant_id, partial(lambda own, index: write(index, own), list(found)))
+
+    def _in_each(self, tenant_id: str, write: Callable[[OpenSearchIndex], R]) -> list[R]:
         if self._single:
             return [write(self)]
-
-        def write_to(alias: str) -> R:
-            if alias == self._alias:
-                return write(self)
-            other = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
-            return write(self._others.setdefault(alias, other))
-
         return dual_write(
-            self._alias, lambda: indexes_by_alias(self._client, self._alias, attempts=self._attempts), write_to
+            lambda: aliases_of(self._read_aliases(), self._alias, tenant_id), lambda alias: write(self._at(alias))
         )
 
     def upsert_here(self, records: Sequence[Record]) -> None:
@@ -166,8 +205,7 @@ class OpenSearchIndex:
         By the store itself: a record that was read, and written back whole, may be an older version of what is stored,
         and one that is deleted would come back.
         """
-        if records:
-            self._dual_write(lambda index: index.end_here(records))
+        self._dual_write(records, lambda index, own: index.end_here(own))
 
     def end_here(self, records: Sequence[Record]) -> None:
         """Write the ends of records to this index alone."""
@@ -190,13 +228,14 @@ class OpenSearchIndex:
         def remove(index: OpenSearchIndex) -> set[str]:
             return index.delete_here(list(keys))
 
-        return len(set[str]().union(*self._dual_write(remove)))
+        return len(set[str]().union(*self._in_each(tenant_id, remove)))
 
     def delete_here(self, keys: Sequence[str]) -> set[str]:
         """Remove documents from this index alone and return the ids of those that existed."""
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
         return {key for key, result in zip(keys, results, strict=True) if result == "deleted"}
 
+    @_in_its_index
     def search(self, request: SearchRequest) -> SearchHits:
         """Search both strands, and the superseded and outdated records of each, in one round trip.
 
@@ -227,23 +266,30 @@ class OpenSearchIndex:
         )
         return anywhere and not here
 
+    @_in_its_index
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        records = map(mapping.record_of, self._sources(tenant_id, ids, with_vectors=with_vectors))
+        found = {record.id: record for record in records}
+        return [found[record_id] for record_id in ids if record_id in found]
+
+    @_in_its_index
+    def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records that exist by their ids, each made when it is asked for."""
+        stored = map(mapping.stored_record_of, self._sources(tenant_id, ids))
+        return {one.id: one for one in stored}
+
+    def _sources(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the documents that exist."""
         keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
-        if not keys:
-            return []
         bodies = [
             query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE], with_vectors=with_vectors)
             for start in range(0, len(keys), _READ_AT_ONCE)
         ]
-        records = (
-            mapping.record_of(hit["_source"])
-            for answer in self._msearch(tenant_id, bodies)
-            for hit in answer["hits"]["hits"]
-        )
-        found = {record.id: record for record in records}
-        return [found[record_id] for record_id in ids if record_id in found]
+        for answer in self._msearch(tenant_id, bodies) if bodies else ():
+            yield from (hit["_source"] for hit in answer["hits"]["hits"])
 
+    @_in_its_index
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return content hash, models and trust of the records that exist, including those not yet searchable."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
@@ -261,6 +307,14 @@ class OpenSearchIndex:
             for key, source in found.items()
         }
 
+    def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:  # noqa: ARG002 - the port's
+        """Return nothing: no other tenant waits for a write."""
+        return {}
+
+    def finish_removals(self, tenant_id: str) -> None:
+        """Do nothing: what is deleted is not stored any more."""
+
+    @_in_its_index
     def scan(
         self,
         tenant_id: str,
@@ -281,16 +335,19 @@ class OpenSearchIndex:
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
+    @_in_its_index
     def count(self, tenant_id: str, *, at_most: int) -> int:
         """Return the number of a tenant's records, at most ``at_most``."""
         (answer,) = self._msearch(tenant_id, [query.count(tenant_id, at_most)])
         return min(at_most, int(answer["hits"]["total"]["value"]))
 
+    @_in_its_index
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""
         (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
         return query.stats_of(answer)
 
+    @_in_its_index
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
         """Return which of some words no record of the tenant has."""
         if not words:
@@ -300,6 +357,7 @@ class OpenSearchIndex:
         found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
         return frozenset(word for word, known in zip(words, found, strict=True) if not known)
 
+    @_in_its_index
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         if not request.ids:
@@ -308,6 +366,7 @@ class OpenSearchIndex:
         (answer,) = self._ask(request.tenant_id, [body], question_deadline(self._settings))
         return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
 
+    @_in_its_index
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records have in each field that any has."""
         if not fields:
@@ -315,6 +374,7 @@ class OpenSearchIndex:
         (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields)], question_deadline(self._settings))
         return query.field_kinds_of(answer, fields)
 
+    @_in_its_index
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""
         if not fields or request.ids == ():
@@ -339,7 +399,7 @@ class OpenSearchIndex:
         self, tenant_id: str, bodies: Sequence[dict[str, Any]], *, request_timeout: float
     ) -> list[Mapping[str, Any]]:
         how = dict(mapping.routing(tenant_id, self._settings))
-        if self._settings.opensearch_tenant_shards > 1:
+        if self._single or self._settings.opensearch_tenant_shards > 1:
             # Words are weighed by how often they are in all of the tenant's shards, not in each one's own.
             how["search_type"] = "dfs_query_then_fetch"
         header = json.dumps(how)
@@ -369,3 +429,7 @@ class OpenSearchIndex:
 
     def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
         return [outcome.result for outcome in write_items(self._client, self._alias, operations, self._settings)]
+
+
+def _tenant_of(record: Record) -> str:
+    return record.tenant_id

@@ -11,12 +11,14 @@ import hashlib
 import json
 import re
 import struct
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record
 from braid.models.metadata_terms import terms_of
 from braid.models.scalars import microseconds
+from braid.ports.search_index import StoredRecord
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -182,10 +184,30 @@ def record_of(source: Mapping[str, Any]) -> Record:
     return Record.model_validate(own)
 
 
-def index_body(settings: Settings) -> dict[str, Any]:
+def stored_record_of(source: Mapping[str, Any]) -> StoredRecord:
+    """Return the record of a document's source, made when it is asked for."""
+    valid_at, invalid_at = (source.get(name) for name in ("valid_at", "invalid_at"))
+    return StoredRecord(
+        lambda: record_of(source),
+        source["tenant_id"],
+        source["id"],
+        schema_version=source["schema_version"],
+        valid_at=datetime.fromisoformat(valid_at) if valid_at else None,
+        invalid_at=datetime.fromisoformat(invalid_at) if invalid_at else None,
+        supplied_spaces=source.get("supplied_spaces", ()),
+    )
+
+
+def index_body(settings: Settings, *, own: bool = False) -> dict[str, Any]:
     """Return the body of an index's creation, from ``index/records.json`` in the shared folder and the settings.
 
     Raises ConfigurationError if the file is missing or not JSON.
+
+    Parameters
+    ----------
+    own
+        Whether it is for one tenant. Then it has that tenant's shards, and one more that stays empty where they are
+        several: OpenSearch spreads what has one routing over fewer shards than there are.
     """
     file = settings.shared_dir / "index" / "records.json"
     try:
@@ -197,9 +219,11 @@ def index_body(settings: Settings) -> dict[str, Any]:
         body["settings"]["index"] = {"knn": True}
         del body["mappings"]["_routing"]
         return body
-    body["settings"]["index"] |= settings.opensearch_index_settings | {"number_of_shards": settings.opensearch_shards}
-    if settings.opensearch_tenant_shards > 1:
-        body["settings"]["index"]["routing_partition_size"] = settings.opensearch_tenant_shards
+    spread = settings.opensearch_tenant_shards
+    shards = (spread + 1 if spread > 1 else 1) if own else settings.opensearch_shards
+    body["settings"]["index"] |= settings.opensearch_index_settings | {"number_of_shards": shards}
+    if spread > 1:
+        body["settings"]["index"]["routing_partition_size"] = spread
     return body
 
 

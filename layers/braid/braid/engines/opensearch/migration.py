@@ -2,21 +2,37 @@
 
 The aliases are the only state of a migration, so that a switch is one atomic request. An index's profile is in the
 ``_meta`` of its mappings, so that the profile changes with the alias.
+
+A migration to another profile is of the shared index and of those that tenants have of their own, switched together. A
+tenant is moved to an index of its own, or back, by a migration of its alias alone.
 """
 
 from __future__ import annotations
 
 import re
+import time
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import queries as query
+from braid.engines.opensearch.aliases import (
+    alias_of,
+    aliases_of,
+    indexes_by_alias,
+    next_alias,
+    own_aliases,
+    previous_alias,
+    sharing_aliases,
+    tenant_alias,
+)
 from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, complete, open_client
-from braid.engines.opensearch.dual_write import ConditionalWriter, next_alias, previous_alias
+from braid.engines.opensearch.dual_write import ConditionalWriter
 from braid.engines.opensearch.embedding_spaces import properties_of
-from braid.engines.opensearch.index import OpenSearchIndex
-from braid.errors import StoreError
-from braid.ports.reembedding import MigrationState, WriteBackResult
+from braid.engines.opensearch.index import ALIASES_KEPT_S, OpenSearchIndex
+from braid.errors import InvalidRequest, StoreError
+from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:
@@ -49,21 +65,38 @@ class _AliasedIndex(NamedTuple):
 
 
 class OpenSearchMigration:
-    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`."""
+    """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`.
 
-    def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
+    Parameters
+    ----------
+    tenant_id
+        The tenant that is moved to an index of its own; None for a migration of all to another profile.
+    back
+        Whether the tenant is moved back to the shared index.
+    """
+
+    def __init__(
+        self,
+        client: OpenSearch,
+        settings: Settings,
+        spaces: Mapping[str, int],
+        *,
+        tenant_id: str | None = None,
+        back: bool = False,
+    ) -> None:
         self._client = client
         self._settings = settings
+        self._dimensions = spaces
         self._attempts = settings.opensearch_attempts
-        self._alias = settings.opensearch_index
-        self._next, self._previous = next_alias(self._alias), previous_alias(self._alias)
+        self._tenant_id, self._back = tenant_id, back
+        self._shared = settings.opensearch_index
+        self._alias = self._shared if tenant_id is None else tenant_alias(self._shared, tenant_id)
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
         self._index = OpenSearchIndex(client, settings, spaces)
-        self._others = {
-            alias: OpenSearchIndex(client, settings, spaces, alias=alias) for alias in (self._next, self._previous)
-        }
+        self._by_alias: dict[str, OpenSearchIndex] = {}
         self._writer = ConditionalWriter(client, settings)
-        self.grace_s = settings.profile_cache_s
+        self._sleep = time.sleep
+        self.grace_s = settings.profile_cache_s if tenant_id is None else ALIASES_KEPT_S
 
     @classmethod
     def connect(cls, settings: Settings, spaces: Mapping[str, int]) -> OpenSearchMigration:
@@ -73,22 +106,29 @@ class OpenSearchMigration:
         """
         return cls(open_client(settings), settings, spaces)
 
+    def of_tenant(self, tenant_id: str, *, back: bool = False) -> OpenSearchMigration:
+        """Return the migration of one tenant to an index of its own, or back to the shared one."""
+        return OpenSearchMigration(self._client, self._settings, self._dimensions, tenant_id=tenant_id, back=back)
+
     def close(self) -> None:
         """Close the client's connections."""
         self._client.close()
 
     def serving(self) -> MigrationState:
         """Return which profiles are served, from one request with a short timeout: questions wait for it."""
-        return _serving(self._indexes(attempts=1, timeout_s=self._settings.profile_timeout_s))
+        names = f"{self._alias},{next_alias(self._alias)},{previous_alias(self._alias)}"
+        return self._serving(self._indexes(names, attempts=1, timeout_s=self._settings.profile_timeout_s))
 
     def tenants(self, *, after: str | None = None, limit: int = 500) -> list[str]:
-        """Return the next page of tenants that have records, in order."""
+        """Return the next page of tenants that have records, in order; of the migration of one, that one."""
+        if self._tenant_id is not None:
+            return [self._tenant_id] if after is None else []
         pages: dict[str, Any] = {"size": limit, "sources": [{"tenant": {"terms": {"field": "tenant_id"}}}]}
         if after is not None:
             pages["after"] = {"tenant": after}
         body = {"size": 0, "track_total_hits": False, "aggs": {"tenants": {"composite": pages}}}
         try:
-            answer = self._call(self._client.search, index=self._alias, body=body)
+            answer = self._call(self._client.search, index=self._all, body=body)
         except IndexMissing:
             return []
         return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
@@ -97,7 +137,8 @@ class OpenSearchMigration:
         """Return how many records of the active index meet every condition given."""
         clause = query.outdated_clause(tenant_id, **conditions)
         try:
-            return int(self._call(self._client.count, index=self._alias, body={"query": clause})["count"])
+            alias = self._alias_of(tenant_id)
+            return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
         except IndexMissing:
             return 0
 
@@ -115,7 +156,8 @@ class OpenSearchMigration:
             self._refresh()
         body = query.ids_page(query.outdated_clause(tenant_id, **conditions), after=after or "", limit=limit)
         routing = mapping.routing(tenant_id, self._settings)
-        alias = self._next if following else self._alias
+        alias = self._alias_of(tenant_id)
+        alias = next_alias(alias) if following else alias
         try:
             answer = self._call(lambda: complete(self._client.search(index=alias, body=body, **routing)))
         except IndexMissing:
@@ -126,61 +168,94 @@ class OpenSearchMigration:
         """Write each record that is unchanged since it was read, to the active index and then to the other one."""
         if not changes:
             return WriteBackResult(written=0)
-        self._index.prepare_spaces([change.write for change in changes])
-        settled = self._writer.update(self._alias, tenant_id, changes)
-        for alias in self._indexes():
-            if alias != self._alias:
-                self._others[alias].prepare_spaces([change.write for change in changes])
-                self._writer.update(alias, tenant_id, changes)
-        return settled
+        settled: list[WriteBackResult] = []
+        for alias in aliases_of(self._aliases(), self._shared, tenant_id):
+            self._at(alias).prepare_spaces([change.write for change in changes])
+            settled.append(self._writer.update(alias, tenant_id, changes))
+        return settled[0]
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a migration, or resume the one to the same profile."""
         self._index.create()
-        indexes = self._indexes()
-        now = _serving(indexes)
+        now = self._serving(self._indexes())
         if now.next == target:
             return now
-        following = now.begun(active, target)
-        if indexes[self._alias].profile is None:
-            self._set_meta(indexes[self._alias], {_PROFILE: active})
-        body = mapping.index_body(self._settings)
+        now.begun(active, target)
+        self._refuse_others(target)
+        aliases = self._aliases()
+        if self._back and self._alias not in own_aliases(aliases, self._shared):
+            raise InvalidRequest("tenant: it has no index of its own", field="tenant_id")
+        if self._alias not in aliases:
+            self._move_aliases([_added(aliases[self._shared], self._alias)])
+        indexes = self._indexes()
+        following = self._serving(indexes).begun(active, target)
+        # The one whose profile is served comes last, so that a beginning that breaks off is begun again.
+        for alias in self._moved(self._aliases()):
+            if self._back:
+                self._move_aliases([_added(aliases[self._shared], next_alias(alias))])
+            elif next_alias(alias) not in aliases:
+                self._begin(alias, indexes[alias], active, target, spaces)
+        return following
+
+    def _refuse_others(self, target: str) -> None:
+        """Refuse to begin while another migration is open, or can still be undone."""
+        mine = {next_alias(self._alias), previous_alias(self._alias)}
+        for name, index in self._indexes().items():
+            # What a beginning of this one made before it broke off is of the profile that it goes to.
+            begun = self._tenant_id is None and name.endswith(next_alias("")) and index.profile == target
+            if name.endswith((next_alias(""), previous_alias(""))) and name not in mine and not begun:
+                message = "profile: another index migration is open, or kept for a roll-back: end it, or drop that"
+                raise InvalidRequest(message, field="profile")
+
+    def _begin(self, alias: str, index: _AliasedIndex, active: str, target: str, spaces: Mapping[str, int]) -> None:
+        """Make the next index of an alias."""
+        own = alias != self._shared
+        if index.profile is None:
+            self._set_meta(index, {_PROFILE: active})
+        if self._tenant_id is not None:  # every vector goes along
+            known = mapping.dimensions_of(index.mappings)
+            spaces = {space: size for space, size in self._dimensions.items() if mapping.vector_field(space) in known}
+        body = mapping.index_body(self._settings, own=own)
         body["mappings"]["properties"] |= properties_of(spaces, self._settings)
         body["mappings"]["_meta"] = {_META: {_PROFILE: target, _SPACES: sorted(spaces)}}
-        body["aliases"] = {self._next: {"is_write_index": True}}
+        body["aliases"] = {next_alias(alias): {"is_write_index": True}}
         try:
             self._change(self._client.indices.create, index=self._next_index_name(), body=body)
         except StoreError as error:
             # Another process may have created it first.
             if "resource_already_exists_exception" not in str(error):
                 raise
-            return _serving(self._indexes())
-        return following
 
     def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
         """Return which of some records the next index lacks or has without a vector in one of these spaces."""
-        there = self._writer.existing(self._next, tenant_id, ids, spaces=spaces)
+        there = self._writer.existing(next_alias(self._alias_of(tenant_id)), tenant_id, ids, spaces=spaces)
         return [record_id for record_id in ids if record_id not in there]
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write records to the next index, with the new vectors and the active index's vectors of its spaces."""
         if not changes:
             return WriteBackResult(written=0)
-        target = self._index_of(self._next)
-        return self._writer.copy(
-            self._alias, self._next, tenant_id, changes, spaces=frozenset(target.meta.get(_SPACES, ()))
-        )
+        alias = self._alias_of(tenant_id)
+        held = self._index_of(next_alias(alias)).meta.get(_SPACES, self._dimensions)
+        return self._writer.copy(alias, next_alias(alias), tenant_id, changes, spaces=frozenset(held))
 
     def reconcile(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records from the next index that differ from the active one; filling again then repairs it."""
-        return self._writer.remove_different(self._alias, self._next, tenant_id, ids)
+        alias = self._alias_of(tenant_id)
+        return self._writer.remove_different(alias, next_alias(alias), tenant_id, ids)
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
-        """Return how many records the two indexes differ by plus how many lack a vector, from two requests."""
+        """Return how many records the two indexes differ by plus how many lack a vector, from two requests an alias."""
         if not tenant_ids:
             return 0
         self._refresh()
-        active, following = (self._by_tenant(alias, tenant_ids, spaces) for alias in (self._alias, self._next))
+        aliases = self._aliases()
+        active, following = dict[str, query.TenantCounts](), dict[str, query.TenantCounts]()
+        by_alias = partial(alias_of, aliases, self._shared)
+        for alias, found in groupby(sorted(tenant_ids, key=by_alias), key=by_alias):
+            own = list(found)
+            active |= self._by_tenant(alias, own, spaces)
+            following |= self._by_tenant(next_alias(alias), own, spaces)
         none = query.TenantCounts(records=0, missing=0)
         return sum(
             abs(active.get(tenant, none).records - following.get(tenant, none).records)
@@ -190,7 +265,7 @@ class OpenSearchMigration:
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index."""
-        return self._others[self._next].search(request)
+        return self._at(next_alias(self._alias_of(request.tenant_id))).search(request)
 
     def prepare(self) -> None:
         """Make all writes searchable."""
@@ -199,24 +274,44 @@ class OpenSearchMigration:
     def switch(self) -> MigrationState:
         """Make the next index the active one, in one request."""
         indexes = self._indexes()
-        following = _serving(indexes).switched()
+        following = self._serving(indexes).switched()
         self._refresh()
-        self._swap(indexes[self._next].name, indexes[self._alias].name, self._next, self._previous)
+        self._swap(indexes, next_alias, previous_alias)
         return following
 
     def rollback(self) -> MigrationState:
         """Make the previous index the active one again, in one request."""
         indexes = self._indexes()
-        back = _serving(indexes).rolled_back()
-        self._swap(indexes[self._previous].name, indexes[self._alias].name, self._previous, self._next)
+        back = self._serving(indexes).rolled_back()
+        self._swap(indexes, previous_alias, next_alias)
         return back
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
-        """Remove the index that is not active, if there is one."""
-        for alias, index in self._indexes().items():
-            if alias != self._alias:
-                self._change(self._client.indices.delete, index=index.name, ignore_unavailable=True)
+        """Remove the index that is not active, if there is one; of the shared one, what it has of the tenant."""
+        aliases = self._aliases()
+        moved = self._moved(aliases)
+        for alias in (role for each in moved for role in (next_alias(each), previous_alias(each)) if role in aliases):
+            if aliases[alias] == aliases[self._shared]:
+                self._move_aliases([{"remove": {"index": aliases[alias], "alias": alias}}])
+                self._sleep(change_timeout_s(self._settings))  # for a write through the alias that is on its way
+            else:
+                self._change(self._client.indices.delete, index=aliases[alias], ignore_unavailable=True)
+        if self._tenant_id is not None and self._alias in own_aliases(self._aliases(), self._shared):
+            self._empty_shared(self._tenant_id)
         return self.serving()
+
+    def _empty_shared(self, tenant_id: str) -> None:
+        """Remove from the shared index what it has of a tenant that has an index of its own."""
+        shared = self._at(self._shared)
+        body = query.ids_page(query.outdated_clause(tenant_id), after="", limit=MAX_IDS)
+        routing = mapping.routing(tenant_id, self._settings)
+        while True:
+            self._refresh()
+            answer = self._call(lambda: complete(self._client.search(index=self._shared, body=body, **routing)))
+            keys = [mapping.document_id(tenant_id, str(hit["sort"][0])) for hit in answer["hits"]["hits"]]
+            if not keys:
+                return
+            shared.delete_here(keys)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return call(self._attempts, function, *args, **kwargs)
@@ -224,13 +319,34 @@ class OpenSearchMigration:
     def _change(self, function: Callable[..., object], **kwargs: object) -> None:
         self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
 
-    def _indexes(self, *, attempts: int | None = None, timeout_s: float | None = None) -> dict[str, _AliasedIndex]:
-        """Return the active, the next and the previous index, as far as they exist, by alias."""
-        wanted = (self._alias, self._next, self._previous)
+    def _at(self, alias: str) -> OpenSearchIndex:
+        if alias not in self._by_alias:
+            self._by_alias[alias] = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+        return self._by_alias[alias]
+
+    @property
+    def _all(self) -> str:
+        """The shared alias and a pattern of all that begin with it."""
+        return f"{self._shared},{self._shared}_*"
+
+    def _aliases(self) -> dict[str, str]:
+        return indexes_by_alias(self._client, self._shared, attempts=self._attempts)
+
+    def _alias_of(self, tenant_id: str) -> str:
+        return self._alias if self._tenant_id is not None else alias_of(self._aliases(), self._shared, tenant_id)
+
+    def _moved(self, aliases: Mapping[str, str]) -> list[str]:
+        """Return the aliases that this migration moves, last the one whose profile is served."""
+        return [*([] if self._tenant_id is not None else own_aliases(aliases, self._shared)), self._alias]
+
+    def _indexes(
+        self, names: str | None = None, *, attempts: int | None = None, timeout_s: float | None = None
+    ) -> dict[str, _AliasedIndex]:
+        """Return indexes by alias: all of them, or those that are behind some names."""
         found = call(
             attempts or self._attempts,
             self._client.indices.get,
-            index=",".join(wanted),
+            index=names or self._all,
             ignore_unavailable=True,
             request_timeout=timeout_s or self._settings.opensearch_timeout_s,
         )
@@ -238,8 +354,12 @@ class OpenSearchMigration:
             alias: _AliasedIndex(name, body.get("mappings", {}))
             for name, body in found.items()
             for alias in body.get("aliases", {})
-            if alias in wanted
+            if alias == self._shared or alias.startswith(f"{self._shared}_")
         }
+
+    def _serving(self, indexes: Mapping[str, _AliasedIndex]) -> MigrationState:
+        roles = {"active": self._alias, "next": next_alias(self._alias), "previous": previous_alias(self._alias)}
+        return MigrationState(**{role: indexes[alias].profile for role, alias in roles.items() if alias in indexes})
 
     def _index_of(self, alias: str) -> _AliasedIndex:
         indexes = self._indexes()
@@ -252,21 +372,29 @@ class OpenSearchMigration:
         others = {name: value for name, value in index.mappings.get("_meta", {}).items() if name != _META}
         self._change(self._client.indices.put_mapping, index=index.name, body={"_meta": {**others, _META: meta}})
 
-    def _swap(self, activated: str, deactivated: str, old_alias: str, new_alias: str) -> None:
-        """Make one index the active one and give the other one its new role, in one request."""
-        actions = [
-            {"remove": {"index": deactivated, "alias": self._alias}},
-            {"add": {"index": activated, "alias": self._alias, "is_write_index": True}},
-            {"remove": {"index": activated, "alias": old_alias}},
-            {"add": {"index": deactivated, "alias": new_alias, "is_write_index": True}},
-        ]
+    def _move_aliases(self, actions: Sequence[dict[str, Any]]) -> None:
         self._change(self._client.indices.update_aliases, body={"actions": actions})
+
+    def _swap(
+        self, indexes: Mapping[str, _AliasedIndex], activated: Callable[[str], str], kept: Callable[[str], str]
+    ) -> None:
+        """Make the index with one role the active one of each alias, and give that one the other, in one request."""
+        aliases = {alias: index.name for alias, index in indexes.items()}
+        actions: list[dict[str, Any]] = []
+        for alias in self._moved(aliases):
+            old, new = aliases[alias], aliases[activated(alias)]
+            # Those of tenants that are in the shared index go with it.
+            going = [alias, *(sharing_aliases(aliases, alias) if alias == self._shared else ())]
+            actions += [{"remove": {"index": old, "alias": name}} for name in going]
+            actions += [_added(new, name) for name in going]
+            actions += [{"remove": {"index": new, "alias": activated(alias)}}, _added(old, kept(alias))]
+        self._move_aliases(actions)
 
     def _next_index_name(self) -> str:
         """Return the name of an index that does not exist yet."""
-        existing = self._call(self._client.indices.get, index=f"{self._alias}-*", allow_no_indices=True)
-        numbered = (re.fullmatch(rf"{re.escape(self._alias)}-(\d{{6}})", name) for name in existing)
-        return f"{self._alias}-{max((int(match[1]) for match in numbered if match), default=0) + 1:06d}"
+        existing = self._call(self._client.indices.get, index=f"{self._shared}-*", allow_no_indices=True)
+        numbered = (re.fullmatch(rf"{re.escape(self._shared)}-(\d{{6}})", name) for name in existing)
+        return f"{self._shared}-{max((int(match[1]) for match in numbered if match), default=0) + 1:06d}"
 
     def _by_tenant(self, alias: str, tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, query.TenantCounts]:
         answer = self._call(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))
@@ -275,12 +403,8 @@ class OpenSearchMigration:
     def _refresh(self) -> None:
         """Make all writes searchable; a serverless collection refreshes itself, a little later."""
         if not self._serverless:
-            self._call(self._client.indices.refresh, index=f"{self._alias},{self._next}", ignore_unavailable=True)
+            self._call(self._client.indices.refresh, index=self._all, ignore_unavailable=True)
 
 
-def _serving(indexes: Mapping[str, _AliasedIndex]) -> MigrationState:
-    roles: dict[str, str | None] = {}
-    for alias, index in indexes.items():
-        role = alias.rpartition("_")[2]
-        roles[role if role in {"next", "previous"} else "active"] = index.profile
-    return MigrationState(**roles)
+def _added(index: str, alias: str) -> dict[str, Any]:
+    return {"add": {"index": index, "alias": alias, "is_write_index": True}}

@@ -179,15 +179,15 @@ class LocalImports:
         cursor = Cursor()
         while True:
             page = steps.page(Page(job=job, cursor=cursor), self._store)
-            for place in page.batches:
+            if page.items is None:
+                return steps.finish(Finish(job=job), self._store)
+            for place in manifest.items(job, page.items, self._store.objects):
                 yield
                 try:
                     steps.batch(Batch(job=job, phase=page.phase, batch=place), self._store)
                 except BraidError as error:
                     lost = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
                     steps.lost(lost, self._store)
-            if page.done:
-                return steps.finish(Finish(job=job), self._store)
             cursor = page.next
 
     def _forget(self, tenant_id: str, import_id: str) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from braid.ports.ingestion import ImportJob
     from braid.ports.object_store import ObjectStore
 
-PAGE_BATCHES = 800
-"""Batches that one step returns: their offsets take 100 KB of a state's 256, and each page 14 of the 25,000 events that
-an execution may have."""
+PAGE_BATCHES = 8_000
+"""Batches that one step hands out, in an object of 1 MB: what they return comes together in a state of 256 KB, and each
+page takes 14 of the 25,000 events that an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
 _READ_ATTEMPTS: Final = 10
@@ -114,6 +114,18 @@ def pages(job: ImportJob) -> int:
 def places(job: ImportJob, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
     """Return a page of batch offsets."""
     return _PLACES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
+
+
+def put_items(job: ImportJob, page: int, phase: Phase, places: tuple[BatchPlace, ...], objects: ObjectStore) -> str:
+    """Store the batches of a page that have something of a phase, for a map over them; return the key."""
+    key = f"{folder(job)}/pages/{page:06}-{phase.value}.json"
+    objects.put(job.tenant_id, key, _PLACES.dump_json(places))
+    return key
+
+
+def items(job: ImportJob, key: str, objects: ObjectStore) -> tuple[BatchPlace, ...]:
+    """Return what :func:`put_items` stored."""
+    return _PLACES.validate_json(read_object(objects, job.tenant_id, key))
 
 
 def _put_page(job: ImportJob, page: int, places: list[BatchPlace], objects: ObjectStore) -> None:

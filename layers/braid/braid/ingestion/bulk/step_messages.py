@@ -88,13 +88,12 @@ class Finish(Frozen):
 
 
 class PageResult(Frozen):
-    """The next batches, and the position after them."""
+    """Where the next batches are listed, and the position after them."""
 
-    phase: Phase
-    batches: tuple[BatchPlace, ...] = ()
-    next: Cursor
-    done: bool
-    """Whether these are the last."""
+    phase: Phase = Phase.ITEMS
+    items: str | None = None
+    """Key of the JSON array of their places, after the tenant; None when there are no more."""
+    next: Cursor = Cursor()
 
 
 class BatchResult(Frozen):

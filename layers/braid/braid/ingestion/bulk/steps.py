@@ -1,6 +1,6 @@
 """Steps of the import workflow, each of which may be repeated.
 
-``split`` reads the object once and stores the offsets of its batches; ``page`` returns the next of them; ``batch``
+``split`` reads the object once and stores the offsets of its batches; ``page`` lists the next of them; ``batch``
 writes one; ``lost`` records one that failed; ``finish`` gathers the results into a report. All steps read the version
 of the object that ``split`` saw.
 
@@ -126,24 +126,16 @@ def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: in
 
 
 def page(task: Page, store: FileStore) -> PageResult:
-    """Return the offsets of the next batches, skipping those with nothing to write in the phase."""
-    phase, number = task.cursor.phase, task.cursor.page
-    pages = manifest.pages(task.job)
-    batches: tuple[BatchPlace, ...] = ()
-    while number < pages and not batches:
-        places = manifest.places(task.job, number, store.objects)
-        batches, number = tuple(place for place in places if phase in place.phases), number + 1
-    following = Cursor(phase=phase, page=number)
-    last = following.page >= pages
-    phases = list(Phase)
-    if last and phase is not phases[-1]:
-        following = Cursor(phase=phases[phases.index(phase) + 1])
-    return PageResult(
-        phase=phase,
-        batches=batches,
-        next=following,
-        done=phase is phases[-1] and last,
-    )
+    """List the next batches in an object of their own, leaving out those with nothing to write in the phase."""
+    phases, number = list(Phase), task.cursor.page
+    for phase in phases[phases.index(task.cursor.phase) :]:
+        for page_number in range(number, manifest.pages(task.job)):
+            places = manifest.places(task.job, page_number, store.objects)
+            if found := tuple(place for place in places if phase in place.phases):
+                items = manifest.put_items(task.job, page_number, phase, found, store.objects)
+                return PageResult(phase=phase, items=items, next=Cursor(phase=phase, page=page_number + 1))
+        number = 0
+    return PageResult()
 
 
 def batch(task: Batch, store: FileStore) -> BatchCounts:

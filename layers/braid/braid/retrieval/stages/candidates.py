@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Candidate, Filters, Query, Record, Source, earliest
 from braid.models.metadata_filters import meet
+from braid.ports.search_index import StoredRecord
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.names import without_brackets
@@ -37,7 +38,7 @@ class Ranked(NamedTuple):
     """A candidate with its record."""
 
     candidate: Candidate
-    record: Record
+    stored: StoredRecord
     fused_rank: int
     drift: scoring.Drift
     relevance: float
@@ -46,13 +47,14 @@ class Ranked(NamedTuple):
     """Whether the vector that found it came with the record, and so was not made by the model of its space."""
 
     @property
+    def record(self) -> Record:
+        """The whole record."""
+        return self.stored.record
+
+    @property
     def factor(self) -> float:
         """What the fused score is multiplied by, for an older schema and for a supplied vector."""
         return DRIFT_FACTORS[self.drift] * (SUPPLIED_FACTOR if self.vector_supplied else 1.0)
-
-    def of_relevance(self, relevance: float) -> Ranked:
-        """Return the same with another relevance; ``_replace`` takes three times as long, and there are a hundred."""
-        return Ranked(*self[:4], relevance, *self[5:])
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,7 @@ def hydrate(
     as_of, filtered = query.as_of or now, query.filters != Filters()
     candidates = fused[:MAX_HYDRATED]
     wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
-    found = index.get_many(query.tenant_id, list(wanted))
-    records = {record.id: record for record in found if record.tenant_id == query.tenant_id}
+    records = index.candidates(query.tenant_id, list(wanted))
     ranked: list[Ranked] = []
     superseded = 0
     begins: list[datetime | None] = []
@@ -114,27 +115,36 @@ def hydrate(
     drifts: dict[int, scoring.Drift] = {}
     """By schema version, of which there are few."""
     for candidate in candidates:
-        record = records.get(candidate.id)
-        if record is None or (filtered and not meets(record, query.filters)):
+        stored = records.get(candidate.id)
+        if (
+            stored is None
+            or stored.tenant_id != query.tenant_id
+            or (filtered and not meets(stored.record, query.filters))
+        ):
             continue
-        if not valid(record, as_of):
+        bounded = stored.valid_at is not None or stored.invalid_at is not None
+        if bounded and not valid(stored, as_of):
             superseded += 1
-            begins.append(record.valid_at if record.valid_at is not None and as_of < record.valid_at else None)
+            begins.append(stored.valid_at if stored.valid_at is not None and as_of < stored.valid_at else None)
             continue
-        version = record.schema_version
+        version = stored.schema_version
         current = schema_version or version
         drift = drifts.get(version)
         if drift is None:
             drift = drifts[version] = scoring.drift(version, current, drift_threshold)
         if drift is not scoring.Drift.NONE and version < scoring.oldest_searched(current, reach):
-            outdated.append(record.id)
+            outdated.append(candidate.id)
             continue
-        supplied = candidate.vector_score is not None and space in record.supplied_spaces
-        item = Ranked(candidate, record, len(ranked) + 1, drift, 0.0, vector_supplied=supplied)
-        ranked.append(item._replace(relevance=clamp(candidate.combined_score * item.factor)))
+        supplied = candidate.vector_score is not None and space in stored.supplied_spaces
+        relevance = clamp(candidate.combined_score * (DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)))
+        ranked.append(Ranked(candidate, stored, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
-    moderate = [item.record.id for item in ranked if item.drift is scoring.Drift.MODERATE]
-    known = {identity: records[identity] for identity in evidence if identity in records}
+    moderate = [item.candidate.id for item in ranked if item.drift is scoring.Drift.MODERATE]
+    known = {
+        identity: records[identity].record
+        for identity in evidence
+        if identity in records and records[identity].tenant_id == query.tenant_id
+    }
     return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate), known)
 
 
@@ -148,12 +158,12 @@ def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collec
     for candidate in fused[:MAX_HYDRATED]:
         from_index = Source.VECTOR in candidate.sources or Source.LEXICAL in candidate.sources
         if from_index or (candidate.id in has_record and not conditions):
-            record = Record(id=candidate.id, tenant_id=query.tenant_id)
-            ranked.append(Ranked(candidate, record, len(ranked) + 1, scoring.Drift.NONE, candidate.combined_score))
+            stored = StoredRecord.of(Record(id=candidate.id, tenant_id=query.tenant_id))
+            ranked.append(Ranked(candidate, stored, len(ranked) + 1, scoring.Drift.NONE, candidate.combined_score))
     return ranked
 
 
-def valid(record: Record, as_of: datetime) -> bool:
+def valid(record: Record | StoredRecord, as_of: datetime) -> bool:
     """Whether a record holds at a moment: ``valid_at <= as_of < invalid_at``, a missing bound being open."""
     if record.valid_at is not None and as_of < record.valid_at:
         return False
@@ -201,12 +211,14 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     mentions = Mentions(question, links)
     if not mentions.asked or weight <= 0:
         return list(ranked)
-    scores = mentions.coherences([item.record for item in ranked])
-    again = [
-        item.of_relevance(raised(item.candidate.combined_score, score, weight, item.factor))
-        for item, score in zip(ranked, scores, strict=True)
-    ]
-    return sorted(again, key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
+    scores = mentions.coherences([item.record for item in ranked[:COMPARED]]) + [0.0] * len(ranked[COMPARED:])
+    again: list[tuple[float, int, Ranked]] = []
+    for item, score in zip(ranked, scores, strict=True):
+        candidate, stored, fused_rank, drift, _, rerank_score, supplied = item
+        relevance = raised(candidate.combined_score, score, weight, item.factor)
+        raised_item = Ranked(candidate, stored, fused_rank, drift, relevance, rerank_score, supplied)
+        again.append((-relevance, fused_rank, raised_item))
+    return [item for *_, item in sorted(again)]  # no two have one rank
 
 
 def raised(score: float, coherence: float, weight: float, factor: float) -> float:

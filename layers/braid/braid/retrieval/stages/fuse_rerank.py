@@ -247,7 +247,7 @@ def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) ->
     if request.query.as_of:
         return
     yield kept.begins_at
-    yield from (item.record.invalid_at for item in kept.ranked)
+    yield from [item.stored.invalid_at for item in kept.ranked if item.stored.invalid_at]
     yield from (path.invalid_at for result in results for path in result.paths)
     yield from (fact.path.invalid_at for result in results if result.facts for fact in result.facts.facts)
     yield from (record.invalid_at for record in kept.evidence.values())
@@ -398,7 +398,7 @@ def _results(
     ]
     finals = _final_scores(query, ranked, now, uses)
     scored += [(-final, position, item) for position, (final, item) in enumerate(zip(finals, ranked, strict=True))]
-    scored.sort(key=lambda entry: entry[:2])
+    scored.sort()  # no two have one place
     steady = order_stable_until(
         (
             ScoredCandidate(-negative, item.kind, item.aged_from)
@@ -437,7 +437,7 @@ def _results(
 def _final_scores(query: Query, ranked: Sequence[Ranked], now: datetime, uses: Mapping[str, float]) -> list[float]:
     """Return each candidate's score by the ranking profile."""
     if query.ranking is Ranking.RELEVANCE:
-        return [clamp(item.relevance) for item in ranked]
+        return [item.relevance for item in ranked]
     used = [item.record.access_count + uses.get(item.record.id, 0.0) for item in ranked]
     most_used = max(used, default=0.0)
     return [

@@ -38,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 TIME_FOR_MORE_MS = 500
 """Most milliseconds after which the stage still asks the graph for optional hits: one more question of the graph
 (``BRAID_NEPTUNE_QUESTION_S``) then still ends within the workflow's limit on the stage."""
+FOUND_SHARE = 0.25
+"""What a mention that was found in a text counts in a walk, beside what is given: it may be of another of that name."""
 MOST_REACHED = 200
 """Most hits of a walk or of propagation where the question has filters."""
 FACTS_UNTIL_S = 4.0
@@ -90,6 +92,7 @@ def expansion_for(
     base = ExpandRequest(
         tenant_id=query.tenant_id,
         seeds=tuple(seeds),
+        found_share=FOUND_SHARE,
         limit=limit,
         fan_out=fan_out,
         as_of=as_of,
@@ -314,6 +317,7 @@ class _GraphStage:
             direction=Direction.OUT,
             max_hops=1,
             by_confidence=True,
+            found_share=FOUND_SHARE,
             limit=self.budget.limit,
             fan_out=self.budget.fan_out,
             as_of=self.as_of,

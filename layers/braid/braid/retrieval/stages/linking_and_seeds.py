@@ -78,7 +78,8 @@ def linked_names(
     exact = [link for link in found if not is_form(link.phrase) and asked[link.phrase].share == 1.0]
     misspelt = [link for link in found if link.phrase[0] == MISSPELT]
     # What was cut off is not known, so that nothing can be said of how many names share a form.
-    forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link not in exact + misspelt]
+    read = {link.entity_id for link in (*exact, *misspelt)}  # each entity is found once
+    forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link.entity_id not in read]
     described = {link.phrase for link in exact if link.has_record}
     beside = [link for link in forms if link.phrase[0] == SHORTENED and asked[link.phrase].phrase not in described]
     others = [link for link in forms if link.phrase[0] != SHORTENED]

@@ -75,6 +75,8 @@ class Adjacency:
     """Each edge's predicate; empty where it has none."""
     found: Mask
     """Whether each edge was found in a text."""
+    same_name: Mask
+    """Whether both ends of each edge have one name, whatever its case."""
     edge_trusted: NDArray[np.bool_]
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
@@ -86,14 +88,14 @@ class Adjacency:
 
     def node(self, vertex: int) -> Node:
         """Return a vertex as what graph queries and PageRank read."""
-        time = int(self.timestamps[vertex])
+        time = self.timestamps.item(vertex)
         return Node(
             id=self.ids[vertex],
-            entity_type=self.entity_types[int(self.type_of[vertex])],
-            has_record=bool(self.has_record[vertex]),
+            entity_type=self.entity_types[self.type_of.item(vertex)],
+            has_record=self.has_record.item(vertex),
             timestamp=None if time == NO_TIME else from_microseconds(time),
             name=self.names[vertex],
-            trusted=bool(self.trusted[vertex]),
+            trusted=self.trusted.item(vertex),
             invalid_at=moment_of(self.valid_until, vertex),
         )
 
@@ -207,6 +209,10 @@ def of_rows(
     order = np.lexsort((every[3], every[1], every[2], every[0]))
     sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every[:, order]
     words = sorted(predicates)
+    called = _Codes()
+    name_of = np.array(
+        [called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64
+    )
     return Adjacency(
         generation=generation,
         ids=ids,
@@ -230,6 +236,7 @@ def of_rows(
         predicates=[words[place] for place in predicate_of.tolist()],
         edge_trusted=edge_trusted.astype(np.bool_),
         found=found.astype(np.bool_),
+        same_name=(name_of[sources] == name_of[targets]) & (name_of[sources] >= 0),
     )
 
 
@@ -251,7 +258,7 @@ def _some(rows: sqlite3.Cursor) -> Iterator[list[Any]]:
 
 def moment_of(until: Numbers, place: int) -> datetime | None:
     """Return the end of a vertex's or an edge's validity; None where there is none."""
-    end = int(until[place])
+    end = until.item(place)
     return None if end == ALWAYS_UNTIL else from_microseconds(end)
 
 

@@ -6,6 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended, within
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+    from braid.ports.knowledge_graph import ExpandRequest, NameKeys, PropagateRequest
 
 _TENANTS_IN_MEMORY = 32
 SMALL = 5_000
@@ -69,7 +70,16 @@ class EmbeddedKnowledgeGraph:
         """Write what ceases to be valid, in the transaction in which it was read."""
         self.upsert(vertices, relationships)
 
-    def upsert(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+    def name_keys(self, vertices: Sequence[Vertex]) -> dict[str, NameKeys]:
+        """Return what vertices are linked by, by their ids."""
+        return {vertex.id: rows.name_keys(vertex) for vertex in vertices}
+
+    def upsert(
+        self,
+        vertices: Sequence[Vertex],
+        relationships: Sequence[Relationship],
+        keys: Mapping[str, NameKeys] = MappingProxyType({}),
+    ) -> None:
         """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts."""
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         tenants = sorted({tenant_id for tenant_id, _ in last} | {edge.tenant_id for edge in relationships})
@@ -79,9 +89,8 @@ class EmbeddedKnowledgeGraph:
             for tenant_id in tenants:
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 _remove_all_rows(connection, tenant)
-                rows.upsert_vertices(
-                    connection, tenant, [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
-                )
+                own = [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
+                rows.upsert_vertices(connection, tenant, own, keys)
                 rows.upsert_edges(connection, tenant, [edge for edge in relationships if edge.tenant_id == tenant_id])
                 Generation.GRAPH.advance(connection, tenant)
 

@@ -9,7 +9,7 @@ from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EdgeId, EntityLink, Relationship, Vertex
-from braid.ports.knowledge_graph import GraphTypes
+from braid.ports.knowledge_graph import GraphTypes, NameKeys
 from braid.understanding.names import (
     MISSPELT,
     is_form,
@@ -43,9 +43,25 @@ _EDGE_COLUMNS = (
 )
 
 
-def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> None:
-    """Insert or replace vertices of one tenant, with the normalised names by which they are linked."""
-    _delete_misspellings(connection, tenant, [vertex.id for vertex in vertices])
+def upsert_vertices(
+    connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex], keys: Mapping[str, NameKeys]
+) -> None:
+    """Insert or replace vertices of one tenant, with the normalised names by which they are linked.
+
+    Names that are stored already are left alone.
+
+    Parameters
+    ----------
+    keys
+        What :func:`name_keys` returns of those whose names are written in any case, by their ids.
+    """
+    stored = _stored_names(connection, tenant, [vertex.id for vertex in vertices])
+    renamed = [
+        vertex
+        for vertex in vertices
+        if vertex.id in keys or stored.get(vertex.id, ())[1:] != (vertex.name, _as_json(vertex))
+    ]
+    _delete_misspellings(connection, tenant, [stored[vertex.id] for vertex in renamed if vertex.id in stored])
     connection.executemany(
         _WRITE_VERTEX,
         [
@@ -54,7 +70,7 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Seque
                 vertex.id,
                 vertex.entity_type,
                 vertex.name,
-                json.dumps(vertex.aliases, ensure_ascii=False),
+                _as_json(vertex),
                 vertex.has_record,
                 to_microseconds(vertex.timestamp),
                 to_microseconds(vertex.valid_at),
@@ -65,21 +81,27 @@ def upsert_vertices(connection: sqlite3.Connection, tenant: int, vertices: Seque
             for vertex in vertices
         ],
     )
-    numbers = _numbers(connection, tenant, [vertex.id for vertex in vertices])
+    numbers = _numbers(connection, tenant, [vertex.id for vertex in renamed])
     connection.executemany("DELETE FROM names WHERE vertex = ?", [(number,) for number in numbers.values()])
+    named = [(numbers[vertex.id], keys.get(vertex.id) or name_keys(vertex)) for vertex in renamed]
+    # Both in the order of their tables, whose pages are then written one after another.
     connection.executemany(
-        "INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES (?, ?, ?, ?)",
-        [
-            (tenant, phrase, numbers[vertex.id], is_alias)
-            for vertex in vertices
-            for phrase, is_alias in _phrases(vertex).items()
-        ],
+        f"INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES ({tenant:d}, ?, ?, ?)",  # noqa: S608 - a number
+        sorted((phrase, number, is_alias) for number, own in named for phrase, is_alias in own.phrases.items()),
     )
     connection.executemany(
         f"INSERT OR IGNORE INTO misspellings (tenant, key, vertex) VALUES ({tenant:d}, ?, ?)",  # noqa: S608 - a number
-        # In the order of the table: its pages are written one after another.
-        sorted((key, numbers[vertex.id]) for vertex in vertices for key in misspelling_numbers(*_names(vertex))),
+        sorted((key, number) for number, own in named for key in own.misspellings),
     )
+
+
+def name_keys(vertex: Vertex) -> NameKeys:
+    """Return what a vertex is linked by: of a hundred long aliases that takes a hundredth of a second."""
+    return NameKeys(_phrases(vertex), tuple(misspelling_numbers(*_names(vertex))))
+
+
+def _as_json(vertex: Vertex) -> str:
+    return json.dumps(vertex.aliases, ensure_ascii=False)
 
 
 def _names(vertex: Vertex) -> list[str]:
@@ -96,12 +118,21 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
     return phrases | dict.fromkeys(other_forms(*_names(vertex)), True)
 
 
-def _delete_misspellings(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> None:
-    """Remove the keys of the names that some vertices have."""
-    stored = connection.execute(
-        "SELECT number, name, aliases FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+def _stored_names(
+    connection: sqlite3.Connection, tenant: int, ids: Collection[str]
+) -> dict[str, tuple[int, str | None, str]]:
+    """Return the number, the name and the aliases, as JSON, of the vertices that exist, by their ids."""
+    rows = connection.execute(
+        "SELECT id, number, name, aliases FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(ids))),
-    ).fetchall()
+    )
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+
+def _delete_misspellings(
+    connection: sqlite3.Connection, tenant: int, stored: Collection[tuple[int, str | None, str]]
+) -> None:
+    """Remove the keys of the names of some vertices, given as :func:`_stored_names` returns them."""
     connection.executemany(
         f"DELETE FROM misspellings WHERE tenant = {tenant:d} AND key = ? AND vertex = ?",  # noqa: S608 - a number
         sorted(
@@ -243,8 +274,9 @@ def _stored_key(name: str) -> str | int:
 
 def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
-    _delete_misspellings(connection, tenant, ids)
-    numbers = [(number,) for number in _numbers(connection, tenant, ids).values()]
+    stored = _stored_names(connection, tenant, ids).values()
+    _delete_misspellings(connection, tenant, stored)
+    numbers = [(number,) for number, _, _ in stored]
     connection.executemany("DELETE FROM names WHERE vertex = ?", numbers)
     connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, *row) for row in numbers])
     connection.executemany("DELETE FROM edges WHERE target = ?", numbers)

@@ -63,22 +63,23 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
         confidence=graph.confidence[edges],
         mentions=graph.is_type(MENTIONS)[graph.edge_types[edges]],
         found=graph.found[edges],
-        node=lambda place: graph.node(int(vertices[place])),
-        edge=lambda place: _edge(graph, int(edges[place])),
+        same_name=graph.same_name[edges],
+        node=lambda place: graph.node(vertices.item(place)),
+        edge=lambda place: _edge(graph, edges.item(place)),
         truncated=truncated,
     )
 
 
 def _edge(graph: Adjacency, edge: int) -> StoredEdge:
     return StoredEdge(
-        graph.ids[int(graph.sources[edge])],
-        graph.relationship_types[int(graph.edge_types[edge])],
-        graph.ids[int(graph.targets[edge])],
-        float(graph.confidence[edge]),
+        graph.ids[graph.sources.item(edge)],
+        graph.relationship_types[graph.edge_types.item(edge)],
+        graph.ids[graph.targets.item(edge)],
+        graph.confidence.item(edge),
         graph.evidence[edge],
-        bool(graph.edge_trusted[edge]),
+        graph.edge_trusted.item(edge),
         moment_of(graph.edge_until, edge),
-        bool(graph.found[edge]),
+        graph.found.item(edge),
     )
 
 

@@ -15,6 +15,8 @@ from braid.ranking.neighbourhood import group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
@@ -81,11 +83,8 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
         if not within.all():
             truncated = True
             parents, edges, targets = parents[within], edges[within], targets[within]
-        scores = (
-            steps[-1].scores[parents] * graph.confidence[edges]
-            if request.by_confidence
-            else np.full(len(edges), 1.0 / (1.0 + hop))
-        )
+        scores = steps[-1].scores[parents] * np.where(graph.found[edges], request.found_share, 1.0)
+        scores = scores * graph.confidence[edges] if request.by_confidence else scores * hop / (1.0 + hop)
         known, best, _, _ = _reached(steps)
         places = np.minimum(np.searchsorted(known, targets), len(known) - 1)
         # No score is better than a seed's, which is 1: seeds are never reached, so never returned or walked through.
@@ -134,21 +133,31 @@ def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> li
     if request.by_time:
         times = graph.timestamps[vertices[rows]]
         rows = rows[np.lexsort((vertices[rows], times, times == NO_TIME))]
-    return [int(row) for row in rows]
+    return rows.tolist()
 
 
 def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[GraphHit, ...]:
     hits: list[GraphHit] = []
-    for rank, row in enumerate(rows, start=1):
-        vertex = int(reached.vertices[row])
-        node = graph.node(vertex)
-        path, trusted = _path(graph, reached, row)
+    for rank, (row, way) in enumerate(zip(rows, _ways(reached, rows), strict=True), start=1):
+        vertices, edges, inward = way
+        node = graph.node(vertices[-1])
+        evidence = [graph.evidence[edge] for edge in edges]
+        ends = [moment_of(graph.edge_until, edge) for edge in edges]
+        ends += [moment_of(graph.valid_until, vertex) for vertex in vertices]
+        trusted = all(map(graph.trusted.item, vertices)) and all(map(graph.edge_trusted.item, edges))
         hits.append(
             GraphHit.unchecked(
                 id=node.id,
-                score=clamp(float(reached.scores[row])),
+                score=clamp(reached.scores.item(row)),
                 rank=rank,
-                path=path,
+                path=Path.unchecked(
+                    ids=tuple([graph.ids[vertex] for vertex in vertices]),
+                    types=tuple([graph.relationship_types[graph.edge_types.item(edge)] for edge in edges]),
+                    names=tuple([graph.names[vertex] or graph.ids[vertex] for vertex in vertices]),
+                    inward=tuple(inward),
+                    evidence=tuple(evidence) if any(evidence) else (),
+                    invalid_at=earliest(ends),
+                ),
                 has_record=node.has_record,
                 name=node.name,
                 entity_type=node.entity_type,
@@ -159,29 +168,17 @@ def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[Graph
     return tuple(hits)
 
 
-def _path(graph: Adjacency, reached: WalkResult, row: int) -> tuple[Path, bool]:
-    """Return the best path to a vertex, given its place in the result, and whether all of it is trusted."""
-    vertices: list[int] = []
-    edges: list[int] = []
-    inward: list[bool] = []
-    place = int(reached.places[row])
-    for hop in range(int(reached.hops[row]), 0, -1):
-        step = reached.steps[hop]
-        vertices.append(int(step.vertices[place]))
-        edges.append(int(step.edges[place]))
-        inward.append(bool(step.inward[place]))
-        place = int(step.parents[place])
-    vertices.append(int(reached.steps[0].vertices[place]))
-    vertices, edges = vertices[::-1], edges[::-1]
-    evidence = [graph.evidence[edge] for edge in edges]
-    ends = [moment_of(graph.edge_until, edge) for edge in edges]
-    ends += [moment_of(graph.valid_until, vertex) for vertex in vertices]
-    path = Path.unchecked(
-        ids=tuple([graph.ids[vertex] for vertex in vertices]),
-        types=tuple([graph.relationship_types[graph.edge_types[edge]] for edge in edges]),
-        names=tuple([graph.names[vertex] or graph.ids[vertex] for vertex in vertices]),
-        inward=tuple(inward[::-1]),
-        evidence=tuple(evidence) if any(evidence) else (),
-        invalid_at=earliest(ends),
-    )
-    return path, bool(graph.trusted[vertices].all() and graph.edge_trusted[edges].all())
+def _ways(reached: WalkResult, rows: list[int]) -> Iterator[tuple[list[int], list[int], list[bool]]]:
+    """Yield the best way to each of some vertices, given its place in the result: vertices, edges and their turns."""
+    for row in rows:
+        vertices: list[int] = []
+        edges: list[int] = []
+        inward: list[bool] = []
+        place = reached.places.item(row)
+        for step in reached.steps[reached.hops.item(row) : 0 : -1]:
+            vertices.append(step.vertices.item(place))
+            edges.append(step.edges.item(place))
+            inward.append(step.inward.item(place))
+            place = step.parents.item(place)
+        vertices.append(reached.steps[0].vertices.item(place))
+        yield vertices[::-1], edges[::-1], inward[::-1]

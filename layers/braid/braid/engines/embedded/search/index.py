@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
+    from braid.ports.search_index import ScanConditions, SearchRequest, StoredRecord, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -97,11 +97,24 @@ class EmbeddedSearchIndex:
         check_vectors(records, self._dimensions)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove records and return how many there were; a tenant's last one takes its graph files with it."""
+        """Remove records and return how many there were; a tenant's last one takes its graph files with it.
+
+        What is left of all their words goes with :meth:`finish_removals`.
+        """
         removed = change(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
         if removed:
             self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
         return removed
+
+    def finish_removals(self, tenant_id: str) -> None:
+        """Remove what the words of a tenant without records still take, in short transactions."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            more = tenant is not None and rows.words_are_left(connection, tenant)
+        while more and tenant is not None:
+            with self._store.transaction() as connection:
+                more = rows.words_are_left(connection, tenant)  # another process may have written a record
+                if more:
+                    rows.remove_some_words(connection, tenant)
 
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
@@ -185,10 +198,20 @@ class EmbeddedSearchIndex:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
+    def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records that exist by their ids, each made when it is asked for."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            return {} if tenant is None else rows.read_candidates(connection, tenant, tenant_id, ids)
+
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return the hash, the models and the trust of the records that exist."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return {} if tenant is None else rows.written(connection, tenant, ids)
+
+    def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:
+        """Return how long the texts are of the records that exist."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            return {} if tenant is None else rows.characters(connection, tenant, ids)
 
     def scan(
         self,

@@ -25,7 +25,7 @@ from braid.errors import InvalidRequest, StoreError
 from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
 from braid.models.metadata_filters import FACET_VALUES
 from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
-from braid.ports.search_index import WrittenRecord
+from braid.ports.search_index import StoredRecord, WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
@@ -46,6 +46,10 @@ ON CONFLICT (tenant, id) DO UPDATE SET
 RETURNING number
 """
 _FLOAT_BYTES = 4
+BLOCKS_AT_ONCE: Final = 5_000
+"""Blocks of 4 KB of a table of words that one transaction removes: a tenth of a second."""
+_OWN_BLOCKS: Final = 10
+"""The last number of a block in which FTS5 keeps something of its own, such as which segments there are."""
 _CONDITIONS: Final[Mapping[str, str]] = {
     "schema_below": "r.schema_version < :schema_below",
     "space_missing": "NOT EXISTS (SELECT 1 FROM vectors WHERE record = r.number AND space = :space_missing)",
@@ -66,7 +70,10 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
     StoreError
         If a vector is not as long as those that the tenant has in its space.
     """
-    create_words(connection, tenant)
+    if not has_any(connection, tenant):
+        create_words(connection, tenant)
+        if words_are_left(connection, tenant):  # of records that a process had deleted when it was stopped
+            clear_words(connection, tenant)
     known_spaces: set[str] = set()
     for record in records:
         # Without defaults, which are nearly all of it: a question reads a hundred records.
@@ -97,7 +104,9 @@ def _write(
     if record.source.title and record.source.title != record.name:
         title = f"{title}\n{record.source.title}" if title else record.source.title
     aliases = "\n".join(record.aliases)
-    if old is not None:
+    # Indexing a text takes twenty times as long as storing it: what only ends keeps its words.
+    reworded = old is None or old[1:4] != (title, aliases, record.content)
+    if old is not None and reworded:
         forget_words(connection, words, [old[:4]])
     row = (
         tenant,
@@ -117,7 +126,8 @@ def _write(
     )
     # fetchall: a statement that returns rows has written only when it was read to its end.
     number = int(connection.execute(_WRITE, row).fetchall()[0][0])
-    write_words(connection, words, (number, title, aliases, record.content))
+    if reworded:
+        write_words(connection, words, (number, title, aliases, record.content))
     if old is not None:
         connection.execute("DELETE FROM metadata WHERE record = ?", (number,))
     terms = dict.fromkeys(terms_of(record.metadata))
@@ -195,6 +205,16 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     return scaled.tobytes()
 
 
+def characters(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, int]:
+    """Return how long the texts are of the records that exist."""
+    return dict(
+        connection.execute(
+            "SELECT id, length(content) FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json.dumps(list(ids))),
+        ).fetchall()
+    )
+
+
 def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
     """Remove records of one tenant with their words and vectors and return how many there were."""
     rows = connection.execute(
@@ -209,11 +229,38 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
     connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
     connection.executemany("DELETE FROM metadata WHERE record = ?", numbers)
     connection.executemany("DELETE FROM records WHERE number = ?", numbers)
-    if not has_any(connection, tenant):
-        # Rows that are removed one by one leave their words in the index until it is next merged.
-        table = words_table(tenant)
-        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours
     return len(rows)
+
+
+def words_are_left(connection: sqlite3.Connection, tenant: int) -> bool:
+    """Return whether a tenant has no record, and its table of words is not empty.
+
+    Rows that are removed one by one leave their words in the index until it is next merged.
+    """
+    blocks = f"{words_table(tenant)}_data"
+    if has_any(connection, tenant):
+        return False
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (blocks,)).fetchone():
+        return False
+    found = connection.execute(f"SELECT 1 FROM {blocks} WHERE id > ? LIMIT 1", (_OWN_BLOCKS,))  # noqa: S608 - a table of ours
+    return found.fetchone() is not None
+
+
+def remove_some_words(connection: sqlite3.Connection, tenant: int) -> None:
+    """Remove some of what is left in the table of words of a tenant without records, which nobody reads."""
+    blocks = f"{words_table(tenant)}_data"
+    removed = connection.execute(
+        f"DELETE FROM {blocks} WHERE id IN (SELECT id FROM {blocks} WHERE id > ? LIMIT ?)",  # noqa: S608 - a table of ours
+        (_OWN_BLOCKS, BLOCKS_AT_ONCE),
+    ).rowcount
+    if removed < BLOCKS_AT_ONCE:
+        clear_words(connection, tenant)
+
+
+def clear_words(connection: sqlite3.Connection, tenant: int) -> None:
+    """Empty a tenant's table of words, at once."""
+    table = words_table(tenant)
+    connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours
 
 
 def has_any(connection: sqlite3.Connection, tenant: int) -> bool:
@@ -231,6 +278,35 @@ def read_many(
     ).fetchall()
     found = {record.id: record for record in _records(connection, tenant_id, rows, with_vectors=with_vectors)}
     return [found[record_id] for record_id in dict.fromkeys(ids) if record_id in found]
+
+
+def read_candidates(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]
+) -> dict[str, StoredRecord]:
+    """Return the records that exist by their ids, each made of its row when it is asked for."""
+    rows = connection.execute(
+        "SELECT id, schema_version, valid_at, invalid_at, content, body FROM records"
+        " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    )
+    return {row[0]: _candidate(tenant_id, row) for row in checked(rows, every=64)}
+
+
+def _candidate(tenant_id: str, row: tuple[str, int, int | None, int | None, str, str]) -> StoredRecord:
+    record_id, schema_version, valid_at, invalid_at, content, body = row
+
+    def make() -> Record:
+        return _record(tenant_id, record_id, content, (), _JSON.raw_decode(body)[0])
+
+    return StoredRecord(
+        make,
+        tenant_id,
+        record_id,
+        schema_version=schema_version,
+        valid_at=from_microseconds(valid_at),
+        invalid_at=from_microseconds(invalid_at),
+        supplied_spaces=make().supplied_spaces if _SUPPLIED in body else (),  # hardly any has one
+    )
 
 
 def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, WrittenRecord]:
@@ -341,6 +417,7 @@ def _source(value: dict[str, Any]) -> SourceRef:
 
 
 _JSON: Final = json.JSONDecoder()
+_SUPPLIED: Final = '"supplied_spaces"'
 _READ: Final[Mapping[str, Callable[[Any], object]]] = {
     "kind": Kind,
     "source": _source,

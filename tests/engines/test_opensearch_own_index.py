@@ -1,0 +1,338 @@
+"""A tenant in an index of its own on a real OpenSearch: every contract, the move there and back, and moves of all."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.opensearch import index as opensearch_index
+from braid.engines.opensearch import mapping
+from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias, tenant_alias
+from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.migration import OpenSearchMigration
+from braid.errors import InvalidRequest, TransientStoreError
+from braid.ports.reembedding import MigrationState, ReembeddedRecord
+from braid.ports.search_index import SearchRequest
+from tenacity import retry, retry_if_exception_type, stop_after_attempt
+
+from tests.contract.index_moves import SPACES, IndexMovesContract, both, reconcile, with_wide
+from tests.contract.index_moves import fill as fill_wide
+from tests.contract.search_index import SearchIndexContract
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, GLOBEX, embedding, in_parts, record
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from braid.models import Record
+    from braid.settings import Settings
+    from opensearchpy import OpenSearch
+
+
+@pytest.fixture(autouse=True)
+def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nobody be on the way when the shared index is emptied."""
+    monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
+
+
+@pytest.fixture
+def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
+    made = OpenSearchIndex(client, settings, DIMENSIONS)
+    made.create()
+    return made
+
+
+@pytest.fixture
+def moves(client: OpenSearch, settings: Settings) -> OpenSearchMigration:
+    return OpenSearchMigration(client, settings, DIMENSIONS)
+
+
+def fill(own: OpenSearchMigration, index: OpenSearchIndex, tenant: str = ACME) -> None:
+    """Copy all of a tenant's records to the next index, as they are."""
+    records = index.get_many(tenant, own.pending(tenant, own.ids(tenant), ()))
+    own.fill(tenant, [ReembeddedRecord(read=each, write=each) for each in records])
+    assert sum(own.reconcile(tenant, own.ids(tenant, following=following)) for following in (False, True)) == 0
+    assert own.count_pending([tenant], ()) == 0
+
+
+def move(moves: OpenSearchMigration, index: OpenSearchIndex, *, back: bool = False, drop: bool = True) -> None:
+    own = moves.of_tenant(ACME, back=back)
+    own.begin("old", "old", {})
+    fill(own, index)
+    own.switch()
+    if drop:
+        own.drop(())
+
+
+def whole(index: OpenSearchIndex, tenant: str = ACME) -> dict[str, Record]:
+    return {each.id: each for each in index.scan(tenant, with_vectors=True).records}
+
+
+def names(client: OpenSearch, settings: Settings) -> dict[str, str]:
+    return indexes_by_alias(client, settings.opensearch_index, attempts=1)
+
+
+def documents(client: OpenSearch, index: str) -> set[str]:
+    client.indices.refresh(index=index)
+    return {hit["_id"] for hit in client.search(index=index, body={"size": 1000, "_source": False})["hits"]["hits"]}
+
+
+# --- the same contracts -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def apart(index: OpenSearchIndex, client: OpenSearch, settings: Settings) -> None:
+    """Give acme an index of its own, as a move that ended did, before it has any records."""
+    alias = tenant_alias(settings.opensearch_index, ACME)
+    body = mapping.index_body(settings, own=True) | {"aliases": {alias: {"is_write_index": True}}}
+    index.create()
+    client.indices.create(index=f"{settings.opensearch_index}-000002", body=body)
+
+
+@pytest.mark.usefixtures("apart")
+class TestIndex(SearchIndexContract):
+    """Of a tenant in an index of its own, beside others in the shared one."""
+
+
+@pytest.mark.usefixtures("apart")
+class TestMigration(IndexMovesContract):
+    """To another profile, of the shared index and of a tenant's own."""
+
+
+# --- the move ---------------------------------------------------------------------------------------------------------
+
+RECORDS = [
+    *(record(f"r{place}", f"turbine {place}", embeddings=both(place / 10)) for place in range(1, 6)),
+    record("long", "harbour", embeddings=(in_parts(0.1, 0.9),)),
+    record("bare", "frost"),
+]
+
+
+def test_a_tenant_moves_with_all_that_it_has_and_the_others_stay(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([*RECORDS, record("theirs", tenant_id=GLOBEX, cosine=0.5)])
+    before = whole(index)
+    asked = SearchRequest(tenant_id=ACME, text="turbine", embedding=embedding(AXIS), k=10, as_of=AS_OF)
+    answer = index.search(asked)
+    move(moves, index)
+    shared, own = settings.opensearch_index, tenant_alias(settings.opensearch_index, ACME)
+    assert names(client, settings) == {shared: f"{shared}-000001", own: f"{shared}-000002"}
+    later = OpenSearchIndex(client, settings, DIMENSIONS)
+    assert whole(later) == before
+    assert [hit.id for hit in later.search(asked).vector] == [hit.id for hit in answer.vector]
+    assert later.search(asked).lexical == answer.lexical, "statistics of words were of this tenant alone, and are"
+    assert documents(client, f"{shared}-000001") == {f"{GLOBEX}|theirs"}
+    assert documents(client, f"{shared}-000002") == {f"{ACME}|{each.id}" for each in RECORDS}
+    assert moves.tenants() == [ACME, GLOBEX]
+    assert (later.stats(ACME).records, later.stats(GLOBEX).records, moves.count(ACME)) == (7, 1, 7)
+    later.upsert([record("new", "ledger"), record("theirs too", tenant_id=GLOBEX)])
+    assert later.delete(ACME, ["r1", "none"]) == 1
+    assert later.delete(GLOBEX, ["theirs"]) == 1
+    assert documents(client, f"{shared}-000001") == {f"{GLOBEX}|theirs too"}
+    assert f"{ACME}|new" in documents(client, f"{shared}-000002")
+
+
+def test_who_has_not_heard_of_the_switch_reads_and_writes_the_same(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert(RECORDS)
+    reader, own = OpenSearchIndex(client, settings, DIMENSIONS), moves.of_tenant(ACME)
+    assert reader.count(ACME, at_most=100) == 7
+    own.begin("old", "old", {})
+    index.upsert([record("during", "ledger")])
+    fill(own, index)
+    own.switch()
+    index.upsert([record("after", "ledger")])
+    index.delete(ACME, ["r1"])
+    assert set(whole(reader)) == set(whole(OpenSearchIndex(client, settings, DIMENSIONS)))
+    assert {"during", "after"} <= set(whole(reader))
+    own.rollback()
+    index.upsert([record("later", "ledger")])
+    for each in (reader, index, OpenSearchIndex(client, settings, DIMENSIONS)):
+        assert {"during", "after", "later"} <= set(whole(each))
+    assert own.drop(()).next is None
+    for each in (reader, index, OpenSearchIndex(client, settings, DIMENSIONS)):
+        each.upsert([record("last", "ledger")])
+        assert {"during", "after", "later", "last"} <= set(whole(each))
+    shared = settings.opensearch_index
+    assert set(names(client, settings).values()) == {f"{shared}-000001"}
+
+
+def test_who_read_the_aliases_a_minute_ago_reads_them_again(
+    index: OpenSearchIndex, moves: OpenSearchMigration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.upsert(RECORDS)
+    move(moves, index)
+    assert whole(index) == {}, "which is why what is kept is dropped no sooner"
+    assert moves.of_tenant(ACME).grace_s == opensearch_index.ALIASES_KEPT_S
+    now = opensearch_index.time.monotonic()
+    monkeypatch.setattr(opensearch_index.time, "monotonic", lambda: now + opensearch_index.ALIASES_KEPT_S)
+    assert len(whole(index)) == 7
+
+
+@retry(retry=retry_if_exception_type(TransientStoreError), stop=stop_after_attempt(5), reraise=True)
+def again(change: Callable[..., object], *given: object) -> None:
+    """Repeat a write, as whoever writes does: an index that is being removed has no shard that answers."""
+    change(*given)
+
+
+class Writer(threading.Thread):
+    """Writes and removes records as a process of its own, and notes what is there when it ends."""
+
+    def __init__(self, place: int, index: OpenSearchIndex) -> None:
+        super().__init__()
+        self.place, self.index = place, index
+        self.there: list[str] = []
+        self.error: Exception | None = None
+        self.ends = threading.Event()
+
+    def run(self) -> None:
+        """Write until it is ended."""
+        try:
+            for number in itertools.takewhile(lambda _: not self.ends.is_set(), itertools.count()):
+                name = f"w{self.place}-{number}"
+                again(self.index.upsert, [record(name, "ledger", cosine=0.5)])
+                self.there.append(name)
+                if number % 5 == 4:
+                    again(self.index.delete, ACME, [self.there.pop(0)])
+        except Exception as error:  # noqa: BLE001 - it is shown by the test
+            self.error = error
+
+
+def test_writes_of_several_processes_during_moves_are_all_there_and_no_others(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    """Some write while the tenant is moved out, back and out again."""
+    index.upsert(RECORDS)
+    writers = [Writer(place, OpenSearchIndex(client, settings, DIMENSIONS)) for place in range(3)]
+    for writer in writers:
+        writer.start()
+    try:
+        for back in (False, True, False):
+            own = moves.of_tenant(ACME, back=back)
+            own.begin("old", "old", {})
+            reader = OpenSearchIndex(client, settings, DIMENSIONS)
+            for _ in range(20):
+                records = reader.get_many(ACME, own.pending(ACME, own.ids(ACME), ()))
+                own.fill(ACME, [ReembeddedRecord(read=each, write=each) for each in records])
+            own.switch()
+            own.drop(())
+    finally:
+        for writer in writers:
+            writer.ends.set()
+            writer.join()
+    assert [writer.error for writer in writers] == [None] * 3
+    expected = {each.id for each in RECORDS} | {name for writer in writers for name in writer.there}
+    assert len(expected) > 20
+    later = OpenSearchIndex(client, settings, DIMENSIONS)
+    assert {each.id for each in later.scan(ACME, limit=1000).records} == expected
+    assert documents(client, names(client, settings)[settings.opensearch_index]) == set()
+
+
+def test_a_tenant_moves_back_with_all_that_it_has(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([*RECORDS, record("theirs", tenant_id=GLOBEX, cosine=0.5)])
+    before = whole(index)
+    with pytest.raises(InvalidRequest, match="no index of its own"):
+        moves.of_tenant(ACME, back=True).begin("old", "old", {})
+    move(moves, index)
+    moved = OpenSearchIndex(client, settings, DIMENSIONS)
+    move(moves, moved, back=True)
+    shared = settings.opensearch_index
+    assert set(names(client, settings).values()) == {f"{shared}-000001"}
+    assert client.indices.exists(index=f"{shared}-000002") is False
+    assert whole(OpenSearchIndex(client, settings, DIMENSIONS)) == whole(moved) == before
+
+
+def test_what_was_copied_back_is_removed_when_that_is_given_up(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([*RECORDS, record("theirs", tenant_id=GLOBEX, cosine=0.5)])
+    move(moves, index)
+    moved, own = OpenSearchIndex(client, settings, DIMENSIONS), moves.of_tenant(ACME, back=True)
+    own.begin("old", "old", {})
+    fill(own, moved)
+    own.drop(())
+    assert documents(client, f"{settings.opensearch_index}-000001") == {f"{GLOBEX}|theirs"}
+    assert len(whole(moved)) == 7
+
+
+def test_a_tenant_of_its_own_gets_the_shape_that_is_set_now_by_moving_again(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert(RECORDS)
+    before = whole(index)
+    move(moves, index)
+    larger = settings.model_copy(update={"opensearch_shards": 9, "opensearch_tenant_shards": 3})
+    move(
+        OpenSearchMigration(client, larger, DIMENSIONS),
+        OpenSearchIndex(client, larger, DIMENSIONS),
+    )
+    shared = settings.opensearch_index
+    shards = client.indices.get_settings(index=f"{shared}-000003")[f"{shared}-000003"]["settings"]["index"]
+    assert (shards["number_of_shards"], shards["routing_partition_size"]) == ("4", "3")
+    assert client.indices.exists(index=f"{shared}-000002") is False
+    assert whole(OpenSearchIndex(client, settings, DIMENSIONS)) == before
+
+
+def test_a_move_of_all_to_another_profile_switches_both_indexes_in_one_request(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([*RECORDS, record("theirs", tenant_id=GLOBEX, cosine=0.5)])
+    move(moves, index)
+    moves.of_tenant("idle").begin("old", "old", {})
+    moves.of_tenant("idle").drop(())
+    shared, own, idle = (
+        settings.opensearch_index,
+        *(tenant_alias(settings.opensearch_index, tenant) for tenant in (ACME, "idle")),
+    )
+    moved = OpenSearchIndex(client, settings, DIMENSIONS)
+    assert moves.begin("old", "new", SPACES) == MigrationState(active="old", next="new")
+    fill_wide(moved, moves)
+    theirs = moves.pending(GLOBEX, moves.ids(GLOBEX), ("wide-space",))
+    moves.fill(GLOBEX, [with_wide(each) for each in moved.get_many(GLOBEX, theirs)])
+    moved.upsert([record("late", "ledger", embeddings=both(0.5))])
+    assert reconcile(moves) == moves.count_pending([ACME, GLOBEX], ("wide-space",)) == 0
+    assert moves.switch() == MigrationState(active="new", previous="old") == moves.serving()
+    switched = names(client, settings)
+    assert switched == {
+        shared: switched[idle],
+        idle: switched[shared],
+        previous_alias(shared): f"{shared}-000001",
+        own: switched[own],
+        previous_alias(own): f"{shared}-000002",
+    }
+    assert {switched[shared], switched[own]} == {f"{shared}-000003", f"{shared}-000004"}
+    assert len(whole(moved)) == 8
+    moves.rollback()
+    moves.switch()
+    moves.drop(())
+    assert names(client, settings) == {shared: switched[shared], idle: switched[shared], own: switched[own]}
+    assert set(whole(moved)["r1"].embeddings) >= set(both(0.1)[:1])
+
+
+def test_one_move_at_a_time(index: OpenSearchIndex, moves: OpenSearchMigration) -> None:
+    index.upsert(RECORDS)
+    own = moves.of_tenant(ACME)
+    own.begin("old", "old", {})
+    assert own.begin("old", "old", {}) == MigrationState(active="old", next="old"), "it goes on"
+    for other in (moves, moves.of_tenant(GLOBEX)):
+        with pytest.raises(InvalidRequest, match="another index migration is open"):
+            other.begin("old", "old" if other is not moves else "new", SPACES)
+    fill(own, index)
+    own.switch()
+    with pytest.raises(InvalidRequest, match="another index migration is open"):
+        moves.begin("old", "new", SPACES)
+    own.drop(())
+    assert moves.begin("old", "new", SPACES).next == "new"
+    with pytest.raises(InvalidRequest, match="another index migration is open"):
+        moves.of_tenant(GLOBEX).begin("old", "old", {})
+
+
+def test_next_and_previous_are_no_tenants(settings: Settings) -> None:
+    shared = settings.opensearch_index
+    assert len({tenant_alias(shared, name) for name in ("next", "previous", "Acme", ACME)}) == 4
+    assert next_alias(shared) not in {tenant_alias(shared, name) for name in ("next", "")}
