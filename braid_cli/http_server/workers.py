@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from braid.api.problems import unavailable
-from braid.errors import BraidError
+from braid.errors import StoreError
 
 from braid_cli.http_server.frames import LENGTH, READY, Start, framed, read_frame
 
@@ -56,7 +56,7 @@ class Workers:
     def start(self, tenants: Iterable[str]) -> None:
         """Have each open the stores and ask one question of each tenant; wait until all can answer.
 
-        Raises BraidError if one ends before it can; it has said why on standard error.
+        Raises StoreError if one ends before it can; it has said why on standard error.
         """
         start = Start(tenants=list(tenants), at_once=self._at_once, cursor_key=secrets.token_hex(32))
         for worker in self._workers:
@@ -121,11 +121,11 @@ class _Worker:
             self._socket.sendall(framed(start))
 
     def wait(self) -> None:
-        """Wait until it can answer. Raises BraidError if it ends before."""
+        """Wait until it can answer. Raises StoreError if it ends before."""
         with self._socket.makefile("rb") as frames:
             self.ready = read_frame(frames) == READY
         if not self.ready:
-            raise BraidError("a worker process ended before it could answer")
+            raise StoreError("a process that answers ended before it could; what it said stands above")
         self._socket.setblocking(False)
 
     async def watch(self) -> None:
