@@ -15,7 +15,7 @@ import typer
 from braid import __version__
 from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
 
-from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, complain, examples
+from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, GARBAGE, Warnings, complain, examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -140,11 +140,10 @@ def _of_all(
 
 def main() -> None:
     """Run the command line; errors of the user's making are one line, and no traceback."""
-    # Most objects of a short command are of imports, and stay: looking through them takes a sixth of its time.
-    gc.set_threshold(10_000, 10, 10)
+    gc.set_threshold(*GARBAGE)
     atexit.register(gc.freeze)  # nor when the process ends
     os.environ.setdefault("POWERTOOLS_LOG_LEVEL", "CRITICAL")
-    logging.getLogger("braid").addHandler(warnings := _Warnings())
+    logging.getLogger("braid").addHandler(warnings := Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
     try:
         if any(name.startswith("OTEL_EXPORTER_OTLP_") for name in os.environ):
@@ -188,16 +187,6 @@ def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not e
     where = error.ctx.command_path if error.ctx else "braid"
     end = "" if message.endswith("?") else ";"
     complain(f"{message.rstrip('.')}{end} `{where} --help` shows what there is")
-
-
-class _Warnings(logging.Handler):
-    """Prints the library's warnings to standard error, like the command line's own complaints."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.WARNING)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        complain(record.getMessage(), style="yellow")
 
 
 if __name__ == "__main__":

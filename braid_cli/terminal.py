@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import logging
 import os
 import sys
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from braid.settings import EngineKind, Settings
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
+GARBAGE = (10_000, 10, 10)
+"""Thresholds of garbage collection: most objects of a short command are of imports, and stay."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
@@ -29,6 +32,17 @@ err = Console(stderr=True, highlight=False)
 def complain(message: str, *, style: str = "red") -> None:
     """Print to standard error, without breaking lines: paths in them are to be copied, and searched for."""
     err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
+
+
+class Warnings(logging.Handler):
+    """Prints the library's warnings to standard error, like the command line's own complaints."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print one."""
+        complain(record.getMessage(), style="yellow")
 
 
 def examples(*commands: str) -> str:

@@ -7,25 +7,27 @@ import secrets
 import signal
 import sys
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from braid.errors import BraidError
-from braid.models import Query, RerankerKind
+from braid.settings import EngineKind
 from rich.console import Console
 
 from braid_cli.options import AsJson, Engine  # noqa: TC001 - typer reads annotations
 from braid_cli.question import check_known, check_tenant
-from braid_cli.terminal import complain, examples, print_json
+from braid_cli.terminal import examples, print_json
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterable, Sequence
-
-    from braid.app import Application
+    from collections.abc import Sequence
 
 app = typer.Typer()
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
+WORKERS = 2
+"""Processes that answer where there are as many cores: each has models and caches of its own, some 200 MB."""
+BEGUN = 2
+"""Requests that a process begins at a time: one computes while the other waits for the disk or is in native code."""
 
 
 @app.command(epilog=examples("braid serve", "braid serve -t saltmarrow -t pellworth --port 8700 --json"))
@@ -46,6 +48,15 @@ def serve(
     ),
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8700,
     at_once: Annotated[int, typer.Option(min=1, max=256, help="Requests answered at once; more are refused.")] = 16,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Processes that answer. When left out, two where there are two cores; with 1, the server's own.",
+            metavar="N",
+        ),
+    ] = None,
     hours: Annotated[float, typer.Option(min=0.01, max=720, help="For how long the tokens hold.")] = 12,
     engine: Engine = None,
     as_json: AsJson = False,
@@ -61,57 +72,65 @@ def serve(
     if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
         os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # refusals and failures show while it runs
     from braid_cli.http_server.connections import listen
+    from braid_cli.http_server.memory import share_memory
 
+    share_memory()
+    workers = workers or min(WORKERS, os.cpu_count() or 1)
     with listen(host, port) as listening:
-        _serve(listening, tenants or (), at_once=at_once, hours=hours, as_json=as_json)
+        _serve(listening, tenants or (), at_once=at_once, workers=workers, hours=hours, as_json=as_json)
 
 
-def _serve(listening: socket.socket, named: Sequence[str], *, at_once: int, hours: float, as_json: bool) -> None:
-    import uvicorn
-    from braid.api.handler import make_handler
-    from braid.app import application
+def _serve(
+    listening: socket.socket,
+    named: Sequence[str],
+    *,
+    at_once: int,
+    workers: int,
+    hours: float,
+    as_json: bool,
+) -> None:
+    with ExitStack() as ended:
+        processes = None
+        if workers > 1:
+            from braid_cli.http_server.workers import Workers
 
-    from braid_cli.http_server.connections import configured
-    from braid_cli.http_server.server import Bounds, Server, development_token
-    from braid_cli.http_server.tenants import tenants_to_serve
+            processes = Workers(workers, at_once=at_once)  # they import what they need while this process does
+            ended.callback(processes.close)
+        import uvicorn
+        from braid.api.handler import make_handler
+        from braid.app import application
 
-    library = application()
-    for name in named:
-        check_known(name, library)
-    library.make_models()
-    names = named or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
-    _warm(library, names)
-    key = secrets.token_bytes(32)
-    server = Server(
-        make_handler(library),
-        key=key,
-        tenant_claim=library.settings.tenant_claim,
-        bounds=Bounds(at_once, max(1, at_once * 3 // 4), library.settings.api_max_body_bytes),
-    )
-    now = time.time()
-    tokens = {name: development_token(name, key=key, now=now, hours=hours) for name in names}
-    of_all = development_token(*names, key=key, now=now, hours=hours) if len(names) > 1 else None
-    _announce(listening, tokens, of_all, as_json=as_json)
-    # uvicorn raises it again after what is being answered; by default that would end the process before all else ends.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    try:
-        uvicorn.Server(configured(server, at_once=at_once)).run(sockets=[listening])
-    finally:
-        server.close()
-        library.close()
+        from braid_cli.http_server.connections import configured
+        from braid_cli.http_server.server import Bounds, Server, development_token
+        from braid_cli.http_server.tenants import ask_once, tenants_to_serve
 
-
-def _warm(library: Application, tenants: Iterable[str]) -> None:
-    """Answer a question of each tenant, so that nobody's first one waits for models and indexes to be read.
-
-    A reranker that costs money is not asked.
-    """
-    for tenant in tenants:
-        reranker = RerankerKind.NONE if library.settings.reranker.is_hosted else None
-        try:
-            library.retrieve(Query(text="What is stored here?", tenant_id=tenant, reranker=reranker))
-        except BraidError as error:
-            complain(f"{tenant}: cannot be asked: {error}", style="yellow")
+        library = application()
+        ended.callback(library.close)
+        for name in named:
+            check_known(name, library)
+        library.make_models()
+        names = named or tenants_to_serve(library, lambda text: Console(stderr=True, soft_wrap=True).print(text))
+        if processes:
+            processes.start(names)
+        else:
+            ask_once(library, names)
+        key = secrets.token_bytes(32)
+        begun = BEGUN * workers if library.settings.engine is EngineKind.EMBEDDED else None
+        server = Server(
+            make_handler(library),
+            key=key,
+            tenant_claim=library.settings.tenant_claim,
+            bounds=Bounds(at_once, max(1, at_once * 3 // 4), library.settings.api_max_body_bytes, begun),
+            workers=processes,
+        )
+        ended.callback(server.close)
+        now = time.time()
+        tokens = {name: development_token(name, key=key, now=now, hours=hours) for name in names}
+        of_all = development_token(*names, key=key, now=now, hours=hours) if len(names) > 1 else None
+        _announce(listening, tokens, of_all, as_json=as_json)
+        # uvicorn raises it again after what is being answered; by default that would end the process at once.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        uvicorn.Server(configured(server, at_once=at_once, lifespan="on")).run(sockets=[listening])
 
 
 def _announce(listening: socket.socket, tokens: dict[str, str], of_all: str | None, *, as_json: bool) -> None:

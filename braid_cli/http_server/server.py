@@ -21,16 +21,18 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from braid.api.auth import TENANT_HEADER, is_open
+from braid.api.auth import HEALTH_PATH, TENANT_HEADER, is_open
 from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.signed_tokens import InvalidToken, sign, verify
 
 from braid_cli.http_server.connections import TENANT, WORKED_ON
+from braid_cli.http_server.turns import Turns
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 
+    from braid_cli.http_server.workers import Workers
     from braid_cli.state_machine.invoke_endpoint import Handler
 
     Message = MutableMapping[str, Any]
@@ -68,6 +70,8 @@ class Bounds:
     per_tenant: int = 12
     """Of one tenant; one more is refused with 429."""
     body_bytes: int = 2_000_000
+    begun: int | None = None
+    """Of those taken on, how many are begun at a time, as of :class:`Turns`; None begins all at once."""
 
 
 @dataclass(eq=False)
@@ -106,6 +110,8 @@ class Server:
         What is taken on at once.
     clock
         Returns seconds since 1970.
+    workers
+        Processes that answer requests with a token; None answers them in this one.
     """
 
     def __init__(
@@ -116,8 +122,10 @@ class Server:
         tenant_claim: str = "tenant_id",
         bounds: Bounds | None = None,
         clock: Callable[[], float] = time.time,
+        workers: Workers | None = None,
     ) -> None:
         self._handler = handler
+        self._workers = workers
         self._key = key
         self._tenant_claim = tenant_claim
         self._bounds = bounds or Bounds()
@@ -126,6 +134,7 @@ class Server:
         self._busy: Counter[str] = Counter()
         """Places by their tenant."""
         self._answering = 0
+        self._turns = Turns(self._bounds.begun or self._bounds.at_once)
         self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
         self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
 
@@ -135,8 +144,9 @@ class Server:
         self._open_pool.shutdown()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; of a server's start and end, only the start matters."""
         if scope["type"] != "http":
+            await self._live(receive, send)
             return
         headers = _headers(scope)
         claims = self._claims(headers)
@@ -144,7 +154,9 @@ class Server:
         try:
             _require_one_length(headers)
             if claims is None or is_open(scope["path"]):
-                answer = await self._answered(scope, headers, b"", claims, self._open_pool)
+                if scope["path"] == HEALTH_PATH and self._workers and not self._workers.processes:
+                    raise unavailable("the server starts again")
+                answer = await self._handled(_event(scope, headers, b"", self._authorizer(claims)), self._open_pool)
                 if not await _discarded(parts):
                     answer = _unread(answer)
             else:
@@ -152,7 +164,9 @@ class Server:
                 with _worked_on(scope):
                     body = await self._body(headers, parts, tenant_id)
                 with _worked_on(scope), self._places(tenant_id, 1 + len(body) // PLACE_BYTES):
-                    answer = await self._answered(scope, headers, body, claims, self._pool)
+                    event = _event(scope, headers, body, self._authorizer(claims))
+                    async with self._turns.turn(tenant_id):
+                        answer = await self._answered(event)
         except Problem as problem:
             await _discarded(parts)
             answer = _unread(problem.response())
@@ -163,16 +177,23 @@ class Server:
             return
         await _send(answer, send, with_body=scope["method"] != "HEAD")
 
-    async def _answered(
-        self,
-        scope: Mapping[str, Any],
-        headers: Mapping[str, str],
-        body: bytes,
-        claims: Mapping[str, Any] | None,
-        pool: ThreadPoolExecutor,
-    ) -> dict[str, Any]:
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Start what goes on beside the requests, and wait for the server's end."""
+        await receive()
+        if self._workers:
+            self._workers.watch()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answered(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the function's answer to a request with a place."""
+        if self._workers:
+            return await self._workers.answer(event)
+        return await self._handled(event, self._pool)
+
+    async def _handled(self, event: dict[str, Any], pool: ThreadPoolExecutor) -> dict[str, Any]:
         """Return the function's answer, worked out on a thread of a pool."""
-        event = _event(scope, headers, body, self._authorizer(claims))
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
 

@@ -18,6 +18,7 @@ from braid.telemetry.recording import TRACEPARENT, carried, operation
 from opentelemetry.trace import SpanKind
 
 from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
+from braid_cli.state_machine.remembering import FUNCTIONS_ENDPOINT, remember
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ INTERPRETER: DefaultConfig = {
     # Other requests are the stages' own and pass through, with their credentials.
     "core": {"mock_credentials": False, "passthrough": {"urls": [rf"(?!{ENDPOINT})"], "services": []}},
 }
-POLL_SECONDS = 0.005
+POLL_SECONDS = 0.001
 TIMEOUT_SECONDS = 90.0
 FUNCTION_ARNS = {
     "PlanFunctionArn": "plan",
@@ -113,12 +114,14 @@ class Workflow:
     def __enter__(self) -> Self:
         import boto3
         from moto import mock_aws
+        from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
         logging.getLogger("moto").setLevel(logging.CRITICAL)  # it logs every IsPresent that is false as an error
+        remember()
         handlers = stage_handlers() if self._handlers is None else self._handlers
         with ExitStack() as stack:
             server = stack.enter_context(InvokeServer(handlers, self._read_object))
-            stack.enter_context(_environment(AWS_ENDPOINT_URL_LAMBDA=server.url))
+            stack.enter_context(_environment(**{FUNCTIONS_ENDPOINT: server.url}))
             if self._read_object is not None:
                 stack.enter_context(_environment(AWS_ENDPOINT_URL_S3=server.url))
             stack.enter_context(mock_aws(config=INTERPRETER))
@@ -134,6 +137,7 @@ class Workflow:
                 definition=json.dumps(self._asl or definition()),
                 roleArn="arn:aws:iam::123456789012:role/retrieve",
             )["stateMachineArn"]
+            self._interpreter = stepfunctions_parser_backends[self._arn.split(":")[4]][REGION]
             self._stack = stack.pop_all()
         return self
 
@@ -187,16 +191,17 @@ class Workflow:
 
     def _output(self, arn: str) -> dict[str, Any]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
+        # Of the interpreter itself, as each request to it costs as much as a state does.
+        execution = self._interpreter.describe_execution(arn)
         ended = False
         while time.monotonic() < deadline:
-            execution = self._client.describe_execution(executionArn=arn)
-            # The interpreter sets the status first, and output, error and cause a moment later.
-            if ended and execution["status"] != "SUCCEEDED":
-                raise _failure(execution.get("error", ""), execution.get("cause", ""), execution["status"])
-            if "output" in execution:
-                output: dict[str, Any] = json.loads(execution["output"])
+            # It sets the status first, and output, error and cause a moment later.
+            if ended and execution.status != "SUCCEEDED":
+                raise _failure(execution.error or "", execution.cause or "", execution.status)
+            if execution.output is not None:
+                output: dict[str, Any] = json.loads(json.dumps(execution.output))
                 return output
-            ended = execution["status"] != "RUNNING"
+            ended = execution.status != "RUNNING"
             time.sleep(POLL_SECONDS)
         raise WorkflowFailed(f"the state machine did not end within {TIMEOUT_SECONDS:.0f} s")
 

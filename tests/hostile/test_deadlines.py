@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -235,6 +236,45 @@ def test_locks_of_keys_are_kept_as_long_as_anybody_has_them() -> None:
     assert list(locks._locks) == [HEAVY]
     del held
     assert not locks._locks
+
+
+def test_alarms_of_many_threads_ring_once_at_their_time_and_never_after_their_block() -> None:
+    rang: list[int] = []
+
+    def waits(number: int) -> None:
+        rings = threading.Event()
+
+        def ring() -> None:
+            rang.append(number)
+            rings.set()
+
+        with deadline.within(0.05 * (1 + number % 3)), deadline.alarmed(ring):
+            assert rings.wait(20)
+        with deadline.within(0.05), deadline.alarmed(lambda: rang.append(-1)):
+            pass
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(waits, range(48)))
+    later = threading.Event()
+    with deadline.alarmed(later.set, seconds=0.2):  # whatever was to ring before has rung
+        assert later.wait(20)
+    assert sorted(rang) == list(range(48))
+
+
+def test_an_alarm_that_fails_keeps_no_other_from_ringing() -> None:
+    rings = threading.Event()
+    with deadline.alarmed(lambda: 1 / 0, seconds=0.01), deadline.alarmed(rings.set, seconds=0.1):
+        assert rings.wait(20)
+
+
+def test_a_forked_process_has_alarms_of_its_own() -> None:
+    with deadline.alarmed(lambda: None, seconds=60):
+        child = os.fork()
+        if not child:
+            rings = threading.Event()
+            with deadline.alarmed(rings.set, seconds=0.01):
+                os._exit(0 if rings.wait(20) else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_whoever_waits_for_what_others_hold_waits_no_longer_than_its_time() -> None:

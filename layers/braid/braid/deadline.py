@@ -1,4 +1,4 @@
-"""Deadline of the current request, as a context variable; locks that are waited for until then, and a stopwatch.
+"""Deadline of the current request, as a context variable; locks that are waited for until then, alarms, a stopwatch.
 
 The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
 to the calls of its thread, and to those of another thread that runs in a copy of the context.
@@ -6,10 +6,13 @@ to the calls of its thread, and to those of another thread that runs in a copy o
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
+import os
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from weakref import WeakValueDictionary
@@ -94,6 +97,91 @@ def holding(lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]
         yield
     finally:
         lock.release()
+
+
+@contextmanager
+def alarmed(action: Callable[[], object], *, seconds: float | None = None) -> Iterator[None]:
+    """Run an action, such as one that ends native code, when the deadline passes while the block runs.
+
+    Once the block has ended the action neither runs nor begins. It may not raise, nor wait for anything.
+
+    Parameters
+    ----------
+    seconds
+        Run it so much later instead.
+    """
+    after_s = left() if seconds is None else max(_LEAST_S, seconds)
+    if math.isinf(after_s):
+        yield
+        return
+    alarm = _ALARMS.set(time.monotonic() + after_s, action)
+    try:
+        yield
+    finally:
+        alarm.end()
+
+
+class _Alarm:
+    """An action that runs once, unless it has ended before."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action: Callable[[], object] | None = action
+        self._lock = threading.Lock()
+
+    @property
+    def ended(self) -> bool:
+        return self._action is None
+
+    def run(self) -> None:
+        with self._lock:
+            if self._action is not None:
+                with suppress(Exception):  # others' alarms go on
+                    self._action()
+                self._action = None
+
+    def end(self) -> None:
+        with self._lock:
+            self._action = None
+
+
+class _Alarms:
+    """One thread for all alarms: to start one for each, the others have to let go of the interpreter first."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all alarms, and the thread, which a forked process has not."""
+        self._changed = threading.Condition()
+        self._set: list[tuple[float, int, _Alarm]] = []
+        self._numbers = itertools.count()
+        self._wakes_at = math.inf
+        self._watched = False
+
+    def set(self, at: float, action: Callable[[], object]) -> _Alarm:
+        alarm = _Alarm(action)
+        with self._changed:
+            heapq.heappush(self._set, (at, next(self._numbers), alarm))
+            if not self._watched:
+                self._watched = True
+                threading.Thread(target=self._watch, name="braid-alarms", daemon=True).start()
+            elif at < self._wakes_at:
+                self._wakes_at = at
+                self._changed.notify()
+        return alarm
+
+    def _watch(self) -> None:
+        with self._changed:
+            while True:
+                while self._set and (self._set[0][2].ended or self._set[0][0] <= time.monotonic()):
+                    heapq.heappop(self._set)[2].run()
+                self._wakes_at = self._set[0][0] if self._set else math.inf
+                left_s = self._wakes_at - time.monotonic()
+                self._changed.wait(None if math.isinf(left_s) else left_s)
+
+
+_ALARMS: Final = _Alarms()
+os.register_at_fork(after_in_child=_ALARMS.reset)
 
 
 class Locks(Generic[_Lock]):

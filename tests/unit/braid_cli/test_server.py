@@ -14,9 +14,9 @@ from braid.ports.members import Membership as Member
 from braid.ports.members import Role
 from braid.settings import Membership, Settings
 
-from braid_cli.commands.serve import _warm
 from braid_cli.http_server import server as http_server
 from braid_cli.http_server.server import Bounds, Server, development_token
+from braid_cli.http_server.tenants import ask_once
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -272,11 +272,35 @@ def test_each_tenant_has_been_asked_before_its_link_is_there(
         raise StoresUnavailable(message)
 
     try:
-        _warm(stages, ["ours", "theirs"])
+        ask_once(stages, ["ours", "theirs"])
         assert (stages.calls["embed"], stages.calls["vector_search"], stages.calls["fuse_rerank"]) == (2, 2, 2)
         assert capsys.readouterr().err == ""
         stages.faults = {"vector_search": fail, "graph_expand": fail}
-        _warm(stages, ["ours"])
+        ask_once(stages, ["ours"])
         assert capsys.readouterr().err.startswith("braid: ours: cannot be asked: ")
     finally:
         stages.close()
+
+
+class Elsewhere:
+    """Worker processes that answer, or none that can."""
+
+    def __init__(self, *processes: int) -> None:
+        self.processes = processes
+        self.events: list[Given] = []
+
+    async def answer(self, event: Given) -> Given:
+        self.events.append(event)
+        return {"statusCode": 200, "headers": {}, "body": '"elsewhere"'}
+
+
+def test_processes_answer_whoever_has_a_token_and_the_server_itself_all_others(handler: Recorder) -> None:
+    workers = Elsewhere(17)
+    server = Server(handler, key=KEY, clock=lambda: NOW, workers=workers)  # type: ignore[arg-type]
+    assert asyncio.run(send(server))[2] == b'"elsewhere"'
+    assert asyncio.run(send(server, "/search", token=None))[2] == '"ä"'.encode()
+    assert asyncio.run(send(server, "/health", method="GET"))[0] == 200
+    assert [event["rawPath"] for event in workers.events] == ["/search"]
+    workers.processes = ()
+    assert asyncio.run(send(server, "/health", method="GET"))[0] == 503
+    server.close()

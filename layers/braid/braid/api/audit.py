@@ -12,6 +12,7 @@ other entry out.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -153,7 +154,7 @@ def _to_standard_output(line: str) -> None:
 class _File:
     """A log file with access for its owner only, rotated when full.
 
-    It is opened for each line, which is one append: several processes may write to it.
+    It is opened for each line, which is one append: several processes may write to it, and one at a time renames it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -164,10 +165,19 @@ class _File:
         """Append one line."""
         with self._lock:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if self._path.exists() and self._path.stat().st_size >= FILE_BYTES:
-                self._rename_full()
+            if self._full():
+                folder = os.open(self._path.parent, os.O_RDONLY)
+                try:
+                    fcntl.flock(folder, fcntl.LOCK_EX)
+                    if self._full():  # not renamed by another process meanwhile
+                        self._rename_full()
+                finally:
+                    os.close(folder)
             with open(self._path, "ab", buffering=0, opener=_open_private) as file:
                 file.write(f"{line}\n".encode())
+
+    def _full(self) -> bool:
+        return self._path.exists() and self._path.stat().st_size >= FILE_BYTES
 
     def _rename_full(self) -> None:
         files = [self._path, *(self._path.with_name(f"{self._path.stem}.{number}.jsonl") for number in range(1, FILES))]

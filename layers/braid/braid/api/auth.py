@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from braid.ports.members import MembershipStore
 
 
-OPEN_PATHS: Final = frozenset({"/", "/health", "/openapi.json", "/explorer"})
+HEALTH_PATH: Final = "/health"
+OPEN_PATHS: Final = frozenset({"/", HEALTH_PATH, "/openapi.json", "/explorer"})
 OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
 FRONT_HEADER = "braid-front"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 
-from braid.api.auth import ACCESS_PATH, roles
+from braid.api.auth import ACCESS_PATH, HEALTH_PATH, roles
 from braid.api.openapi import document
 from braid.api.problems import not_found
 from braid.api.schemas import Access, Health, TenantAccess
@@ -53,7 +53,7 @@ def add_service_routes(api: Api) -> None:
             max_body_bytes=library.settings.api_max_body_bytes,
         )
 
-    @api.get("/health", operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
+    @api.get(HEALTH_PATH, operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
     def health() -> Health:
         return Health(status="ok", version=__version__)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import uuid
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
@@ -58,7 +59,12 @@ def start(service: str) -> None:
             from opentelemetry.sdk.resources import Resource
 
             resource = Resource.create(
-                {"service.name": os.environ.get("OTEL_SERVICE_NAME") or service, "service.version": __version__}
+                {
+                    "service.name": os.environ.get("OTEL_SERVICE_NAME") or service,
+                    "service.version": __version__,
+                    # Of this process: sums of several under one name would be taken for one that goes up and down.
+                    "service.instance.id": str(uuid.uuid4()),
+                }
             )
             for signal in wanted:
                 starts[signal](resource)

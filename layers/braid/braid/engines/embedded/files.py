@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import errno
 import logging
-import math
 import os
 import sqlite3
 import stat
-import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.deadline import is_over, left
+from braid.deadline import alarmed, is_over
 from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooSlow, TransientStoreError
 
 if TYPE_CHECKING:
@@ -233,18 +231,8 @@ def interrupted_in_time(connection: sqlite3.Connection) -> Iterator[None]:
 
     The progress handler counts steps, and FTS5 ranks a long text of nothing but the question's words in one.
     """
-    seconds = left()
-    if math.isinf(seconds):
+    with alarmed(connection.interrupt):
         yield
-        return
-    timer = threading.Timer(seconds, connection.interrupt)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()  # the connection is another request's next
 
 
 def _read_only(path: Path) -> Connection:

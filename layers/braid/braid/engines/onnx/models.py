@@ -6,11 +6,11 @@ NumPy, ONNX Runtime and tokenizers are imported when a model is loaded, not when
 from __future__ import annotations
 
 import math
-import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from braid.deadline import check
+from braid.deadline import alarmed, check
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.engines.onnx.session import TokenisedText, first_line, load_session, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
@@ -207,19 +207,15 @@ class OnnxCrossEncoder:
         deadline = time.monotonic() + timeout_s
         options = ort.RunOptions()
         options.log_severity_level = 4
-        timer = threading.Timer(max(timeout_s, 0.0), setattr, (options, "terminate", True))
-        timer.daemon = True
-        timer.start()
         try:
-            return self._scores(query, texts, options, deadline)
+            with alarmed(partial(setattr, options, "terminate", True), seconds=timeout_s):
+                return self._scores(query, texts, options, deadline)
         except RerankFailed:
             raise
         except Exception as error:
             if time.monotonic() >= deadline:
                 raise _too_slow(self.name, timeout_s) from error
             raise RerankFailed(f"reranker {self.name}: {first_line(error)}") from error
-        finally:
-            timer.cancel()
 
     def _scores(self, query: str, texts: Sequence[str], options: ort.RunOptions, deadline: float) -> list[float]:
         scores = [0.0] * len(texts)

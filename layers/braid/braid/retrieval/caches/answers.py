@@ -294,7 +294,7 @@ class Caches:
     @cached_property
     def _fingerprint(self) -> str:
         # A setting too many only costs misses; one too few would return wrong answers.
-        settings = self._settings.model_dump_json(exclude={"voyage_api_key"})
+        settings = self._settings.model_dump_json(exclude={"voyage_api_key", "cursor_key"})
         return key_of(__version__, settings, self._source.profiles.model_dump_json(), self._source.fitted.digest)
 
     def _namespace(self, name: CacheName, ttl_s: int) -> CacheNamespace | None:

@@ -1,0 +1,82 @@
+"""A worker process of ``braid serve``: answers the events that the server hands to it over its standard input."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from braid.api.handler import make_handler
+from braid.app import Application
+from braid.errors import BraidError
+from braid.settings import load_settings
+from pydantic import SecretStr
+
+from braid_cli.http_server.frames import READY, Start, framed, read_frame
+from braid_cli.http_server.memory import share_memory
+from braid_cli.http_server.tenants import ask_once
+from braid_cli.state_machine.invoke_endpoint import LocalContext
+from braid_cli.terminal import EXIT_FAILED, GARBAGE, Warnings, complain
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    from braid_cli.state_machine.invoke_endpoint import Handler
+
+END_S: Final = 10.0
+"""For how long a worker goes on with what it has begun once the server is gone; less than that one waits for it."""
+
+
+def main() -> None:
+    """Answer until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; the server says when to end
+    gc.set_threshold(*GARBAGE)
+    share_memory()
+    logging.getLogger("braid").addHandler(Warnings())
+    with socket.socket(fileno=os.dup(sys.stdin.fileno())) as server, server.makefile("rb") as frames:
+        given = read_frame(frames)
+        if given is None:
+            return
+        try:
+            _answer(Start(*given), server, frames)
+        except BraidError as error:
+            complain(str(error))
+            sys.exit(EXIT_FAILED)
+
+
+def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
+    library = Application(load_settings().model_copy(update={"cursor_key": SecretStr(start.cursor_key)}))
+    pool = ThreadPoolExecutor(start.at_once, thread_name_prefix="braid")
+    sending = threading.Lock()
+
+    def send(value: object) -> None:
+        # Where the server is gone, nobody waits for an answer.
+        with sending, suppress(OSError):
+            server.sendall(framed(value))
+
+    def answer(number: int, event: dict[str, Any]) -> None:
+        send([number, handle(event, LocalContext("search_api"))])
+
+    try:
+        ask_once(library, start.tenants)
+        handle: Handler = make_handler(library)
+        send(READY)
+        while (request := read_frame(frames)) is not None:
+            pool.submit(answer, *request)
+    finally:
+        too_long = threading.Timer(END_S, os._exit, (EXIT_FAILED,))
+        too_long.daemon = True
+        too_long.start()
+        pool.shutdown()
+        library.close()
+
+
+if __name__ == "__main__":
+    main()

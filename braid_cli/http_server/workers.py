@@ -1,0 +1,213 @@
+"""Worker processes of ``braid serve``: started, given requests, and started again where one ends.
+
+They are to the server what containers of the function are to API Gateway: each opens the stores for itself, and what
+has to be known of all requests lies in the stores' cache, such as quotas, idempotency keys, answers and write
+generations. Imports run in the first of them, so that their bounds and their order hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import logging
+import secrets
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from braid.api.problems import unavailable
+from braid.errors import StoreError
+
+from braid_cli.http_server.frames import LENGTH, READY, Start, framed, read_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_LOG = logging.getLogger(__name__)
+IMPORTS: Final = frozenset({("POST", "/records:import"), ("POST", "/documents")})
+"""Requests that begin an import."""
+RESTART_S: Final = 1.0
+"""Seconds until a worker is started again, doubled each time that it ends before it is ready."""
+MOST_RESTART_S: Final = 30.0
+ENDS_IN_S: Final = 12.0
+"""Longest that a worker may take to end."""
+READ_BYTES: Final = 1 << 18
+
+
+class Workers:
+    """The worker processes, as the event loop's thread uses them once they are started.
+
+    Parameters
+    ----------
+    count
+        Processes. They are started at once, and import what they need meanwhile.
+    at_once
+        Requests that all of them may be given at once.
+    """
+
+    def __init__(self, count: int, *, at_once: int) -> None:
+        self._at_once = at_once
+        self._workers = [_Worker() for _ in range(count)]
+        self._watching: list[asyncio.Task[None]] = []
+
+    def start(self, tenants: Iterable[str]) -> None:
+        """Have each open the stores and ask one question of each tenant; wait until all can answer.
+
+        Raises StoreError if one ends before it can; it has said why on standard error.
+        """
+        start = Start(tenants=list(tenants), at_once=self._at_once, cursor_key=secrets.token_hex(32))
+        for worker in self._workers:
+            worker.begin(start)
+        for worker in self._workers:
+            worker.wait()
+
+    def watch(self) -> None:
+        """Read their answers from now on, and start those again that end; in the event loop."""
+        self._watching = [asyncio.create_task(worker.watch()) for worker in self._workers]
+
+    def close(self) -> None:
+        """End them, after what they have begun."""
+        for worker in self._workers:
+            worker.close()
+        for worker in self._workers:
+            worker.join()
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The ids of those that can answer."""
+        return tuple(worker.process.pid for worker in self._workers if worker.ready)
+
+    async def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer of the process that has the least to do.
+
+        Raises Problem 503 if none can answer, or if that process ends meanwhile: whatever it was asked may then be done
+        or not, and can be asked again.
+        """
+        ready = [worker for worker in self._workers if worker.ready]
+        if not ready:
+            raise unavailable("the server starts again")
+        http = event["requestContext"]["http"]
+        first = (http["method"], http["path"]) in IMPORTS
+        worker = ready[0] if first else min(ready, key=lambda one: one.asked)
+        try:
+            return await worker.answer(event)
+        except ConnectionError:
+            raise unavailable("the process that worked on this has ended") from None
+
+
+class _Worker:
+    """One worker process, and the next one in its place when it ends."""
+
+    def __init__(self) -> None:
+        self.ready = False
+        self._start: Start | None = None
+        self._numbers = itertools.count()
+        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._sending = asyncio.Lock()
+        self.process, self._socket = _process()
+
+    @property
+    def asked(self) -> int:
+        """Requests that it has not answered yet."""
+        return len(self._answers)
+
+    def begin(self, start: Start) -> None:
+        """Tell the process how to start."""
+        self._start = start
+        with suppress(ConnectionError):  # seen when its answer is waited for
+            self._socket.sendall(framed(start))
+
+    def wait(self) -> None:
+        """Wait until it can answer. Raises StoreError if it ends before."""
+        with self._socket.makefile("rb") as frames:
+            self.ready = read_frame(frames) == READY
+        if not self.ready:
+            raise StoreError("a process that answers ended before it could; what it said stands above")
+        self._socket.setblocking(False)
+
+    async def watch(self) -> None:
+        """Read its answers; start it again when it ends."""
+        wait_s = RESTART_S
+        while True:
+            with suppress(ConnectionError):
+                while True:
+                    received = await self._received()
+                    if received == READY:
+                        self.ready, wait_s = True, RESTART_S
+                        continue
+                    number, answer = received
+                    waiting = self._answers.get(number)
+                    if waiting is not None and not waiting.done():
+                        waiting.set_result(answer)
+            self._end()
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, MOST_RESTART_S)
+            self.process, self._socket = _process()
+            if self._start is not None:
+                self.begin(self._start)
+            self._socket.setblocking(False)
+
+    async def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to an event. Raises ConnectionError if the process ends before it."""
+        loop, number = asyncio.get_running_loop(), next(self._numbers)
+        waiting = self._answers[number] = loop.create_future()
+        try:
+            async with self._sending:
+                await loop.sock_sendall(self._socket, framed([number, event]))
+            answer: dict[str, Any] = await waiting
+            return answer
+        finally:
+            del self._answers[number]
+
+    async def _received(self) -> Any:  # noqa: ANN401 - any JSON
+        (size,) = LENGTH.unpack(await self._bytes(LENGTH.size))
+        return json.loads(await self._bytes(size))
+
+    async def _bytes(self, size: int) -> bytearray:
+        loop, read = asyncio.get_running_loop(), bytearray()
+        while len(read) < size:
+            part = await loop.sock_recv(self._socket, min(size - len(read), READ_BYTES))
+            if not part:
+                raise ConnectionError
+            read += part
+        return read
+
+    def _end(self) -> None:
+        """End what is left of the process, and whatever waits for its answers."""
+        self.ready = False
+        self._socket.close()
+        self.process.kill()
+        _LOG.warning("worker process %d ended (%d), and is started again", self.process.pid, self.process.wait())
+        for waiting in self._answers.values():
+            if not waiting.done():
+                waiting.set_exception(ConnectionError())
+
+    def close(self) -> None:
+        """Let the process end."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_WR)
+
+    def join(self) -> None:
+        """Wait until the process has ended."""
+        try:
+            self.process.wait(ENDS_IN_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._socket.close()
+
+
+def _process() -> tuple[subprocess.Popen[bytes], socket.socket]:
+    """Start a worker process; return it, and the socket to it."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "braid_cli.http_server.worker_process"],
+            stdin=theirs.fileno(),
+            stdout=subprocess.DEVNULL,  # whoever reads the server's address waits for the end of its output
+            start_new_session=True,  # signals of the terminal are the server's to heed
+        )
+    return process, ours
