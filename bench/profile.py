@@ -246,8 +246,8 @@ class Aim(NamedTuple):
 
 
 FLAT = (
-    "SQL, vectors, PageRank and objects alone take 1.6 ms (plain) to 3.4 (musique); around them are 5,600 to"
-    " 11,600 calls of Python functions ([0435](../docs/decisions/0435-calls-of-a-question.md))"
+    "SQL, vectors, PageRank and objects alone take 1.6 ms (plain) to 3.4 (musique); around them are 3,400 to"
+    " 11,600 calls of Python functions ([0460](../docs/decisions/0460-what-is-not-shown-is-not-made.md))"
 )
 STARTS = "pydantic makes the models' classes and checks (.1 s), opentelemetry's API and regular expressions (.06)"
 LARGE = "not measured: writing takes hours; walks of graphs of more than a million edges are read from rows"

@@ -19,11 +19,12 @@ from braid.models import (
     Query,
     Record,
     Source,
+    StoredRecord,
     Strategy,
 )
 from braid.ports.graph_query import GraphResult
 from braid.ports.knowledge_graph import Expansion, GraphStats
-from braid.ports.search_index import IndexStats, ScanPage, SearchHits, StoredRecord
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits
 from braid.retrieval.stages import fuse_rerank
 from braid.retrieval.stages.candidates import meets
 from braid.retrieval.stages.fuse_rerank import Limits

@@ -74,6 +74,16 @@ class FoundNamesContract:
         assert (names(store, "a"), names(store, "b")) == ({"berg"}, {"berg"})
         assert store.graph.get_many(ACME, [BERG]) == []
 
+    @pytest.mark.parametrize("given", ["with", "before"])
+    def test_a_given_name_is_found_however_it_is_written_and_in_any_script(
+        self, store: Application, given: str
+    ) -> None:
+        entities = [vertex("shift", name="Night Shift", aliases=("night crew",)), vertex("university", name="北京大学")]
+        texts = [record("a", "He left the night crew."), record("b", "他在北京大学工作。")]
+        for items in [[*entities, *texts]] if given == "with" else [entities, texts]:
+            written(store, *items)
+        assert (names(store, "a"), names(store, "b")) == ({"shift"}, {"university"})
+
     def test_an_entity_that_is_given_later_takes_the_place_of_the_name_that_was_found(self, store: Application) -> None:
         written(store, record("a", "It was Anna Berg."))
         written(store, vertex("berg", name="Anna Berg"))
@@ -128,6 +138,31 @@ class FoundNamesContract:
         written(store, record("c", "It was ÁNNA-BERG, he said.", trusted=False), record("d", "It was Anna-Berg."))
         (berg,) = store.graph.get_many(ACME, [BERG])
         assert (first.name, berg.name, berg.trusted) == ("ÁNNA-BERG", "Anna Berg", True)
+
+    @pytest.mark.parametrize("order", ["entities first", "texts first", "one by one"])
+    def test_what_a_name_means_does_not_depend_on_what_was_written_first(self, store: Application, order: str) -> None:
+        texts = [
+            record("a", "They went to the UK with Anna Berg.", source={"title": "Ferry"}),
+            record("b", "She took the Ferry to Heron Gate and to Paris.", source={"title": "Berg"}),
+        ]
+        entities = [
+            vertex("the-uk", name="the UK"),
+            vertex("uk", name="UK"),
+            vertex("gate", name="The North", aliases=("Heron Gate",)),
+            vertex("paris:1", name="Paris"),
+            vertex("paris:2", name="Paris"),
+            vertex("paris:3", name="The City", aliases=("Paris",)),
+        ]
+        join = edge("gate", "b", "NEAR")
+        writes = [[*entities], [*texts]]
+        if order == "texts first":
+            writes = [[*texts], [*entities]]
+        elif order == "one by one":
+            writes = [[entities[0]], [texts[0]], *([one] for one in entities[1:]), [texts[1]]]
+        for items in (*writes, [join], [texts[0]]):
+            written(store, *items)
+        ferry, paris = found_id("ferry"), found_id("paris")
+        assert (names(store, "a"), names(store, "b")) == ({"uk", BERG, ferry}, {"gate", ferry, found_id("berg"), paris})
 
     def test_a_write_that_was_stopped_is_completed_by_repeating_it(
         self, store: Application, monkeypatch: pytest.MonkeyPatch

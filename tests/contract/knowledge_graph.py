@@ -187,6 +187,17 @@ class KnowledgeGraphContract:
         assert ids(walk(graph, "a", max_hops=3)) == ["b", "z", "c", "d"]
         assert ids(walk(graph, "a", max_hops=1)) == ["b", "z"]
 
+    def test_an_edge_that_was_found_in_a_text_counts_a_share_of_a_given_one(self, graph: KnowledgeGraph) -> None:
+        found = edge("a", "b", "MENTIONS", position=3, confidence=0.8)
+        build(graph, found, edge("a", "c", "OWNS"), edge("c", "d", "OWNS"))
+        by_distance, by_confidence = (walk(graph, "a", found_share=0.5, by_confidence=way) for way in (False, True))
+        assert [(hit.id, hit.score) for hit in by_distance.hits] == [("c", 1 / 2), ("d", 1 / 3), ("b", 1 / 4)]
+        assert [(hit.id, hit.score) for hit in by_confidence.hits] == [("c", 1.0), ("d", 1.0), ("b", 0.4)]
+
+    def test_a_longer_way_of_given_edges_may_be_better_than_one_that_was_found(self, graph: KnowledgeGraph) -> None:
+        build(graph, edge("a", "b", "MENTIONS", position=3), edge("a", "c", "OWNS"), edge("c", "b", "OWNS"))
+        assert [hit.path.ids for hit in walk(graph, "a", found_share=0.5).hits] == [("a", "c"), ("a", "c", "b")]
+
     @pytest.mark.parametrize(
         ("direction", "expected"), [(Direction.OUT, ["b"]), (Direction.IN, ["z"]), (Direction.BOTH, ["b", "z"])]
     )

@@ -91,14 +91,14 @@ def test_a_write_of_many_wrong_items_is_refused_without_looking_again_for_each(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finds = 0
-    really = checks.find
+    really = checks.find_supersession
 
     def find(*given: Any, **named: Any) -> Any:
         nonlocal finds
         finds += 1
         return really(*given, **named)
 
-    monkeypatch.setattr(checks, "find", find)
+    monkeypatch.setattr(checks, "find_supersession", find)
     write(stages, *(record(f"r{number}", "x") for number in range(30)))
     gone = RelationshipKey(source="r1", type="GONE", target="r2")
     edges = [edge(f"r{number}", "r0").model_copy(update={"supersedes": (gone,)}) for number in range(1, 30)]

@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 from braid.api import idempotency
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.ports.cache import ResilientCache
+from braid.settings import Settings
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
@@ -179,3 +181,20 @@ def test_a_lost_cache_makes_a_repeated_request_a_repeated_write_and_no_error(
     door = FrontDoor(library)
     for _ in range(2):
         assert door.ask("POST", "/records", RECORD, headers=KEY).status == 200
+
+
+def test_the_same_written_twice_at_once_without_a_key_is_counted_once(tmp_path: Path) -> None:
+    items = {
+        "vertices": [{"id": f"v{number}", "name": f"Beacon {number}"} for number in range(30)],
+        "relationships": [{"source": f"v{number}", "type": "SEES", "target": f"v{number + 1}"} for number in range(29)],
+    }
+    with closing(DemoStages(Settings(home=tmp_path))) as stages, ThreadPoolExecutor(4) as pool:
+        door = FrontDoor(stages)
+        asked = pool.map(lambda _: door.ask("POST", "/records", items).status, range(4))
+        assert list(asked) == [200] * 4
+        counted = stages.graph.stats("saltmarrow")
+        assert (counted.vertices, counted.edges) == (30, 29)
+        gone = pool.map(lambda _: door.ask("POST", "/records:delete", {"ids": ["v0", "v1", "v2"]}).status, range(4))
+        assert list(gone) == [200] * 4
+        counted = stages.graph.stats("saltmarrow")
+        assert (counted.vertices, counted.edges) == (27, 26)

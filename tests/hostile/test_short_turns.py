@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.tables import words_table
 from braid.errors import StoreError
-from braid.ingestion import deleting, supersession
+from braid.ingestion import deleting, item_checks, supersession
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.writing import WriteRequest, require_written, write
@@ -86,7 +87,7 @@ def test_long_texts_are_deleted_a_few_at_a_time(stages: DemoStages, monkeypatch:
 def blocks(stages: DemoStages, tenant: int = 1) -> int:
     """Return how many blocks the table of a tenant's words has, apart from those that FTS5 keeps of an empty one."""
     with stages.store.read() as connection:
-        counted = connection.execute(f"SELECT count(*) FROM {words_table(tenant)}_data WHERE id > 10")
+        counted = connection.execute(f"SELECT count(*) FROM {words_table(tenant)}_data WHERE id > 10")  # noqa: S608 - a number's name
         return int(counted.fetchone()[0])
 
 
@@ -115,6 +116,31 @@ def test_the_words_of_a_tenant_that_has_no_record_left_go_a_few_blocks_at_a_time
     assert found(stages, "turbine") == ["r0", "r1"]
     assert found(stages, "w0x7") == []
     assert len(turns) == before
+
+
+def test_words_of_which_a_stopped_process_left_any_number_of_blocks_harm_no_later_write(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    emptied(stages, monkeypatch)
+    delete_records(ACME, [f"r{number}" for number in range(5)], stages)
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "remove_some_words", lambda *_: (_ for _ in ()).throw(StoreError("stopped")))
+        with pytest.raises(StoreError, match="stopped"):
+            delete_records(ACME, ["r5"], stages)
+    left, really = blocks(stages, tenant=2), rows.clear_words
+    assert left > 5
+    monkeypatch.setattr(rows, "clear_words", lambda *_: (_ for _ in ()).throw(StoreError("stopped")))
+    monkeypatch.setattr(rows, "BLOCKS_AT_ONCE", 1)
+    for _ in range(left):
+        with stages.store.transaction() as connection, suppress(StoreError):
+            rows.remove_some_words(connection, 2)
+    assert blocks(stages, tenant=2) == 1
+    monkeypatch.setattr(rows, "clear_words", really)
+    for number in range(20):
+        text = " ".join(f"w{number}x{word}" for word in range(2_000))
+        stages.index.upsert([record(f"r{number}", f"the turbine hums {text}")])
+    assert len(found(stages, "turbine")) == 10
+    assert found(stages, "w19x7") == ["r19"]
 
 
 @pytest.mark.parametrize("then", ["write", "index", "delete", "repair"])
@@ -155,12 +181,10 @@ def test_words_that_a_stopped_process_left_are_removed_by_what_comes_next(
     assert "r1" in found(stages, "turbine")
     with stages.store.transaction() as connection:
         table = words_table(2)
-        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")
+        connection.execute(f"INSERT INTO {table} ({table}) VALUES ('integrity-check')")  # noqa: S608 - as above
 
 
-def test_another_process_may_write_while_words_are_removed(
-    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_process_may_write_while_words_are_removed(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     emptied(stages, monkeypatch)
     delete_records(ACME, [f"r{number}" for number in range(5)], stages)
     really, other = rows.remove_some_words, [record("new", "the turbine hums")]
@@ -216,7 +240,7 @@ def test_names_that_stay_are_not_written_again(stages: DemoStages) -> None:
     assert changes(named(1, entity_type="Port"), named(2, entity_type="Port")) <= 4
     assert changes(named(1, aliases=("Old Quay",))) > 20
     names = {"old quay": ["v1"], "harbour 1": ["v1"], "keelson harbour 2 7 west upper": ["v2"]}
-    names |= dict.fromkeys(("keelson harbour 1 7 west upper", *misspellings("keelson harbour 1 7")), [])
+    names |= {gone: [] for gone in ("keelson harbour 1 7 west upper", *misspellings("keelson harbour 1 7"))}
     for name, entities in names.items():
         assert [one.entity_id for one in stages.graph.link(ACME, [name], as_of=AS_OF)] == entities
 
@@ -249,3 +273,21 @@ def test_one_request_supersedes_a_bounded_number(stages: DemoStages) -> None:
     answered = door.ask("POST", "/records", {"records": records})
     assert answered.status == 422
     assert "supersedes more than 1,000" in answered.text
+
+
+def test_a_write_takes_the_place_of_a_bounded_amount_of_text(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(item_checks, "MAX_SHORTENED", 110)
+    written(stages, *(record(f"r{number}", "x" * 60) for number in range(4)))
+    short = WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "y" * 10) for number in range(4)])
+    (error,) = write(short, stages).errors
+    assert (error.id, error.field) == ("r3", "content")
+    assert "a text of 60 characters" in error.message
+    assert {len(one.content) for one in stages.index.scan(ACME).records} == {60}
+    assert write(short.model_copy(update={"partial": True}), stages).written == 3
+    require_written(write(short, stages))
+    written(stages, *(record(f"r{number}", "z" * 300) for number in range(4)))
+    written(stages, *(record(f"r{number}", "w" * 300) for number in range(4)))
+    delete_records(ACME, [f"r{number}" for number in range(4)], stages)
+    require_written(write(short, stages))

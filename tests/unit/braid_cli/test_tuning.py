@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.models import Candidate, Fusion, FusionParameters, Intent, Source
-from braid.ports.search_index import StoredRecord
+from braid.models import Candidate, Fusion, FusionParameters, Intent, Source, StoredRecord
 from braid.ranking.fusion import best_scores
 from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 from braid.ports.name_finder import SourceText
-from braid.understanding.name_finding import RuleNameFinder, name_key
+from braid.understanding.name_finding import RuleNameFinder, name_key, phrases_in
+from braid.understanding.tokens import normalise
 
 
 def found(*contents: str, title: str = "", given: dict[str, str] | None = None) -> dict[str, list[float]]:
@@ -75,4 +76,25 @@ def test_a_documents_names_do_not_depend_on_other_documents() -> None:
 def test_spellings_of_one_name_meet() -> None:
     assert {name_key(name) for name in ("The Harbour-Freight", "harbour freight's", "HARBOUR FREIGHT")} == {
         "harbour freight"
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("他在北京大学工作。", "北京大学"),
+        ("彼は東京大学で働く。", "東京大学"),
+        ("عمل في جامعة القاهرة سنة", "جامعة القاهرة"),
+        ("она жила в нижнем новгороде", "нижнем новгороде"),
+    ],
+)
+def test_given_names_of_any_script_are_found_whether_or_not_words_are_set_apart(text: str, name: str) -> None:
+    assert found(text, given={normalise(name): "=1"}).keys() == {"=1"}
+    assert normalise(name) in set(phrases_in(text))
+
+
+def test_a_given_name_of_several_words_is_looked_for_however_it_is_written_and_a_single_word_is_not() -> None:
+    assert set(phrases_in("The night shift left in red.")) == {"night shift", "night shift left", "shift left"} | {
+        "left in red",
+        "shift left in red",
     }

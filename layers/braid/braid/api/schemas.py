@@ -168,7 +168,8 @@ class Writes(Frozen):
                 f"holds {self.size()} records, vertices and relationships together; 1 to {MAX_INLINE} can be written"
             )
             raise ValueError(message)
-        if sum(len(item.supersedes) for item in (*self.records, *self.relationships)) > MAX_SUPERSEDED:
+        superseded = [*(one.supersedes for one in self.records), *(one.supersedes for one in self.relationships)]
+        if sum(map(len, superseded)) > MAX_SUPERSEDED:
             raise ValueError(f"supersedes more than {MAX_SUPERSEDED:,} records and relationships; write it in parts")
         return self
 

@@ -11,6 +11,7 @@ from braid.ingestion.item_checks import (
     Given,
     Types,
     dangling,
+    refuse_much_text_gone,
     refuse_new_types,
     refuse_newer,
     refuse_other_tenants,
@@ -96,6 +97,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     }
     if not request.supersede_only:  # else an earlier request wrote these records
         refuse_wrong(given)
+        refuse_much_text_gone(given, store)
         refuse_vectors(given, store)
     refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})

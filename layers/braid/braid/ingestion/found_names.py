@@ -26,7 +26,9 @@ _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
 _MOST_NAMES = 3_000
 """Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
-_GIVEN = "="
+NAMES_AT_ONCE = 1_000
+"""Names that are looked up, or removed in one transaction, together."""
+GIVEN = "="
 """Begins the keys of given names; no normalised name has it."""
 
 
@@ -66,11 +68,11 @@ def find_names(
     if not read:
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
-    given = {name: _GIVEN + named.own[key] if key in named.own else key for name, key in named.names().items()}
-    found = store.name_finder.find(_texts(read), given)[:_MOST_NAMES]
-    known = named.meant([name.key for name in found if not name.key.startswith(_GIVEN)])
+    texts = _texts(read)
+    found = store.name_finder.find(texts, named.in_texts(text.content for text in texts))[:_MOST_NAMES]
+    known = named.meant([name.key for name in found if not name.key.startswith(GIVEN)])
     entities = {
-        name.key: name.key[1:] if name.key.startswith(_GIVEN) else known.get(name.key) or found_id(name.key)
+        name.key: name.key[1:] if name.key.startswith(GIVEN) else known.get(name.key) or found_id(name.key)
         for name in found
     }
     edges: dict[EdgeId, Relationship] = {}

@@ -33,6 +33,9 @@ OWN_RELATIONSHIP_TYPES: Final = frozenset({SUPERSEDES, MENTIONS})
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
+MAX_SHORTENED: Final = 4_000_000
+"""Characters by which one write may make stored texts shorter, beside as many as it has itself: reading them takes half
+a second of the embedded store's writer."""
 _NORM_TOLERANCE: Final = 0.01
 """Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
@@ -104,6 +107,22 @@ def refuse_wrong(given: Given) -> None:
     for what, item in given.items():
         if found := what_is_wrong(item):
             given.refuse(what, item.id, found.field, found.message)
+
+
+def refuse_much_text_gone(given: Given, store: WriteStore) -> None:
+    """Refuse records in the place of very long texts where the store's one writer has to read these for their words."""
+    lengths = store.index.characters(given.request.tenant_id, list(given.records))
+    room = MAX_SHORTENED + sum(len(record.content) for record in given.records.values())
+    for record in list(given.records.values()):
+        shorter_by = max(0, lengths.get(record.id, 0) - len(record.content))
+        if shorter_by <= room:
+            room -= shorter_by
+        else:
+            message = (
+                f"takes the place of a text of {lengths[record.id]:,} characters, which is too much with what others of"
+                " this write replace; write fewer of them at once, or delete them first"
+            )
+            given.refuse("records", record.id, "content", message)
 
 
 def refuse_new_types(given: Given, store: WriteStore) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from braid.ingestion.found_names import GIVEN, NAMES_AT_ONCE, PREFIX
 from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
-from braid.understanding.name_finding import name_key
+from braid.understanding.name_finding import name_key, phrases_in
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -15,8 +17,9 @@ if TYPE_CHECKING:
     from braid.models import Record, Vertex
     from braid.ports.ingestion import WriteStore
 
-NAMES_AT_ONCE = 1_000
-"""Names that are looked up, or removed in one transaction, together."""
+MOST_PHRASES = 100_000
+"""Phrases of the texts of one write that are looked up among given names."""
+_AT_ONCE = 4 * NAMES_AT_ONCE
 _ARTICLES = ("", "the ", "a ", "an ")
 """What a name may begin with that its key does not."""
 _NAME, _NAME_WITH_ARTICLE, _ALIAS = range(3)
@@ -62,17 +65,29 @@ class NamedEntities:
         self.own = self.meant([key for one in self._written for key, _ in one.ranks()])
         """Ids of entities by the keys of the names that the write gives, where these mean one."""
 
-    def names(self) -> dict[str, str]:
-        """Return the keys of the names that the write gives, by these names in the form in which they are looked up."""
-        given = [name for one in self._written for name in (one.name, *one.aliases) if name]
-        return {normal: name_key(name) for name in given if (normal := normalise(name))}
+    def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
+        """Return the given names that are found in some texts however they are written, with what each means.
+
+        Of the entities of the write all names, of stored ones those of several words or without case. By the name in
+        the form in which it is looked up: the id of an entity behind :data:`GIVEN`, or, of a name that means none, its
+        key.
+        """
+        written = [name for one in self._written for name in (one.name, *one.aliases) if name]
+        names = {normal: name_key(name) for name in written if (normal := normalise(name))}
+        if self._store.graph_source is not GraphSource.FOUND:
+            phrases = dict.fromkeys(islice(chain.from_iterable(map(phrases_in, texts)), MOST_PHRASES))
+            called = (name for one in self._entities(list(phrases)) for name in (one.name, *one.aliases) if name)
+            names |= {normal: name_key(name) for name in called if (normal := normalise(name)) in phrases}
+        meant = self.meant(set(names.values()))
+        return {name: GIVEN + meant[key] if key in meant else key for name, key in names.items()}
 
     def meant(self, keys: Collection[str]) -> dict[str, str]:
         """Return the ids of the entities that names mean, by the keys of these names."""
         if self._store.graph_source is GraphSource.FOUND:
             return {}
         called: dict[str, dict[str, int]] = {key: {} for key in keys if key}
-        for one in (*self._written, *self._stored(sorted(called))):
+        asked = [article + key for key in sorted(called) for article in _ARTICLES]
+        for one in (*self._written, *self._entities(asked)):
             for key, rank in one.ranks():
                 if key in called:
                     called[key][one.id] = min(rank, called[key].get(one.id, rank))
@@ -84,16 +99,17 @@ class NamedEntities:
                 meant[key] = bearers[0]
         return meant
 
-    def _stored(self, keys: Sequence[str]) -> Iterator[NamedEntity]:
-        """Yield the stored entities, apart from those of the write, that have one of these names."""
-        for start in range(0, len(keys), NAMES_AT_ONCE):
-            phrases = [article + key for key in keys[start : start + NAMES_AT_ONCE] for article in _ARTICLES]
+    def _entities(self, phrases: Sequence[str]) -> Iterator[NamedEntity]:
+        """Yield the stored entities, apart from those of the write, that have one of these names as it is looked up."""
+        for start in range(0, len(phrases), _AT_ONCE):
+            asked = phrases[start : start + _AT_ONCE]
             links = self._store.graph.link(
-                self._tenant_id, phrases, as_of=self._store.now(), limit=4 * NAMES_AT_ONCE, trusted_only=True
+                self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE, trusted_only=True
             )
-            linked = [link.entity_id for link in links if link.entity_id not in self._ids]
-            for vertex in self._store.graph.get_many(self._tenant_id, linked):
-                if not vertex.found and not (vertex.has_record and vertex.entity_type == DOCUMENT_TYPE):
+            linked = [link.entity_id for link in links if not link.entity_id.startswith(PREFIX)]
+            for vertex in self._store.graph.get_many(self._tenant_id, linked) if linked else ():
+                is_text = vertex.has_record and vertex.entity_type == DOCUMENT_TYPE
+                if not is_text and vertex.id not in self._ids:
                     yield NamedEntity(vertex.id, vertex.name, vertex.aliases)
 
 
@@ -112,12 +128,14 @@ def named_entities(
     found: dict[str, NamedEntity] = {}
     for record in records.values():
         if record.kind is Kind.ENTITY and record.trusted and record.entity_type != DOCUMENT_TYPE:
-            found[record.id] = NamedEntity(record.id, record.heading() or None, record.aliases)
+            stored = in_graph.get(record.id)  # what only the stored vertex has of them is kept
+            name = record.heading() or (stored.name if stored else None)
+            found[record.id] = NamedEntity(record.id, name, record.aliases or (stored.aliases if stored else ()))
     for vertex in vertices:
         stored = in_graph.get(vertex.id)
-        record = records.get(vertex.id) or (stored if stored is not None and stored.has_record else None)
-        is_title = record is not None and vertex.entity_type == DOCUMENT_TYPE
-        if (record or vertex).trusted and not is_title:
+        described = records.get(vertex.id) or (stored if stored is not None and stored.has_record else None)
+        is_title = described is not None and vertex.entity_type == DOCUMENT_TYPE
+        if (described or vertex).trusted and not is_title:
             found[vertex.id] = NamedEntity(vertex.id, vertex.name, vertex.aliases)
         else:
             found.pop(vertex.id, None)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
+from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.intent_log import UnfinishedWrite, logged
-from braid.ingestion.named_entities import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import embedding_turn, writing_turn
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore

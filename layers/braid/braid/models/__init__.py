@@ -19,6 +19,7 @@ from braid.models.answer import (
     RelatedEntity,
     Result,
     Span,
+    StoredRecord,
     earliest,
     in_words,
 )
@@ -144,6 +145,7 @@ __all__ = [
     "SourceType",
     "Span",
     "StepOperation",
+    "StoredRecord",
     "Strategy",
     "TemporalContext",
     "TenantId",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,10 @@ from braid.models.records import SourceType
 from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from braid.models.records import Record
+    from braid.models.scalars import TenantId
 
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
@@ -155,6 +158,51 @@ class Candidate(NamedTuple):
     sources: tuple[Source, ...] = ()
     reasons: tuple[str, ...] = ()
     paths: tuple[Path, ...] = ()
+
+
+class StoredRecord:
+    """A record that was read, with what decides whether it may be an answer; the whole of it is made when asked for.
+
+    Of a hundred candidates of a question ten are shown, and making a record takes longer than reading it.
+    """
+
+    __slots__ = ("_made", "_make", "id", "invalid_at", "schema_version", "supplied_spaces", "tenant_id", "valid_at")
+
+    def __init__(
+        self,
+        make: Callable[[], Record],
+        tenant_id: TenantId,
+        record_id: RecordId,
+        *,
+        schema_version: int,
+        valid_at: datetime | None,
+        invalid_at: datetime | None,
+        supplied_spaces: Collection[str],
+    ) -> None:
+        self._make = make
+        self._made: Record | None = None
+        self.tenant_id, self.id, self.schema_version = tenant_id, record_id, schema_version
+        self.valid_at, self.invalid_at, self.supplied_spaces = valid_at, invalid_at, supplied_spaces
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return a record as one that was read."""
+        return cls(
+            lambda: record,
+            record.tenant_id,
+            record.id,
+            schema_version=record.schema_version,
+            valid_at=record.valid_at,
+            invalid_at=record.invalid_at,
+            supplied_spaces=record.supplied_spaces,
+        )
+
+    @property
+    def record(self) -> Record:
+        """The whole record, without its vectors."""
+        if self._made is None:
+            self._made = self._make()
+        return self._made
 
 
 Span = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]

@@ -7,7 +7,7 @@ Every request carries its tenant; an implementation filters by it inside the que
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, Self, TypedDict, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypedDict, runtime_checkable
 
 from pydantic import Field
 
@@ -15,11 +15,10 @@ from braid.errors import DimensionMismatch, InvalidRequest
 from braid.models import Embedding, Filters, Frozen, Hit, Kind, Label, Record, RecordId, TenantId, Timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from datetime import datetime
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Unpack
 
-    from braid.models import FacetValue, ValueKind
+    from braid.models import FacetValue, StoredRecord, ValueKind
 
 _FLOAT_BYTES: Final = 4
 
@@ -102,51 +101,6 @@ class WrittenRecord(Frozen):
     model_ids: frozenset[str] = frozenset()
     """Models of which it has a vector."""
     trusted: bool = True
-
-
-class StoredRecord:
-    """A record that was read, with what decides whether it may be an answer; the whole of it is made when asked for.
-
-    Of a hundred candidates of a question ten are shown, and making a record takes longer than reading it.
-    """
-
-    __slots__ = ("_made", "_make", "id", "invalid_at", "schema_version", "supplied_spaces", "tenant_id", "valid_at")
-
-    def __init__(
-        self,
-        make: Callable[[], Record],
-        tenant_id: TenantId,
-        record_id: RecordId,
-        *,
-        schema_version: int,
-        valid_at: datetime | None,
-        invalid_at: datetime | None,
-        supplied_spaces: Collection[str],
-    ) -> None:
-        self._make = make
-        self._made: Record | None = None
-        self.tenant_id, self.id, self.schema_version = tenant_id, record_id, schema_version
-        self.valid_at, self.invalid_at, self.supplied_spaces = valid_at, invalid_at, supplied_spaces
-
-    @classmethod
-    def of(cls, record: Record) -> Self:
-        """Return a record as one that was read."""
-        return cls(
-            lambda: record,
-            record.tenant_id,
-            record.id,
-            schema_version=record.schema_version,
-            valid_at=record.valid_at,
-            invalid_at=record.invalid_at,
-            supplied_spaces=record.supplied_spaces,
-        )
-
-    @property
-    def record(self) -> Record:
-        """The whole record, without its vectors."""
-        if self._made is None:
-            self._made = self._make()
-        return self._made
 
 
 @runtime_checkable

@@ -96,7 +96,7 @@ def fuse(
     vectors, words, walks = strands[Source.VECTOR], strands[Source.LEXICAL], strands[Source.GRAPH]
     nothing: tuple[tuple[str, ...], tuple[Path, ...]] = ((), ())
     candidates: list[Candidate] = []
-    for identity in _in_order(combined):
+    for identity in in_order(combined):
         reasons, paths = _explained(found[identity]) if identity in found else nothing
         ranks_of_one = ranks[identity]
         candidates.append(
@@ -186,7 +186,8 @@ def _combine_strands(
         vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
         texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
         combined = weighted_sum([(1.0, texts), (weights.graph, strands[Source.GRAPH])])
-    return {identity: clamp(score) for identity, score in combined.items()}
+    # Nearly all are in bounds.
+    return {one: score if 0.0 <= score <= 1.0 else clamp(score) for one, score in combined.items()}
 
 
 def words_share(vector: Mapping[str, float], lexical: Mapping[str, float], share: float) -> float:
@@ -249,10 +250,10 @@ def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[s
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
-    return {identity: rank for rank, identity in enumerate(_in_order(scores), start=1)}
+    return {identity: rank for rank, identity in enumerate(in_order(scores), start=1)}
 
 
-def _in_order(scores: Mapping[str, float]) -> list[str]:
+def in_order(scores: Mapping[str, float]) -> list[str]:
     """Return the ids, best first, ties by id."""
     return [identity for _, identity in sorted([(-score, identity) for identity, score in scores.items()])]
 

@@ -108,4 +108,4 @@ class Neighbourhood(NamedTuple):
 
 
 def _is_same(one: Node, other: Node) -> bool:
-    return bool(one.name and other.name) and one.name.casefold() == other.name.casefold()
+    return one.name is not None and other.name is not None and one.name.casefold() == other.name.casefold() != ""

@@ -82,7 +82,7 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     ways = _seed_paths(request, around, ties, chosen)
     hit = _hit_maker(around)
     hits = tuple(hit(rank, float(scores[one]), *ways[one]) for rank, one in enumerate(chosen, start=1))
-    return Expansion(hits=hits, truncated=around.truncated, trust=round(mentions.trust(), DIGITS))
+    return Expansion.unchecked(hits=hits, truncated=around.truncated, trust=round(mentions.trust(), DIGITS))
 
 
 def _strongest_edges(around: Neighbourhood) -> _Ties:
@@ -221,7 +221,7 @@ def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[i
             name=last.name,
             entity_type=last.entity_type,
             timestamp=last.timestamp,
-            trusted=all(node.trusted for node in nodes) and all(tie.trusted for tie in ties),
+            trusted=False not in [*[node.trusted for node in nodes], *[tie.trusted for tie in ties]],
         )
 
     return hit

@@ -56,7 +56,7 @@ def weigh_parts(hits: Sequence[Hit]) -> tuple[Hit, ...]:
     """Return vector hits, those by a further part of their text times :data:`FURTHER_PART_FACTOR`, best first."""
     weighed = [hit.altered(score=hit.score * FURTHER_PART_FACTOR) if hit.part_start else hit for hit in hits]
     weighed.sort(key=lambda hit: (-hit.score, hit.id))
-    return tuple(hit if hit.rank == rank else hit.altered(rank=rank) for rank, hit in enumerate(weighed, 1))
+    return tuple([hit if hit.rank == rank else hit.altered(rank=rank) for rank, hit in enumerate(weighed, 1)])
 
 
 def from_l2(distance: float, *, furthest: float = math.inf) -> float:
@@ -71,7 +71,7 @@ def from_bm25(score: float) -> float:
     Monotone, so the order stands; the half-way point is a score that a good match of two rare words reaches.
     """
     score = _measured(score)
-    return clamp(score / (score + BM25_HALF))
+    return score / (score + BM25_HALF)
 
 
 def _measured(value: float) -> float:

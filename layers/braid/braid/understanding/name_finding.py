@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ports.name_finder import FoundMention, FoundName
 from braid.understanding.names import MIN_WORD_CHARACTERS, without_brackets
-from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, cased_words, normalise, word_set
+from braid.understanding.tokens import (
+    FUNCTION_WORDS,
+    STOP_WORDS,
+    cased_words,
+    has_ideographs,
+    normalise,
+    split_ideographs,
+    word_set,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +41,8 @@ MOST_NAME_WORDS: Final = 8
 LONGEST_RUN: Final = 24
 """Words with capitals in a row; a longer run is no name, and another begins."""
 MOST_TITLE_WORDS: Final = 12
+MOST_PHRASE_WORDS, MOST_PHRASE_IDEOGRAPHS = 4, 8
+"""Words, and ideographs, of a given name that is looked for however it is written."""
 MOST_NAMES: Final = 200
 """Of one text, those that stand first."""
 FEW_WORDS, MOSTLY_CAPITALS = 12, 0.6
@@ -435,28 +445,66 @@ def _words(content: str) -> Iterator[_Word]:
             apart, opened = bool(stop.strip(".")) or (begins and stop == "."), False
 
 
+class _Spelled(NamedTuple):
+    """A word of a text without case, or one ideograph."""
+
+    text: str
+    glued: bool
+    """Whether no space stands before it."""
+    start: int
+
+
+def _spelled(content: str) -> Iterator[_Spelled]:
+    for piece in _PIECE.finditer(content):
+        for word in cased_words(piece[0][:LONGEST_PIECE]):
+            for place, part in enumerate(split_ideographs(word)):
+                yield _Spelled(part.casefold(), place > 0, piece.start())
+
+
+def _phrase(run: Sequence[_Spelled]) -> str:
+    return "".join(f"{'' if word.glued else ' '}{word.text}" for word in run).strip()
+
+
+def phrases_in(content: str) -> Iterator[str]:
+    """Yield what in a text could be a given name however it is written, in the form in which names are looked up.
+
+    Two to :data:`MOST_PHRASE_WORDS` words that neither begin nor end with a function word, up to
+    :data:`MOST_PHRASE_IDEOGRAPHS` ideographs, and single words of other scripts without case. A single word of a script
+    with case is a name only where it is written as one: "red" is not "Red".
+    """
+    words = list(_spelled(content[:LONGEST_TEXT]))
+    for start, first in enumerate(words):
+        if first.text in STOP_WORDS:
+            continue
+        ideographs = has_ideographs(first.text)
+        if not ideographs and first.text.isalpha() and first.text.upper() == first.text and not first.text.isascii():
+            yield first.text
+        for end in range(start + 1, start + (MOST_PHRASE_IDEOGRAPHS if ideographs else MOST_PHRASE_WORDS)):
+            if end == len(words) or (ideographs and not words[end].glued):
+                break
+            if words[end].text not in STOP_WORDS:
+                yield _phrase(words[start : end + 1])
+
+
 def _first_words(given: Mapping[str, str]) -> dict[str, int]:
     """Return the words that given names begin with, and the most words of one that begins so."""
     starts: dict[str, int] = {}
     for phrase in given:
-        words = phrase.split()
-        if words and len(words) <= MOST_NAME_WORDS:
+        words = [part for word in phrase.split() for part in split_ideographs(word)]
+        if words and len(words) <= (MOST_PHRASE_IDEOGRAPHS if has_ideographs(phrase) else MOST_NAME_WORDS):
             starts[words[0]] = max(starts.get(words[0], 0), len(words))
     return starts
 
 
 def _given_in(content: str, given: Mapping[str, str], starts: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
     """Yield key, name and position of given names, the longest at each place; a function word alone is none."""
-    spelled: list[tuple[str, str, int]] = []
-    for piece in _PIECE.finditer(content):
-        raw = piece[0][:LONGEST_PIECE]
-        spelled += [(word.casefold(), word, piece.start()) for word in cased_words(raw)]
+    spelled = list(_spelled(content))
     place = 0
     while place < len(spelled):
-        for size in range(min(starts.get(spelled[place][0], 0), len(spelled) - place), 0, -1):
-            phrase = " ".join(word for word, _, _ in spelled[place : place + size])
+        for size in range(min(starts.get(spelled[place].text, 0), len(spelled) - place), 0, -1):
+            phrase = _phrase(spelled[place : place + size])
             if phrase in given and phrase not in STOP_WORDS:
-                yield given[phrase], phrase, spelled[place][2]
+                yield given[phrase], phrase, spelled[place].start
                 place += size
                 break
         else:

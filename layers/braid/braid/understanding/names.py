@@ -199,8 +199,7 @@ def respellings(question: str, phrase: str) -> list[str]:
 
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
-    run = _run(question, phrase)
-    begins = occurrences(run, _read(question)[1])
+    run, begins = _run(question, phrase)
     if not begins:
         return []
     here = slice(begins[0], begins[0] + len(run))
@@ -271,13 +270,13 @@ def phrases(question: str) -> list[str]:
 
 
 @lru_cache(maxsize=8)
-def _runs(question: str) -> dict[str, tuple[str, ...]]:
-    """Return the words, without case, of each of a question's :func:`phrases`."""
+def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
+    """Return the words, without case, of each of a question's :func:`phrases`, and the places at which they begin."""
     tokens = tokenize(question)[:MAX_QUESTION_WORDS]
     folded = [piece.text.casefold() for piece in tokens]
     telling = [is_content_word(piece.text) for piece in tokens]
     glued = any(piece.glued for piece in tokens)
-    found: dict[str, tuple[str, ...]] = {}
+    found: dict[str, tuple[tuple[str, ...], list[int]]] = {}
     for size in range(min(MAX_PHRASE_IDEOGRAPHS if glued else MAX_PHRASE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
             run = tokens[start : start + size]
@@ -286,7 +285,10 @@ def _runs(question: str) -> dict[str, tuple[str, ...]]:
             if True in telling[start : start + size] or _is_name_without_case([piece.text for piece in run]):
                 words_of_run = folded[start : start + size]
                 phrase = _written(run, words_of_run) if glued else " ".join(words_of_run)
-                found.setdefault(phrase, tuple(words_of_run))
+                if glued:
+                    found[phrase] = (tuple(words_of_run), occurrences(words_of_run, folded))
+                else:
+                    found.setdefault(phrase, (tuple(words_of_run), []))[1].append(start)
     return found
 
 
@@ -295,9 +297,13 @@ def _written(run: Sequence[Token], words_of_run: Sequence[str]) -> str:
     return "".join(f"{'' if piece.glued else ' '}{word}" for piece, word in zip(run, words_of_run, strict=True)).strip()
 
 
-def _run(question: str, phrase: str) -> tuple[str, ...]:
-    """Return the words of a phrase, of a question or of another text, without case."""
-    return _runs(question).get(phrase) or _folded(phrase)
+def _run(question: str, phrase: str) -> tuple[tuple[str, ...], list[int]]:
+    """Return the words of a phrase, without case, and the places at which they begin in a question."""
+    known = _runs(question).get(phrase)
+    if known is not None:
+        return known
+    run = _folded(phrase)
+    return run, occurrences(run, _read(question)[1])
 
 
 def _is_name_without_case(run: Sequence[str]) -> bool:
@@ -320,15 +326,16 @@ def name_certainty(question: str, phrase: str) -> float:
     phrase
         Normalised, as it was linked.
     """
-    _, folded, standing, cased = _read(question)
+    _, _, standing, cased = _read(question)
     if not cased:
         # A script without case, in which what has one is the name of something foreign.
         return 1.0
-    run = _run(question, phrase)
-    starts = occurrences(run, folded)
+    run, starts = _run(question, phrase)
     capitals_tell = len(set(standing[1:])) > 1
-    if capitals_tell and any(True in standing[max(start, 1) : start + len(run)] for start in starts):
-        return 1.0
+    if capitals_tell:
+        for start in starts:
+            if True in standing[max(start, 1) : start + len(run)]:
+                return 1.0
     several = sum(word not in STOP_WORDS for word in run) > 1
     if run and starts[:1] == [0] and standing[0] and not all(standing):
         # The first word has its capital whatever it is.
@@ -343,13 +350,13 @@ def is_whole_name(question: str, phrase: str) -> bool:
 
     "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
     """
-    spelled, folded, standing, _ = _read(question)
-    run = _run(question, phrase)
-    return any(
-        not any(standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ())
-        and not any(standing[start + len(run) : start + len(run) + 1])
-        for start in occurrences(run, folded)
-    )
+    spelled, _, standing, _ = _read(question)
+    run, starts = _run(question, phrase)
+    for start in starts:
+        before = standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ()
+        if True not in before and True not in standing[start + len(run) : start + len(run) + 1]:
+            return True
+    return False
 
 
 def looks_like_name(word: str) -> bool:

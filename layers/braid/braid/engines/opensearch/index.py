@@ -34,7 +34,7 @@ from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.multi_search import conditions_clause, filter_clause, strands
 from braid.errors import StoreError
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, StoredRecord, WrittenRecord
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, SearchRequest, WrittenRecord
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
     from braid.engines.retrying import Deadline
-    from braid.models import FacetValue, Record, ValueKind
+    from braid.models import FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import ScanConditions
     from braid.settings import Settings
 

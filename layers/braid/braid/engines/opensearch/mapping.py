@@ -15,10 +15,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
-from braid.models import Embedding, FurtherPart, Record
+from braid.models import Embedding, FurtherPart, Record, StoredRecord
 from braid.models.metadata_terms import terms_of
 from braid.models.scalars import microseconds
-from braid.ports.search_index import StoredRecord
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.models import Candidate, Filters, Query, Record, Source, earliest
+from braid.models import Candidate, Filters, Query, Record, Source, StoredRecord, earliest
 from braid.models.metadata_filters import meet
-from braid.ports.search_index import StoredRecord
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.names import without_brackets
@@ -106,7 +105,7 @@ def hydrate(
     """
     as_of, filtered = query.as_of or now, query.filters != Filters()
     candidates = fused[:MAX_HYDRATED]
-    wanted = dict.fromkeys([*(candidate.id for candidate in candidates), *evidence])
+    wanted = dict.fromkeys([*[candidate.id for candidate in candidates], *evidence])
     records = index.candidates(query.tenant_id, list(wanted))
     ranked: list[Ranked] = []
     superseded = 0

@@ -171,8 +171,8 @@ def run(
         counts={
             "vector": len(vector),
             "lexical": len(lexical),
-            "knowledge": sum(hit.source is Source.KNOWLEDGE for hit in graph),
-            "graph": sum(hit.source is Source.GRAPH for hit in graph),
+            "knowledge": sum([hit.source is Source.KNOWLEDGE for hit in graph]),
+            "graph": sum([hit.source is Source.GRAPH for hit in graph]),
             "fused": len(fused),
             "read": len(ranked),
             "facts": sum(fact.facts.count for fact in facts if fact.facts),

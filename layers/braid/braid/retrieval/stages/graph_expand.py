@@ -166,7 +166,9 @@ class _GraphStage:
         ranked = linking_and_seeds.ranked(hits)
         facts, lost = self._facts(links)
         truncated = mentioned.truncated or walked.truncated or lost
-        return GraphFound(links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked))
+        return GraphFound.unchecked(
+            links=tuple(links), hits=ranked, facts=facts, truncated=truncated, frontier=_ids(ranked)
+        )
 
     def _facts(self, links: Sequence[EntityLink]) -> tuple[tuple[FactGroup, ...], bool]:
         """Return the relationships that answer the question, and whether they were lost."""
@@ -332,8 +334,8 @@ class _GraphStage:
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
     found = tuple(linking_and_seeds.with_reason(hit) for hit in hits)
-    return GraphFound(hits=found, truncated=truncated, frontier=_ids(found))
+    return GraphFound.unchecked(hits=found, truncated=truncated, frontier=_ids(found))
 
 
 def _ids(hits: Iterable[GraphHit]) -> tuple[str, ...]:
-    return tuple(hit.id for hit in hits)
+    return tuple([hit.id for hit in hits])

@@ -12,7 +12,7 @@ from braid.models.metadata_filters import typed
 from braid.models.model_profiles import embedded_text
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
-from braid.ranking.fusion import reciprocal_rank_fusion
+from braid.ranking.fusion import in_order, reciprocal_rank_fusion
 from braid.retrieval.stages.states import (
     Embedded,
     EmbedRequest,
@@ -172,7 +172,7 @@ def run_vector_search(
     near = found.vector if least is None else (hit for hit in found.vector if hit.score >= least)
     vector = scoring.weigh_parts(tuple(near))
     lexical = found.lexical if least is None else ()
-    return Searched(
+    return Searched.unchecked(
         vector=vector,
         lexical=lexical,
         superseded=found.superseded,
@@ -187,8 +187,7 @@ def run_vector_search(
 def best_ids(vector: tuple[Hit, ...], lexical: tuple[Hit, ...], *, limit: int) -> tuple[str, ...]:
     """Return the best ids by reciprocal rank fusion of both text strands, ties by id."""
     runs = [(1.0, {hit.id: hit.rank for hit in hits}) for hits in (vector, lexical)]
-    scores = reciprocal_rank_fusion(runs)
-    return tuple(sorted(scores, key=lambda identity: (-scores[identity], identity))[:limit])
+    return tuple(in_order(reciprocal_rank_fusion(runs))[:limit])
 
 
 def _filters(filters: Filters, step: PlanStep | None) -> Filters:

@@ -96,7 +96,7 @@ class Adjacency:
             timestamp=None if time == NO_TIME else from_microseconds(time),
             name=self.names[vertex],
             trusted=self.trusted.item(vertex),
-            invalid_at=moment_of(self.valid_until, vertex),
+            invalid_at=moment_of(self.valid_until.item(vertex)),
         )
 
     def vertices_in_force(self, vertices: Numbers | slice, as_of: int, *, trusted_only: bool) -> Mask:
@@ -256,9 +256,8 @@ def _some(rows: sqlite3.Cursor) -> Iterator[list[Any]]:
         yield some
 
 
-def moment_of(until: Numbers, place: int) -> datetime | None:
-    """Return the end of a vertex's or an edge's validity; None where there is none."""
-    end = until.item(place)
+def moment_of(end: int) -> datetime | None:
+    """Return the end of a vertex's or an edge's validity, as arrays have it; None where there is none."""
     return None if end == ALWAYS_UNTIL else from_microseconds(end)
 
 

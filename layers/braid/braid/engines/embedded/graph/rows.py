@@ -218,7 +218,8 @@ def link(
     However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
     """
     # Of the hundreds of forms of a question's words a few are stored.
-    asked_by = {_stored_key(name): name for name in sorted(names)}
+    stored = {name: misspelling_number(name) if name[:1] == MISSPELT else name for name in sorted(names)}
+    asked_by = {key: name for name, key in stored.items()}
     known = connection.execute(
         "SELECT j.value FROM json_each(:keys) AS j WHERE CASE j.type WHEN 'integer'"
         " THEN EXISTS (SELECT 1 FROM misspellings AS m WHERE m.tenant = :tenant AND m.key = j.value)"
@@ -232,7 +233,7 @@ def link(
     )
     classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
     asked = [
-        (_stored_key(name), is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
+        (stored[name], is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
         for number, (negative_score, negative_length, name, is_alias) in enumerate(matches)
     ]
     rows = connection.execute(
@@ -266,10 +267,6 @@ def link(
         )
         for vertex_id, name, entity_type, has_record, invalid_at, match in rows
     ]
-
-
-def _stored_key(name: str) -> str | int:
-    return misspelling_number(name) if name.startswith(MISSPELT) else name
 
 
 def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:

@@ -78,7 +78,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
         graph.confidence.item(edge),
         graph.evidence[edge],
         graph.edge_trusted.item(edge),
-        moment_of(graph.edge_until, edge),
+        moment_of(graph.edge_until.item(edge)),
         graph.found.item(edge),
     )
 
@@ -163,7 +163,7 @@ def _edges(graph: Adjacency, vertices: Numbers, edges: Numbers, targets: Numbers
                 inward=int(graph.sources[edge]) != vertex,
                 evidence=graph.evidence[edge],
                 trusted=bool(graph.edge_trusted[edge]),
-                invalid_at=moment_of(graph.edge_until, edge),
+                invalid_at=moment_of(graph.edge_until.item(edge)),
                 predicate=graph.predicates[edge],
                 valid_at=begin_of(graph.edge_from, edge),
             )

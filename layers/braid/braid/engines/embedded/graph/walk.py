@@ -9,7 +9,7 @@ import numpy as np
 from braid.deadline import check
 from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
-from braid.models import GraphHit, Path, earliest
+from braid.models import GraphHit, Path
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.neighbourhood import group_begins
 from braid.ranking.scoring import clamp
@@ -54,7 +54,8 @@ def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
     if not seeds or not len(graph.sources):
         return Expansion()
     reached = _walk(graph, np.array(seeds, dtype=np.int64), request)
-    return Expansion(hits=_hits(graph, reached, _choose(graph, reached, request)), truncated=reached.truncated)
+    hits = _hits(graph, reached, _choose(graph, reached, request))
+    return Expansion.unchecked(hits=hits, truncated=reached.truncated)
 
 
 def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResult:
@@ -142,8 +143,7 @@ def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[Graph
         vertices, edges, inward = way
         node = graph.node(vertices[-1])
         evidence = [graph.evidence[edge] for edge in edges]
-        ends = [moment_of(graph.edge_until, edge) for edge in edges]
-        ends += [moment_of(graph.valid_until, vertex) for vertex in vertices]
+        ends = [*map(graph.edge_until.item, edges), *map(graph.valid_until.item, vertices)]
         trusted = all(map(graph.trusted.item, vertices)) and all(map(graph.edge_trusted.item, edges))
         hits.append(
             GraphHit.unchecked(
@@ -156,7 +156,7 @@ def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[Graph
                     names=tuple([graph.names[vertex] or graph.ids[vertex] for vertex in vertices]),
                     inward=tuple(inward),
                     evidence=tuple(evidence) if any(evidence) else (),
-                    invalid_at=earliest(ends),
+                    invalid_at=moment_of(min(ends)),
                 ),
                 has_record=node.has_record,
                 name=node.name,

@@ -179,7 +179,7 @@ def search(
     else:
         # Most of the rows with a word are never read.
         count, below = 2 * k, np.inf
-        while below > 0.0 and sum(valid for _, _, valid in ranked) < k:
+        while below > 0.0 and sum([valid for _, _, valid in ranked]) < k:
             least = sums.among_best(count)
             read = _read(connection, row_filter, sums.between(least, below))
             ranked += sorted(read, key=lambda row: (-row[0], row[1]))

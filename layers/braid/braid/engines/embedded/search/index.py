@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
     from braid.engines.embedded.store import EmbeddedStore
-    from braid.models import Embedding, FacetValue, Record, ValueKind
-    from braid.ports.search_index import ScanConditions, SearchRequest, StoredRecord, WrittenRecord
+    from braid.models import Embedding, FacetValue, Record, StoredRecord, ValueKind
+    from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
 
 _GRAPHS_IN_MEMORY = 32
 
@@ -149,7 +149,7 @@ class EmbeddedSearchIndex:
                     outdated |= dict.fromkeys(found[1] for found in strand)
             embedding = request.embedding
             space_empty = embedding is not None and not vector and _only_elsewhere(connection, tenant, embedding.space)
-        return SearchHits(
+        return SearchHits.unchecked(
             vector=tuple(
                 Hit.unchecked(id=near.id, score=near.score, rank=rank, part_start=near.part_start)
                 for rank, near in enumerate(vector, start=1)

@@ -204,22 +204,22 @@ def _score(rows: list[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
 
 
 def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:
-    nearest: dict[str, int] = {}
+    nearest: dict[str, tuple[float, str, int]] = {}
+    cosines: list[float] = scored.cosines.tolist()
     valid, least = 0, -np.inf
     # Only what can matter is looked at: down to the k-th valid record and its ties.
     for row in np.argsort(-scored.cosines, kind="stable").tolist():
-        if scored.cosines[row] < least:
+        cosine, record_id = cosines[row], scored.ids[row]
+        if cosine < least:
             break
-        if scored.ids[row] not in nearest:
-            nearest[scored.ids[row]] = row
+        if record_id not in nearest:
+            nearest[record_id] = (-cosine, record_id, row)
             valid += scored.valid[row]
             if valid == k:
-                least = scored.cosines[row]
-    ranked = sorted(nearest.values(), key=lambda row: (-scored.cosines[row], scored.ids[row]))
-    superseded = {scored.ids[row] for row in ranked[:k] if not scored.valid[row]}
-    kept = [row for row in ranked if scored.valid[row]][:k]
+                least = cosine
+    ranked = sorted(nearest.values())
+    superseded = {record_id for _, record_id, row in ranked[:k] if not scored.valid[row]}
+    kept = [each for each in ranked if scored.valid[each[2]]][:k]
     # Cosines below zero are all worth nothing, and equals stand by id.
-    hits = [
-        NearRecord(from_cosine(float(scored.cosines[row])), scored.ids[row], scored.part_starts[row]) for row in kept
-    ]
-    return sorted(hits, key=lambda near: (-near.score, near.id)), superseded
+    hits = sorted([(-from_cosine(-negative), record_id, row) for negative, record_id, row in kept])
+    return [NearRecord(-negative, record_id, scored.part_starts[row]) for negative, record_id, row in hits], superseded

@@ -11,7 +11,7 @@ from itertools import groupby
 from math import hypot, isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from braid.deadline import checked
+from braid.deadline import check, checked
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import (
     create_words,
@@ -22,10 +22,20 @@ from braid.engines.embedded.tables import (
     write_words,
 )
 from braid.errors import InvalidRequest, StoreError
-from braid.models import Embedding, FacetValue, FurtherPart, Kind, Record, SourceRef, SourceType, ValueKind
+from braid.models import (
+    Embedding,
+    FacetValue,
+    FurtherPart,
+    Kind,
+    Record,
+    SourceRef,
+    SourceType,
+    StoredRecord,
+    ValueKind,
+)
 from braid.models.metadata_filters import FACET_VALUES
 from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
-from braid.ports.search_index import StoredRecord, WrittenRecord
+from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
@@ -249,8 +259,10 @@ def words_are_left(connection: sqlite3.Connection, tenant: int) -> bool:
 def remove_some_words(connection: sqlite3.Connection, tenant: int) -> None:
     """Remove some of what is left in the table of words of a tenant without records, which nobody reads."""
     blocks = f"{words_table(tenant)}_data"
+    # The last one stays until FTS5 no longer refers to any of them: by it others see that something is left.
     removed = connection.execute(
-        f"DELETE FROM {blocks} WHERE id IN (SELECT id FROM {blocks} WHERE id > ? LIMIT ?)",  # noqa: S608 - a table of ours
+        f"DELETE FROM {blocks} WHERE id IN"  # noqa: S608 - a table of ours
+        f" (SELECT id FROM {blocks} WHERE id > ? AND id < (SELECT max(id) FROM {blocks}) LIMIT ?)",
         (_OWN_BLOCKS, BLOCKS_AT_ONCE),
     ).rowcount
     if removed < BLOCKS_AT_ONCE:
@@ -288,8 +300,9 @@ def read_candidates(
         "SELECT id, schema_version, valid_at, invalid_at, content, body FROM records"
         " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
         (tenant, json.dumps(list(ids))),
-    )
-    return {row[0]: _candidate(tenant_id, row) for row in checked(rows, every=64)}
+    ).fetchall()
+    check()
+    return {row[0]: _candidate(tenant_id, row) for row in rows}
 
 
 def _candidate(tenant_id: str, row: tuple[str, int, int | None, int | None, str, str]) -> StoredRecord:
@@ -303,8 +316,8 @@ def _candidate(tenant_id: str, row: tuple[str, int, int | None, int | None, str,
         tenant_id,
         record_id,
         schema_version=schema_version,
-        valid_at=from_microseconds(valid_at),
-        invalid_at=from_microseconds(invalid_at),
+        valid_at=None if valid_at is None else from_microseconds(valid_at),
+        invalid_at=None if invalid_at is None else from_microseconds(invalid_at),
         supplied_spaces=make().supplied_spaces if _SUPPLIED in body else (),  # hardly any has one
     )
 
