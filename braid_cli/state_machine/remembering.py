@@ -7,7 +7,7 @@ execution takes. And copies of what states know are made in one step. Whatever e
 from __future__ import annotations
 
 import os
-import pickle
+import pickle  # nosec B403
 from functools import cache, lru_cache
 from importlib import import_module
 from types import SimpleNamespace
@@ -62,7 +62,7 @@ def _made_once(make: Callable[[str, str], Any]) -> Callable[..., Any]:
 
 def _copied(value: Any) -> Any:  # noqa: ANN401 - what a state is given, or returns
     """Return a deep copy, ten times as fast as :func:`copy.deepcopy`."""
-    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - made here
+    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - made here  # nosec B301
 
 
 def _parsed_once(parse: Callable[[str], tuple[Any, Any]]) -> Callable[[str], tuple[Any, Any]]:
@@ -73,6 +73,6 @@ def _parsed_once(parse: Callable[[str], tuple[Any, Any]]) -> Callable[[str], tup
         return pickle.dumps(parse(definition)[0])
 
     def parsed(definition: str) -> tuple[Any, Any]:
-        return pickle.loads(pickled(definition)), None  # noqa: S301 - made above
+        return pickle.loads(pickled(definition)), None  # noqa: S301 - made above  # nosec B301
 
     return parsed
