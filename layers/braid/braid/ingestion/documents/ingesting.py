@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-FORM = 2
+READING_VERSION = 2
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""
 _AHEAD = 16
 """Files that are read before they are written."""
-_LOOKED_UP = 500
+_IDS_PER_CALL = 500
 
 
 class DocumentStore(WriteStore, DeleteStore, Protocol):
@@ -171,8 +171,8 @@ class _Folder:
         found = find(self._root)
         self._state.place = self._place
         self._state.compact()
-        chunker, fingerprint = self._chunker()
-        unchanged = self._unchanged(found.files, fingerprint)
+        chunker, options_hash = self._chunker()
+        unchanged = self._unchanged(found.files, options_hash)
         changed = [file for path, file in found.files.items() if path not in unchanged]
         estimate = Estimate(changed, self._seconds)
         yield FolderBegun(self._report.name, files=len(found.files), changed=len(changed), hidden=found.hidden)
@@ -186,7 +186,7 @@ class _Folder:
             unchanged=len(unchanged),
             hidden=found.hidden,
         )
-        yield from self._write_all(changed, chunker, fingerprint, estimate)
+        yield from self._write_all(changed, chunker, options_hash, estimate)
         self._remove_gone(path for path in self._state.files if path not in found.files and not found.may_hold(path))
         self._state.compact()
         stored = [file for file in self._state.files.values() if file.chunks]
@@ -200,18 +200,28 @@ class _Folder:
     def _chunker(self) -> tuple[Chunker, str]:
         """Return the chunker, and a hash of all that chunks depend on besides the content."""
         chunker, encoder = chunker_for(self._store, threads=self._options.threads)
-        options = [FORM, dict(self._options.where), dict(self._options.mapping), encoder.model_id, encoder.max_tokens]
+        options = [
+            READING_VERSION,
+            dict(self._options.where),
+            dict(self._options.mapping),
+            encoder.model_id,
+            encoder.max_tokens,
+        ]
         if self._store.graph_source is not GraphSource.BOTH:  # under which documents were always read
             options.append(self._store.graph_source)
-        told = json.dumps(options, sort_keys=True)
-        return chunker, hashlib.sha256(told.encode()).hexdigest()[:16]
+        options_json = json.dumps(options, sort_keys=True)
+        return chunker, hashlib.sha256(options_json.encode()).hexdigest()[:16]
 
-    def _unchanged(self, files: Mapping[str, FoundFile], fingerprint: str) -> list[str]:
+    def _unchanged(self, files: Mapping[str, FoundFile], options_hash: str) -> list[str]:
         """Return the paths whose files are as they were, and whose chunks are still stored."""
-        same = [path for path, file in files.items() if self._same(file, fingerprint)]
+        same = [
+            path
+            for path, file in files.items()
+            if self._state.is_unchanged(path, size=file.size, modified_ns=file.modified_ns, options=options_hash)
+        ]
         kept: list[str] = []
-        for start in range(0, len(same), _LOOKED_UP):
-            part = same[start : start + _LOOKED_UP]
+        for start in range(0, len(same), _IDS_PER_CALL):
+            part = same[start : start + _IDS_PER_CALL]
             first = {path: chunk_ids(self._state.files[path].document, 0, 1)[0] for path in part}
             asked = [first[path] for path in part if self._state.files[path].chunks]
             stored = self._store.index.written(self._tenant, asked) if asked else {}
@@ -222,22 +232,14 @@ class _Folder:
                     self._state.files[path] = replace(self._state.files[path], sha256="")
         return kept
 
-    def _same(self, file: FoundFile, fingerprint: str) -> bool:
-        known = self._state.files.get(file.path)
-        return (
-            known is not None
-            and bool(known.sha256)
-            and (known.size, known.modified_ns, known.options) == (file.size, file.modified_ns, fingerprint)
-        )
-
     def _write_all(
-        self, files: Sequence[FoundFile], chunker: Chunker, fingerprint: str, estimate: Estimate
+        self, files: Sequence[FoundFile], chunker: Chunker, options_hash: str, estimate: Estimate
     ) -> Iterator[Event]:
         page: list[_Read] = []
         pages = 0
-        with closing(_read_ahead(files, self._known(fingerprint), self._options)) as readings:
+        with closing(_read_ahead(files, self._state.known_hashes(options_hash), self._options)) as readings:
             for file, reading in readings:
-                read = self._read(file, reading, chunker, fingerprint)
+                read = self._read(file, reading, chunker, options_hash)
                 estimate.read(file, len(read.records))
                 if read.skipped:
                     yield self._skipped(file.path, read.skipped)
@@ -252,11 +254,7 @@ class _Folder:
             estimate.wrote(sum(len(one.records) for one in page))
             yield estimate.progress(self._report.name, files[-1].path)
 
-    def _known(self, fingerprint: str) -> dict[str, str]:
-        """Return the hashes of the contents that need no reading again, by path."""
-        return {path: file.sha256 for path, file in self._state.files.items() if file.options == fingerprint}
-
-    def _read(self, file: FoundFile, reading: Reading, chunker: Chunker, fingerprint: str) -> _Read:
+    def _read(self, file: FoundFile, reading: Reading, chunker: Chunker, options_hash: str) -> _Read:
         """Return the state and the records of a file that was read, or the reason why there are none."""
         document_name = document_id(self._report.name, file.path)
         state = FileState(
@@ -265,7 +263,7 @@ class _Folder:
             size=file.size,
             modified_ns=file.modified_ns,
             sha256=reading.sha256 if reading.lasting else "",
-            options=fingerprint,
+            options=options_hash,
         )
         if reading.document is None and not reading.unreadable:  # only its time has changed
             return _Read(replace(self._state.files[file.path], modified_ns=file.modified_ns, size=file.size), [])
@@ -329,8 +327,8 @@ class _Folder:
 
     def _remove_gone(self, paths: Iterable[str]) -> None:
         gone = [self._state.files[path] for path in paths]
-        for start in range(0, len(gone), _LOOKED_UP):
-            part = gone[start : start + _LOOKED_UP]
+        for start in range(0, len(gone), _IDS_PER_CALL):
+            part = gone[start : start + _IDS_PER_CALL]
             ids = [name for file in part for name in chunk_ids(file.document, 0, file.chunks)]
             delete_records(self._tenant, ids, self._store)
             key = self._state.begin(part)

@@ -73,6 +73,17 @@ class FolderState:
         self.place, self.files = header.get("place", ""), files
         return self
 
+    def is_unchanged(self, path: str, *, size: int, modified_ns: int, options: str) -> bool:
+        """Return whether a file was read with the same options and has the size and time that it had then."""
+        known = self.files.get(path)
+        if known is None or not known.sha256:
+            return False
+        return (known.size, known.modified_ns, known.options) == (size, modified_ns, options)
+
+    def known_hashes(self, options: str) -> dict[str, str]:
+        """Return the hashes of the contents that need no reading again, by path: a touched file may have the same."""
+        return {path: file.sha256 for path, file in self.files.items() if file.options == options}
+
     def begin(self, files: Iterable[FileState]) -> str:
         """Store that documents are about to be written; return the key of the page."""
         page = [replace(file, sha256="", chunks=max(file.chunks, self._chunks(file.path))) for file in files]
