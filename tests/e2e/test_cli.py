@@ -221,7 +221,7 @@ def test_a_killed_ingest_leaves_what_was_written_searchable_and_is_finished_by_t
     assert killed.returncode == -signal.SIGKILL
     ask = ("search", "Beacon begonias", "--json", "--top-k", "50")
     before = json.loads(braid(*ask, home=own, BRAID_MODELS_DIR=models).out)
-    assert len(before["results"]) == 12
+    assert len(before["results"]) == 16
     assert not json.loads(braid("ingest", folder, "--json", home=own, BRAID_MODELS_DIR=models).out)["unchanged"]
     after = json.loads(braid(*ask, home=own, BRAID_MODELS_DIR=models).out)
     assert len(after["results"]) > 16
