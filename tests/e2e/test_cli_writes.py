@@ -60,7 +60,7 @@ def test_an_ingest_takes_the_graph_that_is_given_or_finds_one_in_the_texts_or_bo
     folder = tmp_path / "folder"
     folder.mkdir()
     lines(folder / "corpus.jsonl", {"_id": "hall-1", "text": "The turbine hall was built by Anna Berg."})
-    lines(folder / "entities.jsonl", {"id": "hall", "name": "Hall"})
+    lines(folder / "entities.jsonl", {"id": "hall", "name": "Turbine Hall"})
     lines(folder / "relationships.jsonl", {"source": "hall", "type": "HOUSES", "target": "hall-1"})
     for which, expected in {"given": (1, 0), "found": (0, 1), "both": (1, 2)}.items():
         done = json.loads(here("ingest", str(folder), "--tenant", which, "--graph", which, "--json").out)
