@@ -40,7 +40,7 @@ def test_in_process_a_question_is_one_trace_with_a_span_for_each_stage_and_store
     assert "search sqlite" in recorded.children(recorded.span("vector_search"))
     assert "link sqlite" in recorded.children(recorded.span("link"))
     assert "propagate sqlite" in recorded.children(recorded.span("graph_expand"))
-    assert "get_many sqlite" in recorded.children(recorded.span("fuse_rerank"))
+    assert "candidates sqlite" in recorded.children(recorded.span("fuse_rerank"))
     assert root.attributes
     assert dict(root.attributes) == {
         names.OPERATION: "retrieval",

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
-from braid.engines.opensearch.client import call
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -38,12 +36,10 @@ def tenant_alias(alias: str, tenant_id: str) -> str:
     return f"{alias}{_OF}{hashlib.sha256(tenant_id.encode()).hexdigest()[:_DIGITS]}"
 
 
-def indexes_by_alias(
-    client: OpenSearch, alias: str, *, attempts: int, timeout_s: float | None = None
-) -> dict[str, str]:
-    """Return the index behind the shared alias, and behind each that begins with it and an underscore."""
+def indexes_by_alias(client: OpenSearch, alias: str, *, request_timeout: float | None = None) -> dict[str, str]:
+    """Ask for the index behind the shared alias, and behind each that begins with it and an underscore."""
     names = f"{alias}*"
-    answer = call(attempts, client.indices.get_alias, index=names, name=names, request_timeout=timeout_s)
+    answer = client.indices.get_alias(index=names, name=names, request_timeout=request_timeout)
     return {
         name: index
         for index, found in answer.items()

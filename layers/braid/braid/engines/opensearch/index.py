@@ -61,9 +61,29 @@ def _in_its_index(
 
     @wraps(read)
     def of_tenant(self: OpenSearchIndex, asked: _Asked, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return read(self._holding(asked if isinstance(asked, str) else asked.tenant_id), asked, *args, **kwargs)
+        return read(self._holding(_tenant_asked(asked)), asked, *args, **kwargs)
 
     return of_tenant
+
+
+def _within_a_question(
+    ask: Callable[Concatenate[OpenSearchIndex, _Asked, Deadline, P], R],
+) -> Callable[Concatenate[OpenSearchIndex, _Asked, P], R]:
+    """Have a method ask the index that has the tenant's records, within a question's deadline, which finding it is in.
+
+    The method gets the deadline as its second argument.
+    """
+
+    @wraps(ask)
+    def of_question(self: OpenSearchIndex, asked: _Asked, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        until = question_deadline(self._settings)
+        return ask(self._holding(_tenant_asked(asked), until), asked, until, *args, **kwargs)
+
+    return of_question
+
+
+def _tenant_asked(asked: str | SearchRequest) -> str:
+    return asked if isinstance(asked, str) else asked.tenant_id
 
 
 @store_calls("opensearch")
@@ -149,19 +169,23 @@ class OpenSearchIndex:
             self._others[alias] = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
         return self._others[alias]
 
-    def _holding(self, tenant_id: str) -> OpenSearchIndex:
+    def _holding(self, tenant_id: str, until: Deadline | None = None) -> OpenSearchIndex:
         """Return the index that has a tenant's records: the shared one, unless it was moved to one of its own."""
         if self._single:
             return self
         if time.monotonic() >= self._aliases_until:
-            self._read_aliases()
+            self._read_aliases(until)
         return self._at(alias_of(self._aliases, self._alias, tenant_id))
 
-    def _read_aliases(self) -> dict[str, str]:
-        until = time.monotonic() + ALIASES_KEPT_S
-        timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
-        self._aliases = indexes_by_alias(self._client, self._alias, attempts=self._attempts, timeout_s=timeout_s)
-        self._aliases_until = until
+    def _read_aliases(self, until: Deadline | None = None) -> dict[str, str]:
+        kept_until = time.monotonic() + ALIASES_KEPT_S
+        read = partial(indexes_by_alias, self._client, self._alias)
+        if until is not None:
+            self._aliases = call_until(until, self._settings, read)
+        else:
+            timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
+            self._aliases = call(self._attempts, read, request_timeout=timeout_s)
+        self._aliases_until = kept_until
         return self._aliases
 
     def _dual_write(self, records: Sequence[Record], write: Callable[[OpenSearchIndex, list[Record]], object]) -> None:
@@ -235,13 +259,12 @@ class OpenSearchIndex:
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
         return {key for key, result in zip(keys, results, strict=True) if result == "deleted"}
 
-    @_in_its_index
-    def search(self, request: SearchRequest) -> SearchHits:
+    @_within_a_question
+    def search(self, request: SearchRequest, until: Deadline) -> SearchHits:
         """Search both strands, and the superseded and outdated records of each, in one round trip.
 
         Only when no vector is found, a second request asks whether the tenant has any in that space.
         """
-        until = question_deadline(self._settings)
         with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
         asked = strands(request, with_vector=with_vector, with_pairs=self._spaces.has_pairs)
         if request.ids == ():
@@ -347,40 +370,42 @@ class OpenSearchIndex:
         (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
         return query.stats_of(answer)
 
-    @_in_its_index
-    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
+    @_within_a_question
+    def unknown_words(self, tenant_id: str, until: Deadline, words: Sequence[str]) -> frozenset[str]:
         """Return which of some words no record of the tenant has."""
         if not words:
             return frozenset()
         asked = [query.any_with(tenant_id, word) for word in words]
-        answers = self._ask(tenant_id, asked, question_deadline(self._settings))
+        answers = self._ask(tenant_id, asked, until)
         found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
         return frozenset(word for word, known in zip(words, found, strict=True) if not known)
 
-    @_in_its_index
-    def passing(self, request: SearchRequest) -> frozenset[str]:
+    @_within_a_question
+    def passing(self, request: SearchRequest, until: Deadline) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         if not request.ids:
             return frozenset()
         body = query.ids_of(conditions_clause(request), most=len(request.ids))
-        (answer,) = self._ask(request.tenant_id, [body], question_deadline(self._settings))
+        (answer,) = self._ask(request.tenant_id, [body], until)
         return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
 
-    @_in_its_index
-    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+    @_within_a_question
+    def field_kinds(self, tenant_id: str, until: Deadline, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records have in each field that any has."""
         if not fields:
             return {}
-        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields)], question_deadline(self._settings))
+        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields)], until)
         return query.field_kinds_of(answer, fields)
 
-    @_in_its_index
-    def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
+    @_within_a_question
+    def count_values(
+        self, request: SearchRequest, until: Deadline, fields: Sequence[str]
+    ) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""
         if not fields or request.ids == ():
             return {}
         body = query.count_values(filter_clause(request, valid=True), fields, tenant_id=request.tenant_id)
-        (answer,) = self._ask(request.tenant_id, [body], question_deadline(self._settings))
+        (answer,) = self._ask(request.tenant_id, [body], until)
         return query.values_of(answer, fields)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

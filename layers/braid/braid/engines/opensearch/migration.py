@@ -330,7 +330,7 @@ class OpenSearchMigration:
         return f"{self._shared},{self._shared}_*"
 
     def _aliases(self) -> dict[str, str]:
-        return indexes_by_alias(self._client, self._shared, attempts=self._attempts)
+        return self._call(indexes_by_alias, self._client, self._shared)
 
     def _alias_of(self, tenant_id: str) -> str:
         return self._alias if self._tenant_id is not None else alias_of(self._aliases(), self._shared, tenant_id)
