@@ -70,7 +70,7 @@ def whole(index: OpenSearchIndex, tenant: str = ACME) -> dict[str, Record]:
 
 
 def names(client: OpenSearch, settings: Settings) -> dict[str, str]:
-    return indexes_by_alias(client, settings.opensearch_index, attempts=1)
+    return indexes_by_alias(client, settings.opensearch_index)
 
 
 def documents(client: OpenSearch, index: str) -> set[str]:
