@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import braid  # noqa: F401 - before any test imports ONNX Runtime, which would report its use
 import pytest
+from _pytest.nodeid import coerce_node_id
 from hypothesis import settings
 
 if TYPE_CHECKING:
@@ -40,6 +42,19 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
     from tests.recorded import Recorded
 
     return Recorded(monkeypatch)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Name the operation in the ids of Schemathesis's items, which pytest 9.2 leaves out of them."""
+    if not item.nodeid.endswith(item.name) and item.parent is not None:
+        item._id = coerce_node_id(f"{item.parent.nodeid}::{item.name}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse tests of one id: in several processes only one of them would run."""
+    twice = sorted(name for name, count in Counter(item.nodeid for item in items).items() if count > 1)
+    if twice:
+        raise pytest.UsageError("tests of one id: " + ", ".join(twice))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
