@@ -49,7 +49,7 @@ def watched(process: psutil.Process, seconds: int) -> Iterator[Series]:
     Parameters
     ----------
     process
-        Whose memory.
+        Whose memory, with that of the processes which it started.
     seconds
         For which the block is expected to run.
     """
@@ -59,10 +59,10 @@ def watched(process: psutil.Process, seconds: int) -> Iterator[Series]:
     def look() -> None:
         while not ended.wait(seconds / POINTS):
             series.seconds.append(round(time.monotonic() - began, 1))
-            memory = process.memory_info()
-            of_files = getattr(memory, "shared", 0)  # Linux tells them apart
-            series.megabytes.append(round((memory.rss - of_files) / 1e6, 1))
-            series.files.append(round(of_files / 1e6, 1))
+            held = [one.memory_info() for one in (process, *process.children())]
+            of_files = [getattr(memory, "shared", 0) for memory in held]  # Linux tells them apart
+            series.megabytes.append(round((sum(memory.rss for memory in held) - sum(of_files)) / 1e6, 1))
+            series.files.append(round(max(of_files) / 1e6, 1))  # the processes map the same
 
     looking = threading.Thread(target=look, daemon=True)
     looking.start()
