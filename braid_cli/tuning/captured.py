@@ -165,7 +165,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
     weight = found.trust * parameters.coherence
     if not found.mentions.asked or weight <= 0:
         return [one for _, one, _ in first[:DEPTH]]
-    coherences = found.mentions.coherences([read[one].record for _, one, _ in first])
+    coherences = found.mentions.coherences([read[one].stored for _, one, _ in first])
     cohered = sorted(
         (-candidates.raised(scores[one], extra, weight, read[one].factor), rank, one)
         for (_, one, rank), extra in zip(first, coherences, strict=True)

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.aws.dynamodb_counts import DynamoCounts
 from braid.engines.opensearch.client import open_client
+from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.settings import Refresh, Settings
 from moto import mock_aws
 
 from braid_cli.local_servers import state
+from tests.contract.shapes import DIMENSIONS
 from tests.dynamo_table import make_table, serial_client
 
 if TYPE_CHECKING:
@@ -84,3 +87,17 @@ def client(settings: Settings) -> Iterator[OpenSearch]:
     yield made
     made.indices.delete(index=f"{settings.opensearch_index}-*", ignore_unavailable=True)
     made.close()
+
+
+@pytest.fixture
+def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
+    """Return the index of the test, without records."""
+    made = OpenSearchIndex(client, settings, DIMENSIONS)
+    made.create()
+    return made
+
+
+@pytest.fixture
+def moves(client: OpenSearch, settings: Settings) -> OpenSearchMigration:
+    """Return the migration of that index."""
+    return OpenSearchMigration(client, settings, DIMENSIONS)

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
 
-@pytest.fixture
-def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
-    made = OpenSearchIndex(client, settings, DIMENSIONS)
-    made.create()
-    return made
-
-
 class TestOpenSearchIndex(SearchIndexContract):
     pass
 

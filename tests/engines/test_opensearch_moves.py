@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.index import OpenSearchIndex
-from braid.engines.opensearch.migration import OpenSearchMigration
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
 from tests.contract.shapes import ACME, DIMENSIONS, record
 
 if TYPE_CHECKING:
+    import pytest
+    from braid.engines.opensearch.migration import OpenSearchMigration
     from braid.settings import Settings
     from opensearchpy import OpenSearch
-
-
-@pytest.fixture
-def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
-    made = OpenSearchIndex(client, settings, DIMENSIONS)
-    made.create()
-    return made
-
-
-@pytest.fixture
-def moves(client: OpenSearch, settings: Settings) -> OpenSearchMigration:
-    return OpenSearchMigration(client, settings, DIMENSIONS)
 
 
 class TestOpenSearchMigration(IndexMovesContract):

@@ -36,18 +36,6 @@ def _without_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
 
 
-@pytest.fixture
-def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
-    made = OpenSearchIndex(client, settings, DIMENSIONS)
-    made.create()
-    return made
-
-
-@pytest.fixture
-def moves(client: OpenSearch, settings: Settings) -> OpenSearchMigration:
-    return OpenSearchMigration(client, settings, DIMENSIONS)
-
-
 def fill(own: OpenSearchMigration, index: OpenSearchIndex, tenant: str = ACME) -> None:
     """Copy all of a tenant's records to the next index, as they are."""
     records = index.get_many(tenant, own.pending(tenant, own.ids(tenant), ()))

@@ -19,24 +19,16 @@ from braid.ingestion.supersession import SUPERSEDES
 from braid.models import MENTIONS, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.retrieval import pipeline
-from braid.settings import Settings
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
-from tests.stages import DemoStages
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Record
 
-
-@pytest.fixture
-def stages(tmp_path: Path) -> Iterator[DemoStages]:
-    stages = DemoStages(Settings(home=tmp_path))
-    yield stages
-    stages.close()
+    from tests.stages import DemoStages
 
 
 def write(stages: DemoStages, *records: Record) -> WriteReport:

@@ -10,22 +10,11 @@ from braid.errors import InvalidRequest
 from braid.ingestion.bulk.step_messages import Split
 from braid.ingestion.bulk.steps import split
 from braid.ingestion.inline_writes import write_message
-from braid.settings import Settings
-
-from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from tests.stages import DemoStages
 
 RECORDS = [{"id": "a", "content": "x"}]
-
-
-@pytest.fixture
-def stages(tmp_path: Path) -> Iterator[DemoStages]:
-    opened = DemoStages(Settings(home=tmp_path))
-    yield opened
-    opened.close()
 
 
 @pytest.mark.parametrize(

@@ -16,26 +16,18 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.ports.search_index import SearchRequest
-from braid.settings import Settings
 from braid.understanding.names import misspellings
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, record, vertex
 from tests.front_door import FrontDoor
-from tests.stages import DemoStages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
+    from collections.abc import Sequence
 
     from braid.models import Record, Vertex
     from braid.ports.knowledge_graph import NameKeys
 
-
-@pytest.fixture
-def stages(tmp_path: Path) -> Iterator[DemoStages]:
-    stages = DemoStages(Settings(home=tmp_path))
-    yield stages
-    stages.close()
+    from tests.stages import DemoStages
 
 
 def written(stages: DemoStages, *records: Record, tenant_id: str = ACME) -> None:

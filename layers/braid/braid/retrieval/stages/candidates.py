@@ -53,7 +53,11 @@ class Ranked(NamedTuple):
     @property
     def factor(self) -> float:
         """What the fused score is multiplied by, for an older schema and for a supplied vector."""
-        return DRIFT_FACTORS[self.drift] * (SUPPLIED_FACTOR if self.vector_supplied else 1.0)
+        return _factor(self.drift, vector_supplied=self.vector_supplied)
+
+
+def _factor(drift: scoring.Drift, *, vector_supplied: bool) -> float:
+    return DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if vector_supplied else 1.0)
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ def hydrate(
     as_of, filtered = query.as_of or now, query.filters != Filters()
     candidates = fused[:MAX_HYDRATED]
     wanted = dict.fromkeys([*[candidate.id for candidate in candidates], *evidence])
-    records = index.candidates(query.tenant_id, list(wanted))
+    found = index.candidates(query.tenant_id, list(wanted))
+    records = {identity: stored for identity, stored in found.items() if stored.tenant_id == query.tenant_id}
     ranked: list[Ranked] = []
     superseded = 0
     begins: list[datetime | None] = []
@@ -115,11 +120,7 @@ def hydrate(
     """By schema version, of which there are few."""
     for candidate in candidates:
         stored = records.get(candidate.id)
-        if (
-            stored is None
-            or stored.tenant_id != query.tenant_id
-            or (filtered and not meets(stored.record, query.filters))
-        ):
+        if stored is None or (filtered and not meets(stored.record, query.filters)):
             continue
         bounded = stored.valid_at is not None or stored.invalid_at is not None
         if bounded and not valid(stored, as_of):
@@ -135,15 +136,11 @@ def hydrate(
             outdated.append(candidate.id)
             continue
         supplied = candidate.vector_score is not None and space in stored.supplied_spaces
-        relevance = clamp(candidate.combined_score * (DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)))
+        relevance = clamp(candidate.combined_score * _factor(drift, vector_supplied=supplied))
         ranked.append(Ranked(candidate, stored, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.candidate.id for item in ranked if item.drift is scoring.Drift.MODERATE]
-    known = {
-        identity: records[identity].record
-        for identity in evidence
-        if identity in records and records[identity].tenant_id == query.tenant_id
-    }
+    known = {identity: records[identity].record for identity in evidence if identity in records}
     return Hydrated(ranked, superseded, earliest(begins), tuple(outdated), tuple(moderate), known)
 
 
@@ -210,7 +207,7 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     mentions = Mentions(question, links)
     if not mentions.asked or weight <= 0:
         return list(ranked)
-    scores = mentions.coherences([item.record for item in ranked[:COMPARED]]) + [0.0] * len(ranked[COMPARED:])
+    scores = mentions.coherences([item.stored for item in ranked])
     again: list[tuple[float, int, Ranked]] = []
     for item, score in zip(ranked, scores, strict=True):
         candidate, stored, fused_rank, drift, _, rerank_score, supplied = item
@@ -240,12 +237,12 @@ class Mentions:
         self.asked = _asked(question, links)
         self._shares: dict[tuple[str, str], float] = {}
 
-    def coherences(self, records: Sequence[Record]) -> list[float]:
-        """Return the coherence of each record, best first; 0 of those beyond :data:`COMPARED`."""
-        scores = [0.0] * len(records)
+    def coherences(self, stored: Sequence[StoredRecord]) -> list[float]:
+        """Return the coherence of each record, best first; 0 of those beyond :data:`COMPARED`, which are not made."""
+        scores = [0.0] * len(stored)
         if not self.asked:
             return scores
-        first = records[:COMPARED]
+        first = [one.record for one in stored[:COMPARED]]
         called: dict[str, list[list[str]]] = {}
         for source in first[:LED_FROM]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
