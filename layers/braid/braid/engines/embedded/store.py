@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
 from braid.engines.embedded.files import StoreFiles, connect, translated_errors
+from braid.engines.embedded.graph import changes
 from braid.engines.embedded.older_formats import bring_up_to_date
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
@@ -167,13 +168,15 @@ class EmbeddedStore:
                     connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
                 if not durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
+                changes.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
                 yield connection
-                # Counted is what has to be there after a power cut.
-                if durable and connection.in_transaction and connection.total_changes > before:
-                    commits = self._count_commit(connection)
+                if connection.in_transaction and connection.total_changes > before:
+                    changes.record(connection)
+                    # Counted is what has to be there after a power cut.
+                    commits = self._count_commit(connection) if durable else None
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
