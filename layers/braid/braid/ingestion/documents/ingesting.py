@@ -262,7 +262,7 @@ class _Folder:
             document=document_name,
             size=file.size,
             modified_ns=file.modified_ns,
-            sha256=reading.sha256 if reading.lasting else "",
+            sha256=reading.sha256 if reading.permanent else "",
             options=options_hash,
         )
         if reading.document is None and not reading.unreadable:  # only its time has changed
@@ -285,7 +285,7 @@ class _Folder:
                 title = records[0].source.title or ""
                 return _Read(replace(state, chunks=len(records), title=title, format=document.format), records)
         known = self._state.files.get(file.path)
-        if not reading.lasting and known is not None and known.chunks:
+        if not reading.permanent and known is not None and known.chunks:
             # What was stored before is kept: the file may be as readable as it was, at another time or place.
             return _Read(replace(known, sha256=""), [], f"{reason}; what was read of it before is kept")
         return _Read(replace(state, skipped=reason), [], reason)
