@@ -130,8 +130,8 @@ class GraphFound(Frozen):
     truncated: bool = False
     propagated: bool = False
     """Whether the hits are of propagation, which includes the text hits."""
-    trust: Score = 1.0
-    """How far the answer should go by propagation; the rest is for vectors and words."""
+    propagation_weight: Score = 1.0
+    """Share of propagation in the fused score; vectors and words have the rest."""
     frontier: tuple[RecordId, ...] = ()
     """Ids for the next step; of a constraint, all ids that may be answers."""
     wide: bool = False
