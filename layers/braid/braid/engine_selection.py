@@ -66,7 +66,7 @@ class EngineSelection:
         from braid.engines.embedded.store import EmbeddedStore
 
         with self._opening:
-            return EmbeddedStore(self.settings.home)
+            return EmbeddedStore(self.settings.home, journal=self.settings.store_journal)
 
     @contextmanager
     def transaction(self, tenant_id: str) -> Iterator[None]:
