@@ -52,7 +52,7 @@ MENTIONS_AT_ONCE = 10_000
 STORES_S = 300.0
 """Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
 MOST_OVERTAKEN = 5
-"""How often a write that another process overtook is prepared while others can write, before it is in its transaction."""
+"""How often a write that another process overtook is prepared while others can write; then it is in its transaction."""
 _FORMAT = "2"
 """Version of the stored form; a new one makes unchanged input be written again. Before 2 a long text had one vector."""
 _NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
