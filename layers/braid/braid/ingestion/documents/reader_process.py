@@ -35,7 +35,7 @@ _ANSWER_SPARE = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading a file: a document, or a reason why there is none."""
+    """Outcome of reading a file: a document, or the reason why there is none."""
 
     sha256: str = ""
     """Of the content; empty of a file that could not be opened."""
@@ -43,7 +43,7 @@ class Reading:
     """None as well where the content is the one that was known."""
     unreadable: str = ""
     permanent: bool = True
-    """Whether the same content will be unreadable the next time, too."""
+    """Whether reading the same content again would fail again."""
 
 
 @dataclass
