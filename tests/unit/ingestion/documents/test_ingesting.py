@@ -13,12 +13,12 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 from braid.ingestion.documents.reader_process import Reading, read_file
 from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, stored_documents
-from braid.ingestion.documents.watching import watch
 from braid.models import GraphSource, Query, SourceType
 from braid.retrieval import pipeline
 from braid.retrieval.stages.results_and_citations import cite
 from braid.settings import Settings
 
+from braid_cli.documents.ingest import watch
 from tests.document_files import SENTENCE, every_format
 from tests.stages import DemoStages
 
@@ -104,7 +104,7 @@ def test_a_folder_of_every_format_is_found_and_cited_by_file_and_heading(store: 
     files.mkdir()
     for name, content in every_format().items():
         (files / name).write_bytes(content)
-    report = ingest(store, files, where={"team": "port"})
+    report = ingest(store, files, metadata={"team": "port"})
     assert (report.documents, report.skipped) == (len(every_format()), ())
     stored = records(store)
     assert report.chunks == len(stored)
@@ -174,7 +174,7 @@ def test_a_file_whose_time_alone_has_changed_is_opened_and_not_written(
 
 def test_other_metadata_or_columns_read_everything_again(store: DemoStages, folder: Path) -> None:
     ingest(store, folder)
-    assert ingest(store, folder, where={"team": "port"}).read == 3
+    assert ingest(store, folder, metadata={"team": "port"}).read == 3
     assert {record.metadata["team"] for record in records(store).values()} == {"port"}
 
 
