@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError
 from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
-from braid.models import Frozen, GraphSource, Relationship
+from braid.models import Frozen, GraphSource, Kind, Relationship
 from braid.ports.schema_registry import SchemaVersion
 
 from braid_cli.datasets.graph_elements import Elements, read_elements
@@ -93,17 +93,26 @@ class DatasetFiles:
         """SHA-256 of the stored content, independent of the folder's path."""
         return content_hash(self.folder)
 
-    def items(self) -> Iterator[Item]:
-        """Yield records and entities in the order of the files.
+    def entity_items(self) -> Iterator[Item]:
+        """Yield the entities that have no record, in the order of the files.
 
         Raises DatasetError at its end, if a file has changed since the folder was opened.
         """
-        yield from self._line_items(Mistakes())
-        yield from self._graph_items()
+        yield from (item for item in self._given_items() if item.record is None)
+        self.require_unchanged()
+
+    def record_items(self) -> Iterator[Item]:
+        """Yield records, those of entities first, as :meth:`entity_items` does."""
+        if self.staging.has_entity_records():
+            corpus = self._corpus(Mistakes())
+            yield from (Item(place, record, None) for place, record in corpus if record.kind is Kind.ENTITY)
+            yield from (item for item in self._given_items() if item.record is not None)
+        corpus = self._corpus(Mistakes())
+        yield from (Item(place, record, None) for place, record in corpus if record.kind is not Kind.ENTITY)
         self.require_unchanged()
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield relationships with their places, as :meth:`items` does."""
+        """Yield relationships with their places, as :meth:`entity_items` does."""
         yield from self._line_edges(Mistakes())
         yield from self._graph_edges()
         self.require_unchanged()
@@ -133,7 +142,8 @@ class DatasetFiles:
             Called with each well-formed one.
         """
         graph = self.folder / GRAPH
-        self._stage(self._line_items(errors), self._line_edges(errors), on_item, on_edge)
+        texts = (Item(place, record, None) for place, record in self._corpus(errors))
+        self._stage(chain(texts, self._line_entities(errors)), self._line_edges(errors), on_item, on_edge)
         schemas = read_lines(
             self.folder / "schemas.jsonl", lambda row: _parse(SchemaVersion, row, self.tenant_id), errors
         )
@@ -166,15 +176,19 @@ class DatasetFiles:
             self.staging.add_edge(place, edge)
             on_edge((place, edge))
 
-    def _line_items(self, errors: Mistakes) -> Iterator[Item]:
-        tenant_id = self.tenant_id
-        corpus = each_line(
-            self.folder / "corpus.jsonl", lambda row: corpus_record(row, tenant_id), errors, CORPUS_NAMES
+    def _corpus(self, errors: Mistakes) -> Iterator[tuple[str, Record]]:
+        return each_line(
+            self.folder / "corpus.jsonl", lambda row: corpus_record(row, self.tenant_id), errors, CORPUS_NAMES
         )
+
+    def _line_entities(self, errors: Mistakes) -> Iterator[Item]:
         entities = each_line(
-            self.folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES
+            self.folder / "entities.jsonl", lambda row: entity_of(row, self.tenant_id), errors, ENTITY_NAMES
         )
-        return chain((Item(place, record, None) for place, record in corpus), self._entities(entities))
+        return self._entities(entities)
+
+    def _given_items(self) -> Iterator[Item]:
+        return chain(self._line_entities(Mistakes()), self._graph_items())
 
     def _entities(self, found: Iterable[tuple[str, tuple[Vertex, Record | None]]]) -> Iterator[Item]:
         """Yield entities; only the records of those that have one, where the given graph is left out."""

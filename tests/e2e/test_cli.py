@@ -193,7 +193,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid_cli import main
 from braid_cli.datasets import ingest
 
-ingest.ITEMS_AT_ONCE, written, upsert = 16, [], EmbeddedSearchIndex.upsert
+ingest.RECORDS_AT_ONCE, written, upsert = 16, [], EmbeddedSearchIndex.upsert
 
 def upsert_once(index, records):
     if written:

@@ -76,7 +76,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def paged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingesting, "ITEMS_AT_ONCE", 3)
+    monkeypatch.setattr(ingesting, "RECORDS_AT_ONCE", 3)
+    monkeypatch.setattr(ingesting, "ENTITIES_AT_ONCE", 3)
     monkeypatch.setattr(ingesting, "EDGES_AT_ONCE", 2)
 
 
@@ -104,7 +105,8 @@ def test_pages_end_as_one_write_of_everything_does(
 ) -> None:
     done = write(folder, stages)
     with monkeypatch.context() as patch:
-        patch.setattr(ingesting, "ITEMS_AT_ONCE", 1_000)
+        patch.setattr(ingesting, "RECORDS_AT_ONCE", 1_000)
+        patch.setattr(ingesting, "ENTITIES_AT_ONCE", 1_000)
         patch.setattr(ingesting, "EDGES_AT_ONCE", 1_000)
         whole = DemoStages(Settings(home=tmp_path / "whole"))
         of_memory = ingest(read_dataset(folder, TENANT), whole)

@@ -100,8 +100,11 @@ def name_keys(vertex: Vertex) -> NameKeys:
     return NameKeys(_phrases(vertex), tuple(misspelling_numbers(*_names(vertex))))
 
 
+_NO_ALIASES = "[]"
+
+
 def _as_json(vertex: Vertex) -> str:
-    return json.dumps(vertex.aliases, ensure_ascii=False)
+    return json.dumps(vertex.aliases, ensure_ascii=False) if vertex.aliases else _NO_ALIASES
 
 
 def _names(vertex: Vertex) -> list[str]:
@@ -526,7 +529,7 @@ def _edges(
 
 
 def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
-    return Relationship(
+    return Relationship.unchecked(
         tenant_id=tenant_id,
         source=row[0],
         type=row[1],
@@ -543,12 +546,12 @@ def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
 
 
 def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
-    return Vertex(
+    return Vertex.unchecked(
         id=row[0],
         tenant_id=tenant_id,
         entity_type=row[1],
         name=row[2],
-        aliases=json.loads(row[3]),
+        aliases=tuple(json.loads(row[3])) if row[3] != _NO_ALIASES else (),
         has_record=bool(row[4]),
         timestamp=from_microseconds(row[5]),
         valid_at=from_microseconds(row[6]),
