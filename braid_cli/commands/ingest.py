@@ -100,7 +100,7 @@ def ingest(
     mapping = pairs("--map", columns or ())
     lines = source.is_file() and not mapping and is_lines(source)
     documents = not lines and not (is_dataset(source) and not source.is_file())
-    options = Options(where=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
+    options = Options(metadata=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
     application = open_application(engine, graph)

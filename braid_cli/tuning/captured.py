@@ -16,7 +16,7 @@ from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
 from braid.retrieval.stages import candidates, graph_expand
 from braid.retrieval.stages.candidates import MAX_HYDRATED, Mentions, hydrate
-from braid.retrieval.stages.fuse_rerank import method, strands, weigh
+from braid.retrieval.stages.fuse_rerank import fusion_method, hits_by_strand, strand_weights
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.settings.files import Fitted
 
@@ -63,19 +63,19 @@ class Found:
     @cached_property
     def propagates(self) -> bool:
         """Whether the fusion is by propagation."""
-        return method(self.request) is Fusion.PROPAGATE
+        return fusion_method(self.request) is Fusion.PROPAGATE
 
     @property
-    def trust(self) -> float:
+    def propagation_weight(self) -> float:
         """Share of propagation in the score."""
-        return self.request.expanded.trust if self.request.expanded else 1.0
+        return self.request.expanded.propagation_weight if self.request.expanded else 1.0
 
     @cached_property
     def propagation_suffices(self) -> bool:
         """Whether propagation alone reaches and scores all candidates, so that strand weights have no effect."""
         return (
             self.propagates
-            and self.trust >= 1.0
+            and self.propagation_weight >= 1.0
             and len(self.propagated.keys() & self.read.keys()) >= COHERENCE_CANDIDATES
         )
 
@@ -108,7 +108,7 @@ class CapturedQuestion:
     def ranking(self, parameters: FusionParameters) -> list[str]:
         """Return the ids that fusion with these parameters puts first, as the pipeline answers without a reranker."""
         found = self._with(parameters)
-        return _first(found, weigh(found.request, *found.hits, parameters), parameters)
+        return _first(found, strand_weights(found.request, *found.hits, parameters), parameters)
 
     def measure(self, parameters: FusionParameters) -> dict[str, float]:
         """Return the ranking's scores by metric; memoised, because most changes affect few questions."""
@@ -117,11 +117,11 @@ class CapturedQuestion:
         if found.propagation_suffices:
             key: tuple[float, ...] = (id(found), parameters.coherence)  # what is not propagated comes far behind
         else:
-            weights = weigh(found.request, *found.hits, parameters)
+            weights = strand_weights(found.request, *found.hits, parameters)
             fixed = (float(parameters.rank_constant), parameters.coherence)
             key = (id(found), weights.vector, weights.lexical, weights.graph, *fixed)
         if key not in self._measured:
-            weights = weights or weigh(found.request, *found.hits, parameters)
+            weights = weights or strand_weights(found.request, *found.hits, parameters)
             self._measured[key] = measures(_first(found, weights, parameters), self.question.relevant)
         return self._measured[key]
 
@@ -150,9 +150,9 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
         {**found.texts, Source.GRAPH: found.graph},
         found.propagated,
         weights=weights,
-        method=method(found.request),
+        method=fusion_method(found.request),
         rank_constant=parameters.rank_constant,
-        trust=found.trust,
+        propagation_weight=found.propagation_weight,
         cut_off=found.request.query.graph_constraint is None,
     )
     read = found.read
@@ -162,7 +162,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
     order = heapq.nsmallest(2 * COHERENCE_CANDIDATES, ((-score, one) for one, score in scores.items() if one in read))
     ranked = sorted((negative * read[one].factor, one, rank) for rank, (negative, one) in enumerate(order, start=1))
     first = ranked[:COHERENCE_CANDIDATES]
-    weight = found.trust * parameters.coherence
+    weight = found.propagation_weight * parameters.coherence
     if not found.mentions.asked or weight <= 0:
         return [one for _, one, _ in first[:DEPTH]]
     coherences = found.mentions.coherences([read[one].stored for _, one, _ in first])
@@ -254,7 +254,7 @@ def by_strand(request: FuseRequest, application: Application, known: ReadCache) 
     known
         Cache of this question; what is read now is added.
     """
-    vector, lexical, graph = strands(request)
+    vector, lexical, graph = hits_by_strand(request)
     propagates = request.expanded is not None and request.expanded.propagated
     key = (propagates, tuple((hit.id, hit.score) for hit in graph))
     if key in known.found:
@@ -300,7 +300,7 @@ def _read_new(
             now=application.now(),
             schema_version=application.schemas.current(request.query.tenant_id),
             drift_threshold=settings.schema_drift_threshold,
-            reach=scoring.schema_reach(settings.schema_drift_threshold, settings.schema_window),
+            max_versions_behind=scoring.max_versions_behind(settings.schema_drift_threshold, settings.schema_window),
             space=request.embedded.embedding.space if request.embedded else None,
         )
         known |= {item.record.id: item for item in left.ranked}

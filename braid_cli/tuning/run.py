@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.errors import InvalidRequest
 from braid.models import Fusion, FusionParameters
-from braid.retrieval.stages.fuse_rerank import method
+from braid.retrieval.stages.fuse_rerank import fusion_method
 from braid.settings import DEFAULT_TENANT
 from braid.settings.files import FittedFile
 
@@ -182,7 +182,7 @@ def tune(
 
 def tuned_parameters(questions: Sequence[CapturedQuestion]) -> tuple[TunedParameter, ...]:
     """Return the parameters to fit; the rank constant only where a question is fused by ranks."""
-    by_ranks = any(method(one.found.request) is Fusion.RRF for one in questions)
+    by_ranks = any(fusion_method(one.found.request) is Fusion.RRF for one in questions)
     return (*TUNED_PARAMETERS, *(RANK_PARAMETERS if by_ranks else ()))
 
 

@@ -175,17 +175,17 @@ class ImportsContract:
     def test_a_document_that_cannot_be_read_this_time_leaves_what_was_read_of_it(
         self, imports: Imports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for number, lasting in enumerate((None, False, True)):
+        for number, permanent in enumerate((None, False, True)):
             key = f"posted/now-{number}/gates.md"
             library.objects.put(ACME, key, SENTENCE.encode())
             with monkeypatch.context() as patched:
-                if lasting is not None:
-                    reading = Reading(unreadable="takes longer than 60 seconds to read", lasting=lasting)
+                if permanent is not None:
+                    reading = Reading(unreadable="takes longer than 60 seconds to read", permanent=permanent)
                     patched.setattr(ReaderProcess, "read", lambda *_, reading=reading: reading)
                 imports.start(ACME, f"now-{number}", ImportAsked(key=key))
                 found = ended(imports, f"now-{number}")
-            assert found.status is (ImportStatus.WRITTEN if lasting is None else ImportStatus.WITH_ERRORS)
-            assert len(library.index.scan(ACME).records) == (0 if lasting else 1)
+            assert found.status is (ImportStatus.WRITTEN if permanent is None else ImportStatus.WITH_ERRORS)
+            assert len(library.index.scan(ACME).records) == (0 if permanent else 1)
 
     def test_a_document_that_cannot_be_read_is_an_error_that_says_why(
         self, imports: Imports, library: DemoStages

@@ -11,6 +11,7 @@ from braid.engines.embedded.message_queue import MAX_RECEIVES, EmbeddedQueue
 from braid.engines.embedded.object_store import PART_BYTES, EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
+from braid.settings import Journal
 
 from tests.contract import queue as queue_contract
 from tests.contract.cache import CacheContract
@@ -28,9 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
-    with EmbeddedStore(tmp_path) as opened:
+@pytest.fixture(params=Journal)
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[EmbeddedStore]:
+    with EmbeddedStore(tmp_path, journal=request.param) as opened:
         yield opened
 
 

@@ -133,6 +133,7 @@ class HttpProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # headers and body are two writes: without this the second waits 40 ms
 
             def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
                 pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -318,6 +319,43 @@ def test_one_move_at_a_time(index: OpenSearchIndex, moves: OpenSearchMigration) 
     assert moves.begin("old", "new", SPACES).next == "new"
     with pytest.raises(InvalidRequest, match="another index migration is open"):
         moves.of_tenant(GLOBEX).begin("old", "old", {})
+
+
+def test_of_moves_that_begin_in_one_instant_at_most_one_goes_on(
+    index: OpenSearchIndex, moves: OpenSearchMigration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.upsert([*RECORDS, record("theirs", tenant_id=GLOBEX)])
+    together, refuse = threading.Barrier(3), OpenSearchMigration._refuse_others
+    looked: set[OpenSearchMigration] = set()
+
+    def look(move: OpenSearchMigration, target: str) -> None:
+        refuse(move, target)
+        if move not in looked:  # nobody has made anything yet
+            looked.add(move)
+            together.wait(30)
+
+    monkeypatch.setattr(OpenSearchMigration, "_refuse_others", look)
+    begun: list[OpenSearchMigration] = []
+
+    def begin(move: OpenSearchMigration, target: str) -> None:
+        with suppress(InvalidRequest):
+            move.begin("old", target, SPACES)
+            begun.append(move)
+
+    one, other = moves.of_tenant(ACME), moves.of_tenant(GLOBEX)
+    threads = [threading.Thread(target=begin, args=each) for each in ((one, "old"), (other, "old"), (moves, "new"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(looked) == 3
+    assert len(begun) <= 1
+    for move in {one, other, moves} - set(begun):
+        assert move.serving().mirrored is None, "what it had made is gone"
+    assert len(whole(index)) == len(RECORDS), "nothing that is served has changed"
+    for move in begun:
+        move.drop(())
+    one.begin("old", "old", {})
 
 
 def test_next_and_previous_are_no_tenants(settings: Settings) -> None:

@@ -243,7 +243,7 @@ def test_a_graph_that_is_found_in_texts_is_the_same_and_ranks_the_same(
     assert len(expected.relationships) > 200
     assert sum(one.found for one in expected.vertices) > 50
     generator = seeded(23)
-    trust: set[float] = set()
+    weights: set[float] = set()
     for number in range(40):
         request = PropagateRequest(
             tenant_id=GLOBEX,
@@ -255,8 +255,8 @@ def test_a_graph_that_is_found_in_texts_is_the_same_and_ranks_the_same(
         )
         walked = embedded.propagate(request)
         assert deployed.propagate(request) == walked, request
-        trust.add(walked.trust)
-    assert len(trust) > 3
+        weights.add(walked.propagation_weight)
+    assert len(weights) > 3
 
 
 @pytest.fixture(scope="module")

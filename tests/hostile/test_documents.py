@@ -281,7 +281,7 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: 
     good.write_text(SENTENCE)
     with ReaderProcess(Limits(seconds=0.0)) as reader:
         late = reader.read(str(slow), "slow.csv")
-        assert (late.document, late.lasting) == (None, False)
+        assert (late.document, late.permanent) == (None, False)
         assert "takes longer" in late.unreadable
         reader.limits = Limits()
         assert reader.read(str(good), "good.md").document is not None
@@ -432,7 +432,7 @@ def test_what_was_read_of_a_file_is_kept_while_it_cannot_be_read_for_reasons_out
     list(ingest_documents(folder, store, tenant_id=TENANT))
     (folder / "a.md").write_text("The gate is closed.")
     with monkeypatch.context() as patched:
-        patched.setattr(ReaderProcess, "read", lambda *_: Reading(unreadable=why, lasting=False))
+        patched.setattr(ReaderProcess, "read", lambda *_: Reading(unreadable=why, permanent=False))
         *_, report = ingest_documents(folder, store, tenant_id=TENANT)
     assert isinstance(report, FolderDone)
     assert (report.documents, report.unchanged, [one.path for one in report.skipped]) == (1, 0, ["a.md"])

@@ -142,7 +142,7 @@ class Application(ModelSelection):
                 index=self.index,
                 now=self.now(),
                 schema_version=self._schema_version(request.query.tenant_id),
-                reach=self._reach,
+                max_versions_behind=self._max_versions_behind,
             )
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
@@ -191,7 +191,7 @@ class Application(ModelSelection):
             limits=fuse_rerank.Limits(
                 parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
-                reach=self._reach,
+                max_versions_behind=self._max_versions_behind,
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
@@ -201,8 +201,8 @@ class Application(ModelSelection):
         )
 
     @property
-    def _reach(self) -> int:
-        return scoring.schema_reach(self.settings.schema_drift_threshold, self.settings.schema_window)
+    def _max_versions_behind(self) -> int:
+        return scoring.max_versions_behind(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""

@@ -192,10 +192,10 @@ class RerankFailed(BraidError):
 class StoresUnavailable(BraidError):
     """Neither the search index nor the knowledge graph answered."""
 
-    def __init__(self, message: str, *, lasting: bool = False) -> None:
-        """Say why; ``lasting`` where trying again will not help, as with a store that is damaged."""
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        """Say why; ``permanent`` where trying again will not help, as with a store that is damaged."""
         super().__init__(message)
-        self.lasting = lasting
+        self.permanent = permanent
 
 
 class QuotaExceeded(BraidError):

@@ -241,7 +241,7 @@ def test_every_wrong_field_is_named(door: FrontDoor) -> None:
         (InvalidRequest("text: is wrong", field="text"), 422, "invalid-request"),
         (UnknownTenant("saltmarrow"), 404, "not-found"),
         (StoresUnavailable("secret.host:9200"), 503, "unavailable"),
-        (StoresUnavailable("secret.host:9200", lasting=True), 503, "unavailable"),
+        (StoresUnavailable("secret.host:9200", permanent=True), 503, "unavailable"),
         (TransientStoreError("secret.host:9200 timed out"), 503, "unavailable"),
         (StoreFull("/secret/path"), 503, "unavailable"),
         (StoreError("secret"), 503, "unavailable"),
@@ -266,7 +266,7 @@ def test_each_error_has_its_status_and_tells_nothing_of_the_inside(
     assert (answered.status, answered.problem) == (status, kind)
     assert "secret" not in answered.text
     passing = isinstance(error, TransientStoreError | StoresUnavailable)
-    assert ("Retry-After" in answered.headers) == (passing and not getattr(error, "lasting", False))
+    assert ("Retry-After" in answered.headers) == (passing and not getattr(error, "permanent", False))
     logged = capsys.readouterr().err
     assert ("request failed" in logged) == (status >= 500)
     if isinstance(error, RuntimeError):

@@ -18,7 +18,7 @@ from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
-from braid.ingestion.bulk.step_messages import BatchPlace, Phase
+from braid.ingestion.bulk.step_messages import BatchRange, Phase
 from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
 from braid.ports.cache import counter_key
@@ -623,7 +623,7 @@ def test_writing_a_file_stays_within_the_history_and_the_state_of_an_execution()
     pages = lines / BATCH_LINES / PAGE_BATCHES
     assert pages * len(Phase) * (TASK + MAP + CHOICE + PASS) < EVENTS_AN_EXECUTION_HAS
     far = 80 * 1024**3  # bytes, as long as an object can be
-    place = BatchPlace(number=lines, start=far, end=far, line=lines, lines=BATCH_LINES, phases=tuple(Phase))
+    place = BatchRange(number=lines, start=far, end=far, line=lines, lines=BATCH_LINES, phases=tuple(Phase))
     assert len(place.model_dump_json()) * PAGE_BATCHES < 2 * 1024**2, "an object that is read at once"
     definition = yaml.safe_load((ROOT / "shared/statemachines/ingest.asl.yaml").read_text(encoding="utf-8"))
     batches = definition["States"]["WriteBatches"]

@@ -12,9 +12,11 @@ from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.search_index import SearchRequest
+from braid.settings import Journal
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, embedding, record
 
+ROOT = Path(__file__).parents[3]
 BATCH = 20
 WRITER = """
 import sys
@@ -24,9 +26,10 @@ from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.reembedding import JobRecord
+from braid.settings import Journal
 from tests.contract.shapes import ACME, DIMENSIONS, edge, record, vertex
 
-store = EmbeddedStore(Path(sys.argv[1]))
+store = EmbeddedStore(Path(sys.argv[1]), journal=Journal(sys.argv[2]))
 index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
 jobs = EmbeddedJobStore(store)
 for batch in range(100_000):
@@ -40,17 +43,19 @@ for batch in range(100_000):
 """
 
 
+@pytest.mark.parametrize("journal", Journal)
 @pytest.mark.parametrize("acknowledged", [1, 4, 15])
-def test_a_killed_ingest_loses_nothing_that_was_acknowledged(tmp_path: Path, acknowledged: int) -> None:
-    root = Path(__file__).parents[3]
+def test_a_killed_ingest_loses_nothing_that_was_acknowledged(
+    tmp_path: Path, acknowledged: int, journal: Journal
+) -> None:
     with subprocess.Popen(  # noqa: S603 - this interpreter and the text above
-        [sys.executable, "-c", WRITER, str(tmp_path)], cwd=root, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", WRITER, str(tmp_path), journal], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as writer:
         assert writer.stdout is not None
         lines = [int(writer.stdout.readline()) for _ in range(acknowledged)]
         writer.kill()  # SIGKILL, in the middle of a later batch
         lines += [int(line) for line in writer.stdout.read().split("\n")[:-1]]
-    with EmbeddedStore(tmp_path) as store:
+    with EmbeddedStore(tmp_path, journal=journal) as store:
         index, graph = EmbeddedSearchIndex(store, DIMENSIONS, exact_rows=0), EmbeddedKnowledgeGraph(store)
         jobs = EmbeddedJobStore(store)
         whole = [batch for batch in range(lines[-1] + 2) if jobs.get(f"batch{batch}")]

@@ -14,7 +14,7 @@ import pytest
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.step_messages import BatchPlace, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
+from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.settings import Settings
@@ -208,7 +208,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
     together = threading.Barrier(2, timeout=10)  # which no one who reads one after the other gets through
     read, removed, requests = manifest.result, store.objects.delete_many, list[int]()
 
-    def read_with_another(job: ImportJob, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
+    def read_with_another(job: ImportJob, phase: Phase, place: BatchRange, objects: ObjectStore) -> BatchResult:
         if place.number < 2:  # the first page's two
             together.wait()
         return read(job, phase, place, objects)
@@ -255,7 +255,7 @@ def test_a_finish_that_another_one_overtook_tells_what_that_one_found(
     job = written_whole(store)
     read, first = manifest.results, list[JobReport]()
 
-    def overtaken(*arguments: Any) -> Iterator[tuple[BatchPlace, BatchResult]]:
+    def overtaken(*arguments: Any) -> Iterator[tuple[BatchRange, BatchResult]]:
         monkeypatch.setattr(manifest, "results", read)
         places = [place for place, _ in read(*arguments)]
         first.append(steps.finish(Finish(job=job), store))
@@ -299,14 +299,14 @@ def test_an_import_of_which_the_batches_are_still_sought_is_told_of_when_its_ten
 ) -> None:
     put(store)
     left: list[str] = []
-    note = manifest.put_places
+    note = manifest.put_ranges
 
-    def removed_meanwhile(job: ImportJob, places: Iterator[BatchPlace], objects: ObjectStore) -> ImportJob:
+    def removed_meanwhile(job: ImportJob, places: Iterator[BatchRange], objects: ObjectStore) -> ImportJob:
         read = list(places)
         left.extend(delete_tenant(ACME, store).left)
         return note(job, read, objects)
 
-    monkeypatch.setattr(manifest, "put_places", removed_meanwhile)
+    monkeypatch.setattr(manifest, "put_ranges", removed_meanwhile)
     begun(store)
     assert [line.split(":")[0] for line in left] == ["imports that had not ended (j)"]
 

@@ -30,8 +30,8 @@ def ranked(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> list[str]
     ]
 
 
-def trust(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> float:
-    return personalised_pagerank(request, Neighbourhood.of(nodes(*edges), edges, truncated=False)).trust
+def propagation_weight(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> float:
+    return personalised_pagerank(request, Neighbourhood.of(nodes(*edges), edges, truncated=False)).propagation_weight
 
 
 def test_the_text_about_an_entity_comes_before_one_that_mentions_it() -> None:
@@ -46,20 +46,20 @@ def test_the_text_about_an_entity_comes_before_one_that_mentions_it() -> None:
 
 
 def test_texts_of_which_none_is_named_by_another_are_left_to_vectors_and_words() -> None:
-    assert trust(mention("keelson", "a"), mention("keelson", "b"), mention("c", "c", title=True)) == 0.0
+    assert propagation_weight(mention("keelson", "a"), mention("keelson", "b"), mention("c", "c", title=True)) == 0.0
 
 
 def test_a_specific_name_among_texts_that_name_one_another_is_trusted() -> None:
-    assert trust(mention("keelson", "a", title=True), mention("keelson", "b")) == 1.0
+    assert propagation_weight(mention("keelson", "a", title=True), mention("keelson", "b")) == 1.0
 
 
 def test_one_text_about_what_the_question_names_is_enough_to_trust_the_graph() -> None:
     keelson = StoredEdge("keelson", MENTIONS, "Keelson", 1.0, "a", found=True)
     longer = StoredEdge("keelson", MENTIONS, "Keelson, a service", 1.0, "a", found=True)
     shortened = REQUEST.model_copy(update={"names": (("keelson", 2.4),)})
-    assert trust(keelson) == 1.0
-    assert trust(longer) == 0.0
-    assert trust(keelson, request=shortened) == 0.0
+    assert propagation_weight(keelson) == 1.0
+    assert propagation_weight(longer) == 0.0
+    assert propagation_weight(keelson, request=shortened) == 0.0
 
 
 @pytest.mark.parametrize("texts", [10, 40])
@@ -67,12 +67,12 @@ def test_the_more_texts_mention_a_name_the_less_it_is_trusted(texts: int) -> Non
     edges = [mention("keelson", f"t{number}", title=number == 0) for number in range(texts)]
     linked = [mention(f"e{number}", f"t{number}", title=True) for number in range(1, texts)]
     further = [mention(f"e{number}", "t0") for number in range(1, texts)]
-    assert trust(*edges, *linked, *further) == pytest.approx(3.0 / texts / 0.9)
+    assert propagation_weight(*edges, *linked, *further) == pytest.approx(3.0 / texts / 0.9)
 
 
 def test_what_is_given_is_trusted() -> None:
     given = StoredEdge("keelson", "OWNS", "a", 1.0, None)
-    assert trust(mention("keelson", "b"), given) == 1.0
+    assert propagation_weight(mention("keelson", "b"), given) == 1.0
 
 
 def test_found_mentions_that_are_not_trusted_choose_no_seeds_where_a_graph_was_given() -> None:

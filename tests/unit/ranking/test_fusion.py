@@ -10,15 +10,15 @@ from braid.ranking.fusion import (
     MAX_PATHS,
     MAX_STRAND_SHARE,
     MIN_FULL_LIST,
+    adaptive_lexical_share,
+    adaptive_weights,
     append_below,
     combine,
     fuse,
     reciprocal_rank_fusion,
     sum_of_texts,
     weighted_sum,
-    words_share,
 )
-from braid.understanding.planning import adaptive_weights
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -69,24 +69,24 @@ def falling(best: float, least: float, count: int = MIN_FULL_LIST, name: str = "
 
 def test_the_strand_whose_best_stands_further_above_its_tail_counts_more() -> None:
     even, steep = falling(0.6, 0.5), falling(0.6, 0.4)
-    assert words_share(even, even, 0.5) == 0.5
-    assert words_share(even, steep, 0.5) == pytest.approx(2 / 3)
-    assert words_share(steep, even, 0.5) == pytest.approx(1 / 3)
-    assert words_share(even, steep, 0.2) == pytest.approx(0.4 / (0.4 + 0.8))
+    assert adaptive_lexical_share(even, even, 0.5) == 0.5
+    assert adaptive_lexical_share(even, steep, 0.5) == pytest.approx(2 / 3)
+    assert adaptive_lexical_share(steep, even, 0.5) == pytest.approx(1 / 3)
+    assert adaptive_lexical_share(even, steep, 0.2) == pytest.approx(0.4 / (0.4 + 0.8))
 
 
 def test_a_short_list_is_all_there_is_so_that_its_tail_is_nothing() -> None:
     one_rare_word = {"r0": 0.4}
-    assert words_share(falling(0.6, 0.4), one_rare_word, 0.5) == pytest.approx(0.4 / (0.2 + 0.4))
+    assert adaptive_lexical_share(falling(0.6, 0.4), one_rare_word, 0.5) == pytest.approx(0.4 / (0.2 + 0.4))
 
 
 def test_neither_strand_is_silenced_and_what_an_operator_fixes_stays() -> None:
     flat, steep = falling(0.6, 0.6), falling(0.9, 0.1)
-    assert words_share(flat, steep, 0.5) == pytest.approx(MAX_STRAND_SHARE)
-    assert words_share(steep, flat, 0.5) == pytest.approx(1 - MAX_STRAND_SHARE)
-    assert words_share(flat, flat, 0.5) == 0.5
-    assert [words_share(flat, steep, share) for share in (0.0, 1.0)] == [0.0, 1.0]
-    assert words_share({}, steep, 0.3) == words_share(flat, {}, 0.3) == 0.3
+    assert adaptive_lexical_share(flat, steep, 0.5) == pytest.approx(MAX_STRAND_SHARE)
+    assert adaptive_lexical_share(steep, flat, 0.5) == pytest.approx(1 - MAX_STRAND_SHARE)
+    assert adaptive_lexical_share(flat, flat, 0.5) == 0.5
+    assert [adaptive_lexical_share(flat, steep, share) for share in (0.0, 1.0)] == [0.0, 1.0]
+    assert adaptive_lexical_share({}, steep, 0.3) == adaptive_lexical_share(flat, {}, 0.3) == 0.3
 
 
 def test_what_a_full_list_lacks_is_no_worse_than_its_last() -> None:
@@ -312,7 +312,7 @@ def test_what_propagation_did_not_reach_comes_behind_what_it_did_and_stays_in_ra
 def test_where_the_graph_does_not_help_the_order_is_that_of_vectors_and_words() -> None:
     reached = strand(("led-to", 1.0), ("alike", 0.2))
     ordered = {
-        trust: ids(
+        propagation_weight: ids(
             fuse(
                 vector=hits(("alike", 0.9), ("word", 0.3)),
                 lexical=hits(("word", 0.8)),
@@ -320,10 +320,10 @@ def test_where_the_graph_does_not_help_the_order_is_that_of_vectors_and_words() 
                 weights=THIRDS,
                 method=Fusion.PROPAGATE,
                 propagated=reached,
-                trust=trust,
+                propagation_weight=propagation_weight,
             )
         )
-        for trust in (1.0, 0.0)
+        for propagation_weight in (1.0, 0.0)
     }
     assert ordered == {1.0: ["led-to", "alike", "word"], 0.0: ["alike", "word", "led-to"]}
 

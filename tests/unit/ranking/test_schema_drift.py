@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from braid.models import SchemaWindow
-from braid.ranking.scoring import DRIFT_FACTORS, Drift, drift, oldest_searched, schema_reach
+from braid.ranking.scoring import DRIFT_FACTORS, Drift, drift, max_versions_behind, oldest_searched
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,5 +47,9 @@ def test_the_window_ends_at_the_first_version() -> None:
 
 
 def test_a_strict_window_reaches_to_the_version_before_the_current_one() -> None:
-    assert [schema_reach(3), schema_reach(3, SchemaWindow.STRICT), schema_reach(0, SchemaWindow.STRICT)] == [3, 1, 0]
-    assert oldest_searched(9, schema_reach(3, SchemaWindow.STRICT)) == 8
+    assert [
+        max_versions_behind(3),
+        max_versions_behind(3, SchemaWindow.STRICT),
+        max_versions_behind(0, SchemaWindow.STRICT),
+    ] == [3, 1, 0]
+    assert oldest_searched(9, max_versions_behind(3, SchemaWindow.STRICT)) == 8

@@ -25,7 +25,7 @@ EMBEDDED = Embedded(embedding=embedding(1.0, 0.0), took_ms=1)
 
 def run(request: SearchStageRequest, index: FakeIndex, *, schema_version: int = 1, threshold: int = 3) -> Searched:
     return plan_and_search.run_vector_search(
-        request, index=index, now=NOW, schema_version=schema_version, reach=threshold
+        request, index=index, now=NOW, schema_version=schema_version, max_versions_behind=threshold
     )
 
 

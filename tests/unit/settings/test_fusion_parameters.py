@@ -9,11 +9,11 @@ import pytest
 from braid.app import Application
 from braid.errors import ConfigurationError
 from braid.models import FusionParameters, Intent, Mode
-from braid.retrieval.stages.fuse_rerank import Limits, weigh
+from braid.ranking.fusion import adaptive_weights
+from braid.retrieval.stages.fuse_rerank import Limits, strand_weights
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
 from braid.settings.files import Fitted, load_fitted
-from braid.understanding.planning import adaptive_weights
 from pydantic import ValidationError
 
 from tests.fakes import NOW, hits, plan, query, walked
@@ -100,7 +100,9 @@ def test_each_intent_has_a_shift_of_its_own(intent: Intent) -> None:
 
 def weighed(parameters: FusionParameters, mode: Mode = Mode.HYBRID, **asked: Any) -> float:
     request = FuseRequest(query=query(**asked), plan=plan(mode=mode), trace_id="t", started_at=NOW)
-    return weigh(request, hits(("a", 0.5)), (), [walked("a", "b")], Limits(parameters=parameters).parameters).graph
+    return strand_weights(
+        request, hits(("a", 0.5)), (), [walked("a", "b")], Limits(parameters=parameters).parameters
+    ).graph
 
 
 def test_base_weights_are_the_questions_when_it_states_them_and_else_the_fitted_ones() -> None:

@@ -96,7 +96,7 @@ def test_no_form_can_be_taken_for_a_name(name: str) -> None:
 @given(st.text(max_size=80))
 def test_whatever_is_asked_keys_stand_for_words_of_the_question(question: str) -> None:
     keys = lookup_keys(question)
-    assert all(asked.phrase in keys and 0 < asked.share <= 1 for asked in keys.values())
+    assert all(asked.phrase in keys and 0 < asked.score_factor <= 1 for asked in keys.values())
 
 
 def test_only_words_written_as_a_name_are_asked_for_in_another_form() -> None:

@@ -18,9 +18,9 @@ from braid.models import (
     Weights,
 )
 from braid.ports.knowledge_graph import GraphStats
+from braid.ranking.fusion import adaptive_weights
 from braid.understanding.planning import (
     DEFAULT_STEPS,
-    adaptive_weights,
     choose_strategy,
     make_plan,
 )

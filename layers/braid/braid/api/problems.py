@@ -177,7 +177,7 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
             return refused(str(error), retry_after_s=error.retry_after_s)
         case StoresUnavailable():
             detail = "neither the search index nor the knowledge graph answered"
-            return unavailable(detail, retry_after_s=None if error.lasting else RETRY_AFTER_S)
+            return unavailable(detail, retry_after_s=None if error.permanent else RETRY_AFTER_S)
         case StoreTooSlow():
             detail = "the request took longer than one may; ask for less, or write less at a time"
             return Problem(HTTPStatus.GATEWAY_TIMEOUT, "timeout", detail)

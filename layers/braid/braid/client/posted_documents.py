@@ -76,7 +76,7 @@ def _request(file: FoundFile, name: str) -> DocumentRequest:
     if not file.size:
         raise InvalidRequest("is empty", field="content")
     try:
-        content = Path(file.where).read_bytes()
+        content = Path(file.location).read_bytes()
     except OSError as error:
         raise InvalidRequest(f"cannot be opened: {error.strerror}", field="content") from error
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, ObjectMissing, StoreError, StoreTooSlow, TransientStoreError
-from braid.ingestion.bulk.manifest import read_again
+from braid.ingestion.bulk.manifest import retry_if_replaced
 from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, Unfi
     """
     for info in list(objects.list(tenant_id, _FOLDER)):
         try:
-            yield info.key, read_again(partial(_read, objects, tenant_id, info.key))
+            yield info.key, retry_if_replaced(partial(_read, objects, tenant_id, info.key))
         except ObjectMissing:
             continue  # the write is done
         except (TransientStoreError, StoreTooSlow):

@@ -121,8 +121,8 @@ class Expansion(Frozen):
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
     """Whether a vertex had more edges than the fan-out budget."""
-    trust: Score = 1.0
-    """Of a propagation: how far an answer should go by it, the rest being for vectors and words."""
+    propagation_weight: Score = 1.0
+    """Share of propagation in the fused score, in [0, 1]; vectors and words have the rest."""
 
 
 class GraphStats(Frozen):

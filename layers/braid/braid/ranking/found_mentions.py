@@ -76,9 +76,9 @@ class FoundMentions:
     def seeds(self) -> dict[str, float]:
         """Return how much each seed counts: the first hits, and names by how few texts mention them.
 
-        As the request says where nothing was found, or what was given is walked and what was found is not trusted.
+        As the request says where nothing was found, or what was given is walked and found mentions weigh nothing.
         """
-        if not self or (self._is_given_at_seeds and not self._found_trust):
+        if not self or (self._is_given_at_seeds and not self._weight_of_found_mentions):
             return self._request.seeds()
         hits = sorted(self._request.hits, key=lambda hit: (-hit[1], hit[0]))[:FIRST_HITS]
         weights = {identity: weight**HIT_POWER for identity, weight in hits}
@@ -88,16 +88,16 @@ class FoundMentions:
             weights[identity] = weights.get(identity, 0.0) + weight / self._texts_mentioning(identity)
         return weights
 
-    def trust(self) -> float:
-        """Return how far the answer should go by the graph, in [0, 1]; the rest is for vectors and words.
+    def propagation_weight(self) -> float:
+        """Return the share of propagation in the fused score, in [0, 1]; vectors and words have the rest.
 
-        What is given is trusted.
+        1 where relationships at the seeds were given, and not found in texts.
         """
-        return 1.0 if not self or self._is_given_at_seeds else self._found_trust
+        return 1.0 if not self or self._is_given_at_seeds else self._weight_of_found_mentions
 
     @cached_property
-    def _found_trust(self) -> float:
-        """How far found mentions are trusted, in [0, 1].
+    def _weight_of_found_mentions(self) -> float:
+        """Weight of propagation over found mentions, in [0, 1].
 
         The product of two: how common it is that a text's title is mentioned by another, and how specific the
         question's best name is. Where a text has a name of the question as its whole title, texts are about what is

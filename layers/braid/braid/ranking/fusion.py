@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from braid.models import Candidate, Fusion, GraphHit, Hit, Path, Source, Weights
+from braid.models import Candidate, Fusion, FusionParameters, GraphHit, Hit, Path, Source, Weights
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from braid.models import Intent
+
 RANK_CONSTANT = 60
 MAX_PATHS = 3
+FEW_HITS, MANY_HITS = 5, 10
+"""A strand with fewer than the first loses some weight to one with more than the second."""
+DEFAULT_PARAMETERS: Final = FusionParameters()
 MIN_FULL_LIST = 10
 """A list of fewer hits was not cut off: there are no more."""
 MAX_STRAND_SHARE = 0.7
@@ -47,7 +52,7 @@ def fuse(
     method: Fusion = Fusion.WEIGHTED,
     rank_constant: int = RANK_CONSTANT,
     propagated: Sequence[GraphHit] = (),
-    trust: float = 1.0,
+    propagation_weight: float = 1.0,
     cut_off: bool = True,
 ) -> list[Candidate]:
     """Combine the strands' hits into candidates, best first, ties by id.
@@ -61,8 +66,8 @@ def fuse(
     ----------
     propagated
         Those of ``graph`` that are hits of propagation.
-    trust
-        Share of propagation in the score; vectors and words have the rest, relative to the best.
+    propagation_weight
+        Share of propagation in the fused score, in [0, 1]; vectors and words have the rest, relative to the best.
     cut_off
         Whether both lists of the text hold only the best hits: a record that one of them lacks then gets the lowest
         score of that list. Else, as inside a graph constraint, the lists are whole, and it gets 0.
@@ -78,7 +83,7 @@ def fuse(
         weights=weights,
         method=method,
         rank_constant=rank_constant,
-        trust=trust,
+        propagation_weight=propagation_weight,
         cut_off=cut_off,
     )
     # Sources are gone through in their order.
@@ -139,7 +144,7 @@ def combine(
     weights: Weights,
     method: Fusion,
     rank_constant: int,
-    trust: float = 1.0,
+    propagation_weight: float = 1.0,
     cut_off: bool = True,
 ) -> dict[str, float]:
     """Return the fused score, in [0, 1], of every id that a strand found.
@@ -150,18 +155,18 @@ def combine(
         Scores by id of the vector, the lexical and the graph strand.
     propagated
         Those of the graph strand that come from propagation.
-    trust, cut_off
+    propagation_weight, cut_off
         As of :func:`fuse`.
     """
     combined = _combine_strands(strands, weights, method, rank_constant, cut_off=cut_off)
     if method is not Fusion.PROPAGATE:
         return combined
-    if trust < 1.0:
+    if propagation_weight < 1.0:
         vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
         texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
         most = max(texts.values(), default=0.0) or 1.0
         relative = {identity: score / most for identity, score in texts.items()}
-        first = weighted_sum([(trust, propagated), (1.0 - trust, relative)])
+        first = weighted_sum([(propagation_weight, propagated), (1.0 - propagation_weight, relative)])
         propagated = {identity: clamp(score) for identity, score in first.items() if score > 0}
     return append_below(propagated, combined)
 
@@ -190,25 +195,82 @@ def _combine_strands(
     return {one: score if 0.0 <= score <= 1.0 else clamp(score) for one, score in combined.items()}
 
 
-def words_share(vector: Mapping[str, float], lexical: Mapping[str, float], share: float) -> float:
-    """Return the words' share of the text for one question: more, the further their best score stands above the tail.
+def adaptive_weights(
+    vector_weight: float,
+    graph_weight: float,
+    *,
+    intent: Intent,
+    vector_hits: int,
+    graph_hits: int,
+    lexical_hits: int | None = None,
+    lexical_share: float = DEFAULT_PARAMETERS.lexical_share,
+    parameters: FusionParameters = DEFAULT_PARAMETERS,
+) -> Weights:
+    """Return the strands' fusion weights, shifted by the question's intent and by how many hits each strand has.
 
-    A strand that tells little apart, such as vectors of short turns of a conversation, scores its list evenly.
+    The intent shifts weight between text and graph; a strand that found much while the other found little gains
+    some; weights are clamped at 0 and normalised to 1. The text strand's weight is then split between vectors and
+    words. A strand that found nothing is neutral: its weight goes to those that did.
+
+    Parameters
+    ----------
+    vector_weight, graph_weight
+        Base weights of text and graph, in [0, 1].
+    intent
+        What the question wants to know.
+    vector_hits, graph_hits, lexical_hits
+        Hits by strand; ``lexical_hits`` None means that words are no strand of their own.
+    lexical_share
+        The words' share of the text.
+    parameters
+        The shifts.
+    """
+    shift, count_shift = parameters.intent_shift(intent), parameters.count_shift
+    text, graph = vector_weight + shift, graph_weight - shift
+    text_hits = max(vector_hits, lexical_hits or 0)
+    if text_hits < FEW_HITS and graph_hits > MANY_HITS:
+        text, graph = text - count_shift, graph + count_shift
+    elif graph_hits < FEW_HITS and text_hits > MANY_HITS:
+        text, graph = text + count_shift, graph - count_shift
+    text, graph = max(0.0, text), max(0.0, graph)
+    lexical = text * lexical_share if lexical_hits is not None else 0.0
+    strands = {
+        "vector": (text - lexical, vector_hits),
+        "lexical": (lexical, lexical_hits or 0),
+        "graph": (graph, graph_hits),
+    }
+    if strands["vector"][1] == 0 and strands["lexical"][1] > 0:
+        strands["lexical"] = (text, strands["lexical"][1])
+    elif strands["lexical"][1] == 0 and strands["vector"][1] > 0:
+        strands["vector"] = (text, strands["vector"][1])
+    live = {name: weight for name, (weight, hits) in strands.items() if hits > 0}
+    total = sum(live.values())
+    if total <= 0:
+        live = dict.fromkeys(live or strands, 1.0)
+        total = float(len(live))
+    return Weights(**{name: live.get(name, 0.0) / total for name in strands})
+
+
+def adaptive_lexical_share(vector: Mapping[str, float], lexical: Mapping[str, float], base_share: float) -> float:
+    """Return the lexical strand's share of the text weight for one question.
+
+    It is larger the further the best lexical score stands above the lowest, compared with the same of the vector
+    scores. A strand that tells little apart, such as vectors of short turns of a conversation, scores its list evenly.
 
     Parameters
     ----------
     vector, lexical
         Scores by id of one question.
-    share
-        The words' share where both strands stand out equally.
+    base_share
+        The share, in [0, 1], where both strands stand out equally.
     """
     if not vector or not lexical:
-        return share
+        return base_share
     tails = least_scores(vector, lexical)
     by_vector, by_words = (max(scores.values()) - tail for scores, tail in zip((vector, lexical), tails, strict=True))
     both = by_vector + by_words
     words = min(MAX_STRAND_SHARE, max(1.0 - MAX_STRAND_SHARE, by_words / both if both > 0 else 0.5))
-    return words * share / (words * share + (1.0 - words) * (1.0 - share))
+    return words * base_share / (words * base_share + (1.0 - words) * (1.0 - base_share))
 
 
 def sum_of_texts(

@@ -82,7 +82,9 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     ways = _seed_paths(request, around, ties, chosen)
     hit = _hit_maker(around)
     hits = tuple(hit(rank, float(scores[one]), *ways[one]) for rank, one in enumerate(chosen, start=1))
-    return Expansion.unchecked(hits=hits, truncated=around.truncated, trust=round(mentions.trust(), DIGITS))
+    return Expansion.unchecked(
+        hits=hits, truncated=around.truncated, propagation_weight=round(mentions.propagation_weight(), DIGITS)
+    )
 
 
 def _strongest_edges(around: Neighbourhood) -> _Ties:

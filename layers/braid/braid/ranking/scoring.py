@@ -188,14 +188,14 @@ def drift(record_version: int, current_version: int, threshold: int = 3) -> Drif
     return Drift.MINOR if behind == 1 else Drift.MODERATE
 
 
-def schema_reach(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHOLD) -> int:
+def max_versions_behind(threshold: int = 3, window: SchemaWindow = SchemaWindow.THRESHOLD) -> int:
     """Return how many versions behind the current one a record may be and still be found."""
     return min(1, threshold) if window is SchemaWindow.STRICT else threshold
 
 
-def oldest_searched(current_version: int | None, reach: int) -> int:
+def oldest_searched(current_version: int | None, max_versions_behind: int) -> int:
     """Return the lowest schema version inside the search window; the first where the current one is not known."""
-    return 1 if current_version is None else max(1, current_version - reach)
+    return 1 if current_version is None else max(1, current_version - max_versions_behind)
 
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)

@@ -33,6 +33,15 @@ class EngineKind(StrEnum):
     AWS = "aws"
 
 
+class Journal(StrEnum):
+    """How SQLite keeps the embedded engine's file whole; its name for it."""
+
+    WAL = "wal"
+    """A log of writes: readers do not wait for a writer. On a disk of this machine alone, as it needs shared memory."""
+    PERSIST = "persist"
+    """A copy of what a write replaces: on a network's file system too. Readers and a writer wait for one another."""
+
+
 class OpenSearchService(StrEnum):
     """Which AWS service requests are signed for. An ``http://`` endpoint, which is a local server, is never signed."""
 
@@ -75,6 +84,8 @@ class Settings(BaseSettings):
     engine: EngineKind = EngineKind.EMBEDDED
     home: Path = Field(default_factory=user_folder)
     """Folder of the embedded engine; the user's own when not set."""
+    store_journal: Journal = Journal.WAL
+    """``persist`` where ``home`` is on a file system of the network, such as EFS."""
     shared_dir: Path = Field(default_factory=shared_folder)
     models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
     """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""

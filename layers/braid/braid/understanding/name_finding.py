@@ -1,4 +1,4 @@
-"""Finds names in texts by rules: by their form, by where they stand, and those that are given.
+"""Finds names in texts by rules: by their form, by their position, and by a list of given names.
 
 What is a name: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers
 (``E42``, ``LX-400``), code symbols (``should_notify()``), versions, e-mail addresses and URLs; quoted titles; the short
@@ -120,32 +120,34 @@ _SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
 
 
 class _Word(NamedTuple):
-    """A piece of text between spaces or punctuation."""
+    """A word of a text as it is written, with what stands before it."""
 
     text: str
     start: int
     begins: bool
     """Whether a sentence begins here."""
     apart: bool
-    """Whether punctuation stands before it, so that no name goes on here."""
+    """Whether punctuation stands before it, so that a name cannot span it."""
     opened: bool
-    """Whether that is an opening bracket."""
+    """Whether that punctuation is an opening bracket."""
 
 
 class _Candidate(NamedTuple):
+    """A string of a text that may be a name."""
+
     key: str
     name: str
     entity_type: str
     start: int
-    sure: bool = True
-    """Whether it is a name for itself; else only where the same word stands as a name elsewhere in the document."""
+    unambiguous: bool = True
+    """Whether it is a name by itself; a word that begins a sentence is one only if the document has it elsewhere."""
     bracketed: bool = False
     """Whether it stands behind an opening bracket."""
 
 
 @dataclass
 class _Tally:
-    """A name of one document while it is counted."""
+    """Mentions of one name in a document, counted by text."""
 
     name: str
     entity_type: str
@@ -157,18 +159,18 @@ class RuleNameFinder:
     """Finds names by rules; implements :class:`braid.ports.name_finder.NameFinder`."""
 
     def find(self, texts: Sequence[SourceText], given: Mapping[str, str]) -> list[FoundName]:
-        """Return the names in some texts, in the order in which they stand there first."""
+        """Return the names in some texts, in the order of their first mention."""
         found: dict[str, FoundName] = {}
-        starts = _first_words(given)
+        longest_by_first_word = _longest_by_first_word(given)
         for _, document in groupby(texts, key=lambda text: text.document):
-            for name in _names_of_document(list(document), given, starts):
+            for name in _names_of_document(list(document), given, longest_by_first_word):
                 known = found.get(name.key)
                 found[name.key] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
         return list(found.values())
 
 
 def name_key(name: str) -> str:
-    """Return what the spellings of a name share: case, accents, hyphens, possessives and a leading article are gone."""
+    """Return the name without case, accents, hyphens, possessives and a leading article, as its spellings share it."""
     words = normalise(name).split()
     while len(words) > 1 and words[0] in {"the", "a", "an"}:
         del words[0]
@@ -185,32 +187,32 @@ def title_names(title: str) -> list[str]:
 
 
 def _names_of_document(
-    texts: Sequence[SourceText], given: Mapping[str, str], starts: Mapping[str, int]
+    texts: Sequence[SourceText], given: Mapping[str, str], longest_by_first_word: Mapping[str, int]
 ) -> Iterator[FoundName]:
     tallies: dict[str, _Tally] = {}
     contents = [_CONTROL.sub(" ", text.content[:LONGEST_TEXT]) for text in texts]
     candidates = [(text, list(_candidates(content, text.title))) for text, content in zip(texts, contents, strict=True)]
-    standing = {each.key for _, found in candidates for each in found if each.sure}
+    known_keys = {each.key for _, found in candidates for each in found if each.unambiguous}
     titles = [(text, name) for text in texts for name in title_names(text.title)]
-    standing |= {name_key(name) for _, name in titles}
+    known_keys |= {name_key(name) for _, name in titles}
     for text, name in titles:
         _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
-    shorter = _short_forms([each for _, found in candidates for each in found])
-    shorter |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
+    full_names = _short_forms([each for _, found in candidates for each in found])
+    full_names |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
     for text, found in candidates:
         kept = 0
         for each in found:
-            if not each.sure and each.key not in standing and each.key not in shorter:
+            if not each.unambiguous and each.key not in known_keys and each.key not in full_names:
                 continue
-            full = shorter.get(each.key)
+            full = full_names.get(each.key)
             key, name = (name_key(full), full) if full else (each.key, each.name)
             key = given.get(normalise(name), given.get(key, key))
             _count(tallies, key, _Tally(name, each.entity_type), text.id, each.start)
             kept += 1
             if kept == MOST_NAMES:
                 break
-        if starts:
-            for key, name, start in _given_in(text.content[:LONGEST_TEXT], given, starts):
+        if longest_by_first_word:
+            for key, name, start in _given_in(text.content[:LONGEST_TEXT], given, longest_by_first_word):
                 if key in tallies and text.id in tallies[key].texts:
                     continue
                 _count(tallies, key, _Tally(name, NAME_TYPE), text.id, start)
@@ -284,8 +286,8 @@ def _candidates(content: str, title: str = "") -> Iterator[_Candidate]:
         whole.append((start, start + len(own)))
     words = list(_outside(whole, _words(content)))
     for word in words:
-        if special := _special(word.text):
-            yield _Candidate(normalise(word.text) or word.text.casefold(), word.text, special, word.start)
+        if form_type := _type_by_form(word.text):
+            yield _Candidate(normalise(word.text) or word.text.casefold(), word.text, form_type, word.start)
     letters = [word for word in words if word.text[:1].isalpha()]
     capitals = sum(word.text[:1].isupper() for word in letters)
     if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
@@ -313,62 +315,62 @@ def _is_title(quoted: str) -> bool:
 
 
 def _capitalised(words: Sequence[_Word], content: str) -> Iterator[_Candidate]:
-    """Yield runs of words with capitals, with numbers behind and particles between them."""
+    """Yield the names in runs of capitalised words, which may have particles between them and numbers behind."""
     run: list[_Word] = []
     particles: list[_Word] = []
     for word in words:
-        special = _special(word.text)
+        form_type = _type_by_form(word.text)
         if word.apart or word.begins:
-            yield from _flush(run, content)
+            yield from _names_in_run(run, content)
             run, particles = [], []
         lowered = word.text.casefold()
-        plain = word.text.isalpha() or special not in {CODE_TYPE, ADDRESS_TYPE}
+        plain = word.text.isalpha() or form_type not in {CODE_TYPE, ADDRESS_TYPE}
         if word.text[:1].isupper() and plain and "=" not in word.text:
             run = [*run, *particles, word] if 0 < len(run) < LONGEST_RUN else [word]
             particles = []
             if lowered.endswith(("'s", "\u2019s")):
-                yield from _flush(run, content)
+                yield from _names_in_run(run, content)
         elif run and not particles and _NUMBER.fullmatch(word.text):
             run.append(word)
         elif run and lowered in _PARTICLES and len(particles) < _MOST_PARTICLES:
             particles.append(word)
         else:
-            yield from _flush(run, content)
+            yield from _names_in_run(run, content)
             run, particles = [], []
-    yield from _flush(run, content)
+    yield from _names_in_run(run, content)
 
 
-def _flush(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
-    """Yield the name that a run of words is, if it is one."""
+def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[_Candidate]:
+    """Yield the names that a run of capitalised words holds: as a whole, and on either side of an "of"."""
     words = list(run)
     bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins
-    while words and _leads_no_name(words):
+    while words and _drops_first_word(words):
         begins = begins and words[0].text.isupper() and words[0].text.casefold() in _HEADINGS
         del words[0]
-    while words and _ends_no_name(words):
+    while words and _drops_last_word(words):
         del words[-1]
-    if not words or len(words) > MOST_NAME_WORDS or (len(words) == 1 and _special(words[0].text)):
+    if not words or len(words) > MOST_NAME_WORDS or (len(words) == 1 and _type_by_form(words[0].text)):
         return
     name = content[words[0].start : words[-1].start + len(words[-1].text)]
     name = re.sub(r"['\u2019]s?$", "", " ".join(name.split())).rstrip(".") or name
     key = name_key(name)
-    if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not (_single(key) or _is_acronym(name))):
+    if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not (_is_one_word_name(key) or _is_acronym(name))):
         return
     yield _Candidate(key, name, NAME_TYPE, words[0].start, not (begins and len(words) == 1), bracketed)
     of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
     if of > 1:  # "Lothair II of Lotharingia" names Lothair II
-        yield from _flush(words[:of], content)
+        yield from _names_in_run(words[:of], content)
     if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
-        yield from _flush([word for word in words[of + 1 :] if word.text != "the"], content)
+        yield from _names_in_run([word for word in words[of + 1 :] if word.text != "the"], content)
 
 
 def _is_acronym(word: str) -> bool:
     return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
 
 
-def _leads_no_name(words: Sequence[_Word]) -> bool:
-    """Return whether a run is none, or one, without its first word."""
+def _drops_first_word(words: Sequence[_Word]) -> bool:
+    """Return whether the first word of a run does not belong to a name."""
     first = re.split("['\u2019]", words[0].text.casefold())[0]
     if _is_acronym(words[0].text):
         return first in _HEADINGS
@@ -379,7 +381,8 @@ def _leads_no_name(words: Sequence[_Word]) -> bool:
     return verb or first in FUNCTION_WORDS or first in _OPENERS or first.isdigit() or (first in _HONORIFICS and more)
 
 
-def _ends_no_name(words: Sequence[_Word]) -> bool:
+def _drops_last_word(words: Sequence[_Word]) -> bool:
+    """Return whether the last word of a run does not belong to a name."""
     if _is_acronym(words[-1].text):
         return False
     last = words[-1].text.casefold()
@@ -387,12 +390,12 @@ def _ends_no_name(words: Sequence[_Word]) -> bool:
     return dated or last in _DATES or last in FUNCTION_WORDS or (last in _OPENERS and last != "i" and len(words) > 1)
 
 
-def _single(key: str) -> bool:
+def _is_one_word_name(key: str) -> bool:
     return len(key) > 1 and not key.isdigit() and key not in STOP_WORDS and key not in _OPENERS
 
 
-def _special(text: str) -> str | None:
-    """Return the type of what is a name by its form alone; None of a plain word."""
+def _type_by_form(text: str) -> str | None:
+    """Return the type of an identifier, symbol, version or address; None of a plain word."""
     if text.isalpha() and (text.islower() or text.istitle() or text.isupper()):
         return None
     if "@" in text:
@@ -445,34 +448,34 @@ def _words(content: str) -> Iterator[_Word]:
             apart, opened = bool(stop.strip(".")) or (begins and stop == "."), False
 
 
-class _Spelled(NamedTuple):
-    """A word of a text without case, or one ideograph."""
+class _FoldedWord(NamedTuple):
+    """A word of a text in lower case, or one ideograph."""
 
     text: str
-    glued: bool
+    joined: bool
     """Whether no space stands before it."""
     start: int
 
 
-def _spelled(content: str) -> Iterator[_Spelled]:
+def _folded_words(content: str) -> Iterator[_FoldedWord]:
     for piece in _PIECE.finditer(content):
         for word in cased_words(piece[0][:LONGEST_PIECE]):
             for place, part in enumerate(split_ideographs(word)):
-                yield _Spelled(part.casefold(), place > 0, piece.start())
+                yield _FoldedWord(part.casefold(), place > 0, piece.start())
 
 
-def _phrase(run: Sequence[_Spelled]) -> str:
-    return "".join(f"{'' if word.glued else ' '}{word.text}" for word in run).strip()
+def _phrase(run: Sequence[_FoldedWord]) -> str:
+    return "".join(f"{'' if word.joined else ' '}{word.text}" for word in run).strip()
 
 
 def phrases_in(content: str) -> Iterator[str]:
-    """Yield what in a text could be a given name however it is written, in the form in which names are looked up.
+    """Yield the phrases of a text that may be given names in lower case, in the form in which names are looked up.
 
     Two to :data:`MOST_PHRASE_WORDS` words that neither begin nor end with a function word, up to
     :data:`MOST_PHRASE_IDEOGRAPHS` ideographs, and single words of other scripts without case. A single word of a script
     with case is a name only where it is written as one: "red" is not "Red".
     """
-    words = list(_spelled(content[:LONGEST_TEXT]))
+    words = list(_folded_words(content[:LONGEST_TEXT]))
     for start, first in enumerate(words):
         if first.text in STOP_WORDS:
             continue
@@ -480,31 +483,33 @@ def phrases_in(content: str) -> Iterator[str]:
         if not ideographs and first.text.isalpha() and first.text.upper() == first.text and not first.text.isascii():
             yield first.text
         for end in range(start + 1, start + (MOST_PHRASE_IDEOGRAPHS if ideographs else MOST_PHRASE_WORDS)):
-            if end == len(words) or (ideographs and not words[end].glued):
+            if end == len(words) or (ideographs and not words[end].joined):
                 break
             if words[end].text not in STOP_WORDS:
                 yield _phrase(words[start : end + 1])
 
 
-def _first_words(given: Mapping[str, str]) -> dict[str, int]:
-    """Return the words that given names begin with, and the most words of one that begins so."""
-    starts: dict[str, int] = {}
+def _longest_by_first_word(given: Mapping[str, str]) -> dict[str, int]:
+    """Return the number of words of the longest given name, by its first word."""
+    longest: dict[str, int] = {}
     for phrase in given:
         words = [part for word in phrase.split() for part in split_ideographs(word)]
         if words and len(words) <= (MOST_PHRASE_IDEOGRAPHS if has_ideographs(phrase) else MOST_NAME_WORDS):
-            starts[words[0]] = max(starts.get(words[0], 0), len(words))
-    return starts
+            longest[words[0]] = max(longest.get(words[0], 0), len(words))
+    return longest
 
 
-def _given_in(content: str, given: Mapping[str, str], starts: Mapping[str, int]) -> Iterator[tuple[str, str, int]]:
+def _given_in(
+    content: str, given: Mapping[str, str], longest_by_first_word: Mapping[str, int]
+) -> Iterator[tuple[str, str, int]]:
     """Yield key, name and position of given names, the longest at each place; a function word alone is none."""
-    spelled = list(_spelled(content))
+    folded = list(_folded_words(content))
     place = 0
-    while place < len(spelled):
-        for size in range(min(starts.get(spelled[place].text, 0), len(spelled) - place), 0, -1):
-            phrase = _phrase(spelled[place : place + size])
+    while place < len(folded):
+        for size in range(min(longest_by_first_word.get(folded[place].text, 0), len(folded) - place), 0, -1):
+            phrase = _phrase(folded[place : place + size])
             if phrase in given and phrase not in STOP_WORDS:
-                yield given[phrase], phrase, spelled[place].start
+                yield given[phrase], phrase, folded[place].start
                 place += size
                 break
         else:

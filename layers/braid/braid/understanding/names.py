@@ -54,8 +54,8 @@ class LookupKey(NamedTuple):
 
     phrase: str
     """The words of the question."""
-    share: float
-    """Of the score of the match, in (0, 1]; below 1 when the words were altered."""
+    score_factor: float
+    """Factor of the match's score, in (0, 1]; below 1 where the words were altered."""
 
 
 def stored_forms(*names: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Plans a question: strategy, candidates and steps with reasons, and the adaptive weights of the strands."""
+"""Plans a question: strategy, number of candidates and steps, with the reason for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from braid.models import (
     Direction,
     Fusion,
-    FusionParameters,
     Intent,
     Mode,
     Plan,
@@ -15,7 +14,6 @@ from braid.models import (
     Query,
     StepOperation,
     Strategy,
-    Weights,
 )
 from braid.understanding.facts import read_facts
 from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, read_as_words, walk_direction
@@ -150,63 +148,3 @@ def make_plan(
         facts=facts,
         reasons=tuple(reasons),
     )
-
-
-FEW_HITS, MANY_HITS = 5, 10
-DEFAULT_PARAMETERS: Final = FusionParameters()
-
-
-def adaptive_weights(
-    vector_weight: float,
-    graph_weight: float,
-    *,
-    intent: Intent,
-    vector_hits: int,
-    graph_hits: int,
-    lexical_hits: int | None = None,
-    lexical_share: float = DEFAULT_PARAMETERS.lexical_share,
-    parameters: FusionParameters = DEFAULT_PARAMETERS,
-) -> Weights:
-    """Return how much each strand counts, after what the question is and what was found.
-
-    The intent shifts weight between text and graph; a strand that found much while the other found little gains
-    some; weights are clamped at 0 and normalised to 1. The text strand's weight is then split between vectors and
-    words. A strand that found nothing is neutral: its weight goes to those that did.
-
-    Parameters
-    ----------
-    vector_weight, graph_weight
-        Base weights of text and graph, in [0, 1].
-    intent
-        What the question wants to know.
-    vector_hits, graph_hits, lexical_hits
-        Hits by strand; ``lexical_hits`` None means that words are no strand of their own.
-    lexical_share
-        The words' share of the text.
-    parameters
-        The shifts.
-    """
-    shift, count_shift = parameters.intent_shift(intent), parameters.count_shift
-    text, graph = vector_weight + shift, graph_weight - shift
-    text_hits = max(vector_hits, lexical_hits or 0)
-    if text_hits < FEW_HITS and graph_hits > MANY_HITS:
-        text, graph = text - count_shift, graph + count_shift
-    elif graph_hits < FEW_HITS and text_hits > MANY_HITS:
-        text, graph = text + count_shift, graph - count_shift
-    text, graph = max(0.0, text), max(0.0, graph)
-    lexical = text * lexical_share if lexical_hits is not None else 0.0
-    strands = {
-        "vector": (text - lexical, vector_hits),
-        "lexical": (lexical, lexical_hits or 0),
-        "graph": (graph, graph_hits),
-    }
-    if strands["vector"][1] == 0 and strands["lexical"][1] > 0:
-        strands["lexical"] = (text, strands["lexical"][1])
-    elif strands["lexical"][1] == 0 and strands["vector"][1] > 0:
-        strands["vector"] = (text, strands["vector"][1])
-    live = {name: weight for name, (weight, hits) in strands.items() if hits > 0}
-    total = sum(live.values())
-    if total <= 0:
-        live = dict.fromkeys(live or strands, 1.0)
-        total = float(len(live))
-    return Weights(**{name: live.get(name, 0.0) / total for name in strands})

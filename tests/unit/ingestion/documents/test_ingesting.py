@@ -104,7 +104,7 @@ def test_a_folder_of_every_format_is_found_and_cited_by_file_and_heading(store: 
     files.mkdir()
     for name, content in every_format().items():
         (files / name).write_bytes(content)
-    report = ingest(store, files, where={"team": "port"})
+    report = ingest(store, files, metadata={"team": "port"})
     assert (report.documents, report.skipped) == (len(every_format()), ())
     stored = records(store)
     assert report.chunks == len(stored)
@@ -174,7 +174,7 @@ def test_a_file_whose_time_alone_has_changed_is_opened_and_not_written(
 
 def test_other_metadata_or_columns_read_everything_again(store: DemoStages, folder: Path) -> None:
     ingest(store, folder)
-    assert ingest(store, folder, where={"team": "port"}).read == 3
+    assert ingest(store, folder, metadata={"team": "port"}).read == 3
     assert {record.metadata["team"] for record in records(store).values()} == {"port"}
 
 

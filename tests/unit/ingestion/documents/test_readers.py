@@ -116,7 +116,7 @@ def test_a_table_of_quotes_is_read_before_its_time_is_over(tmp_path: Path) -> No
     file.write_text(',"a",\n' + '"' * 8_000 + "x\n")
     with ReaderProcess(Limits(seconds=20)) as reader:
         found = reader.read(str(file), file.name)
-    assert found.lasting, found.unreadable
+    assert found.permanent, found.unreadable
 
 
 @pytest.mark.parametrize(

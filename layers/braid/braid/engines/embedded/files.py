@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import alarmed, is_over
 from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooSlow, TransientStoreError
+from braid.settings import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableMapping
@@ -55,10 +56,12 @@ class FileState(NamedTuple):
 class StoreFiles:
     """The database, SQLite's files beside it, and the commit file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, journal: Journal = Journal.WAL) -> None:
         self.path = path
+        self.journal = journal
         self.commit_file = path.with_name(f"{path.name}-commits")
         self._memory = path.with_name(f"{path.name}-shm")
+        self._journal_file = path.with_name(f"{path.name}-journal")
         self._all = (path, path.with_name(f"{path.name}-wal"), self._memory)
 
     def create(self) -> None:
@@ -84,7 +87,7 @@ class StoreFiles:
                         _LOG.warning("%s can be read by other users of this machine: %s", path, error)
 
     def _private(self) -> Iterator[Path]:
-        yield from (*self._all, self.commit_file)
+        yield from (*self._all, self._journal_file, self.commit_file)
         folder = self.path.parent
         yield from (folder / name for name in _FOLDERS)
         names = {path.name for path in folder.iterdir()}
@@ -131,10 +134,21 @@ class StoreFiles:
             f"or remove {self.commit_file} to go on with what is there"
         )
 
-    def record_commit(self, store: str, commits: int) -> None:
+    def committed_size(self, connection: sqlite3.Connection) -> int | None:
+        """Return the bytes of the database once a connection's transaction has ended; None with a log, which has some.
+
+        With a rollback journal the file may be longer meanwhile, by what a transaction adds that is then undone.
+        """
+        if self.journal is Journal.WAL:
+            return None
+        pages, page_size = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        return int(pages * page_size)
+
+    def record_commit(self, store: str, commits: int, size: int | None) -> None:
         """Record a durable commit; a failure to do so is logged and costs only a later check."""
         try:
-            line = f"{store} {commits:d} {self.path.stat().st_size:d}".ljust(_LINE_BYTES - 1) + "\n"
+            size = self.path.stat().st_size if size is None else size
+            line = f"{store} {commits:d} {size:d}".ljust(_LINE_BYTES - 1) + "\n"
             descriptor = os.open(self.commit_file, os.O_WRONLY | os.O_CREAT, PRIVATE_FILE)
             try:
                 os.pwrite(descriptor, line.encode("ascii"), 0)
@@ -169,6 +183,8 @@ class StoreFiles:
                     f"{path} was removed or replaced while it was open; stop this process, put it back, start again"
                 )
             if status.st_size < before.size:
+                if self.journal is not Journal.WAL:  # what a transaction added that was undone, perhaps
+                    continue
                 if path != self._memory:
                     raise StoreCorrupt(
                         f"{path} was cut from {before.size} to {status.st_size} bytes while it was open; "
@@ -217,6 +233,8 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
         connection.set_progress_handler(is_over, _STEPS)
         if not read_only:
             connection.execute("PRAGMA synchronous = FULL")
+            if files.journal is not Journal.WAL:  # which the file itself says
+                connection.execute(f"PRAGMA journal_mode = {files.journal}")
         connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log
         connection.files = files.file_states()
     except sqlite3.Error:
@@ -242,14 +260,23 @@ def _read_only(path: Path) -> Connection:
     except sqlite3.OperationalError:
         connection.close()
         # In a folder that cannot be written SQLite can make no lock file. Without a log there is nothing to lock.
-        log = path.with_name(f"{path.name}-wal")
-        if log.exists() and log.stat().st_size:
+        if _is_unfinished(path):
             raise StoreReadOnly(
                 f"{path} has an unfinished log and its folder cannot be written; "
                 "make the folder writable once, or copy the folder to where it is"
             ) from None
         return _open(path, "mode=ro&immutable=1")
     return connection
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Return whether a log has commits that the database lacks, or a journal what has to be undone in it."""
+    log, journal = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
+    if log.exists() and log.stat().st_size:
+        return True
+    with suppress(FileNotFoundError), journal.open("rb") as file:
+        return file.read(1) not in (b"", b"\0")
+    return False
 
 
 def _open(path: Path, mode: str) -> Connection:

@@ -14,6 +14,7 @@ from braid.engines.embedded.files import StoreFiles, connect, translated_errors
 from braid.engines.embedded.older_formats import bring_up_to_date
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
+from braid.settings import Journal
 from braid.settings.folders import DATABASE
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ class EmbeddedStore:
     """A folder with ``braid.db``, shared by the embedded engines; safe to use from several threads and processes.
 
     Each reader has a connection of its own and sees one snapshot. Writers queue: in this process behind a lock,
-    between processes behind SQLite's. With WAL and ``synchronous=FULL`` a transaction is on the disk when it
-    returns, so that neither ``kill -9`` nor a power cut loses what was acknowledged.
+    between processes behind SQLite's. With ``synchronous=FULL`` a transaction is on the disk when it returns, so that
+    neither ``kill -9`` nor a power cut loses what was acknowledged.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ class EmbeddedStore:
         Folder of the store; made when missing.
     read_only
         True refuses every write. A folder without write permission is always opened read-only.
+    journal
+        One for all processes that use the store at the same time.
 
     Raises
     ------
@@ -54,12 +57,14 @@ class EmbeddedStore:
         If the file is not a database, or lacks commits that were acknowledged.
     """
 
-    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False, journal: Journal = Journal.WAL) -> None:
         self.folder = folder
         self.path = folder / DATABASE
-        self._files = StoreFiles(self.path)
+        self._files = StoreFiles(self.path, journal)
         self._idle: list[Connection] = []
-        self._pool_lock = threading.Lock()
+        self._pool_lock = threading.Condition()
+        self._lent = 0
+        self._paused = False
         self._write_lock = threading.RLock()
         self._local = threading.local()
         self._numbers: dict[str, int] = {}
@@ -81,11 +86,11 @@ class EmbeddedStore:
                 self._prepare(last)
             with self.read() as connection:
                 self.identity: str = connection.execute("SELECT store FROM identity").fetchone()[0]
-                commits = _stored_commits(connection)
+                commits, size = _stored_commits(connection), self._files.committed_size(connection)
             self._files.require_commits(last, self.identity, commits)
         self._counted = commits
         if not self.read_only:
-            self._files.record_commit(self.identity, commits)
+            self._files.record_commit(self.identity, commits, size)
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +104,24 @@ class EmbeddedStore:
         """Close every connection; one that is in use is closed when it is given back."""
         with self._pool_lock:
             self._closed = True
+            self._pool_lock.notify_all()
             _close_all(self._idle)
+
+    def pause(self, *, wait_s: float) -> bool:
+        """Lend no connection until :meth:`resume`, and wait for those that are lent; threads that ask for one wait.
+
+        A process that is frozen while it is paused holds no lock of the database. Returns False if some connection was
+        not given back in time.
+        """
+        with self._pool_lock:
+            self._paused = True
+            return self._pool_lock.wait_for(lambda: not self._lent, wait_s)
+
+    def resume(self) -> None:
+        """Lend connections again."""
+        with self._pool_lock:
+            self._paused = False
+            self._pool_lock.notify_all()
 
     @property
     def in_transaction(self) -> bool:
@@ -161,7 +183,7 @@ class EmbeddedStore:
                 return
             connection = self._lend()
             self._local.committed = []
-            commits: int | None = None
+            commits, size = None, None
             try:
                 if wait_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
@@ -173,7 +195,7 @@ class EmbeddedStore:
                 yield connection
                 # Counted is what has to be there after a power cut.
                 if durable and connection.in_transaction and connection.total_changes > before:
-                    commits = self._count_commit(connection)
+                    commits, size = self._count_commit(connection), self._files.committed_size(connection)
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
@@ -182,7 +204,7 @@ class EmbeddedStore:
                 self._give_back(connection, durable=durable)
             if commits is not None:
                 self._counted = commits
-                self._files.record_commit(self.identity, commits)
+                self._files.record_commit(self.identity, commits, size)
             for action in self._local.committed:
                 action()
 
@@ -215,12 +237,24 @@ class EmbeddedStore:
 
     def _lend(self) -> Connection:
         with self._pool_lock:
+            self._pool_lock.wait_for(lambda: self._closed or not self._paused)
             if self._closed:
                 raise StoreError(f"{self.path} was closed")
             if self._idle:
                 self._files.require_unchanged(self._idle[-1].files)
+            self._lent += 1
+            if self._idle:
                 return self._idle.pop()
-        return self._connect()
+        try:
+            return self._connect()
+        except BaseException:
+            self._returned()
+            raise
+
+    def _returned(self) -> None:
+        with self._pool_lock:
+            self._lent -= 1
+            self._pool_lock.notify_all()
 
     def _give_back(self, connection: Connection, *, durable: bool = True) -> None:
         # Still open here: a reader's snapshot, or a transaction that failed.
@@ -231,12 +265,14 @@ class EmbeddedStore:
                 connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error:
             connection.close()
+            self._returned()
             return
         with self._pool_lock:
-            if not self._closed:
+            if self._closed:
+                connection.close()
+            else:
                 self._idle.append(connection)
-                return
-        connection.close()
+        self._returned()
 
     def _connect(self) -> Connection:
         return connect(self._files, read_only=self.read_only, busy_timeout_ms=BUSY_TIMEOUT_MS)
@@ -244,7 +280,7 @@ class EmbeddedStore:
     def _prepare(self, last: LastCommit | None) -> None:
         connection = self._lend()
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA journal_mode = {self._files.journal}")
             if not connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
                 self._files.require_commits(last, "", 0)
             connection.files = self._files.file_states()

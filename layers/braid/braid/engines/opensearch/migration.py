@@ -195,6 +195,11 @@ class OpenSearchMigration:
                 self._move_aliases([_added(aliases[self._shared], next_alias(alias))])
             elif next_alias(alias) not in aliases:
                 self._begin(alias, indexes[alias], active, target, spaces)
+        try:
+            self._refuse_others(target)  # of two that begin in one instant each sees the other here, or one does
+        except InvalidRequest:
+            self.drop(())
+            raise
         return following
 
     def _refuse_others(self, target: str) -> None:

@@ -64,7 +64,7 @@ class LocalImports:
         self._store = store
         self._on_failure = on_failure
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="braid-import")
-        self._mine: set[tuple[str, str]] = set()
+        self._unfinished: set[tuple[str, str]] = set()
         self._turns: dict[str, deque[_Waiting]] = {}
         self._running: set[str] = set()
         """Tenants whose turn it is."""
@@ -75,7 +75,7 @@ class LocalImports:
         """Stop after the current batch; unfinished imports count as interrupted."""
         self._stopping.set()
         self._pool.shutdown(cancel_futures=True)
-        for tenant_id, import_id in list(self._mine):
+        for tenant_id, import_id in list(self._unfinished):
             with suppress(StoreError):
                 self._put_state(tenant_id, import_id, ImportStatus.FAILED, INTERRUPTED)
             self._forget(tenant_id, import_id)
@@ -91,17 +91,17 @@ class LocalImports:
             If too many imports are waiting.
         """
         with self._lock:
-            if sum(tenant == tenant_id for tenant, _ in self._mine) >= WAITING_PER_TENANT:
+            if sum(tenant == tenant_id for tenant, _ in self._unfinished) >= WAITING_PER_TENANT:
                 raise QuotaExceeded(
                     f"{WAITING_PER_TENANT} imports of this tenant wait already; begin another when one has ended",
                     retry_after_s=RETRY_AFTER_S,
                 )
-            if len(self._mine) >= WAITING:
+            if len(self._unfinished) >= WAITING:
                 raise QueueFull(
                     f"{WAITING} imports wait already, of all tenants together; begin another when one has ended",
                     retry_after_s=RETRY_AFTER_S,
                 )
-            self._mine.add((tenant_id, import_id))
+            self._unfinished.add((tenant_id, import_id))
         try:
             self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
             with self._lock:  # held while it is submitted, so that the thread finds it in its turn
@@ -115,7 +115,7 @@ class LocalImports:
     def find(self, tenant_id: str, import_id: str) -> Import | None:
         """Return the state of an import; None if it is unknown."""
         with self._lock:
-            mine = (tenant_id, import_id) in self._mine  # before the state is read: it is written first
+            mine = (tenant_id, import_id) in self._unfinished  # before the state is read: it is written first
         state = self._state(tenant_id, import_id)
         if state is None:
             return None
@@ -133,10 +133,10 @@ class LocalImports:
             if tenant_id is None:
                 return  # whoever has a turn goes on when it ends
             self._running.add(tenant_id)
-            one = self._turns[tenant_id][0]
+            waiting_import = self._turns[tenant_id][0]
         ended = True
         try:
-            ended = self._step(tenant_id, one)
+            ended = self._step(tenant_id, waiting_import)
         finally:  # whatever failed, the others' turns come
             with self._lock:
                 self._running.discard(tenant_id)
@@ -148,11 +148,11 @@ class LocalImports:
                     with suppress(RuntimeError):  # this process stops
                         self._pool.submit(self._run_next)
 
-    def _step(self, tenant_id: str, one: _Waiting) -> bool:
+    def _step(self, tenant_id: str, waiting_import: _Waiting) -> bool:
         """Run one step of an import, and return whether it has ended."""
         status, error = ImportStatus.FAILED, None
         try:
-            next(one.steps)
+            next(waiting_import.steps)
             if not self._stopping.is_set():
                 return False
             error = INTERRUPTED
@@ -164,12 +164,12 @@ class LocalImports:
                 error = "ObjectChanged" if report.status is JobStatus.CHANGED else INCOMPLETE
         except Exception as failure:  # noqa: BLE001 - no caller waits for it: it is stored as the import's error
             error = type(failure).__name__
-            self._on_failure(one.import_id, failure)
+            self._on_failure(waiting_import.import_id, failure)
         try:
             with suppress(StoreError):
-                self._put_state(tenant_id, one.import_id, status, error)
+                self._put_state(tenant_id, waiting_import.import_id, status, error)
         finally:
-            self._forget(tenant_id, one.import_id)
+            self._forget(tenant_id, waiting_import.import_id)
         return True
 
     def _steps(self, tenant_id: str, import_id: str, asked: ImportAsked) -> Generator[None, None, JobReport]:
@@ -181,18 +181,18 @@ class LocalImports:
             page = steps.page(Page(job=job, cursor=cursor), self._store)
             if page.items is None:
                 return steps.finish(Finish(job=job), self._store)
-            for place in manifest.items(job, page.items, self._store.objects):
+            for batch_range in manifest.items(job, page.items, self._store.objects):
                 yield
                 try:
-                    steps.batch(Batch(job=job, phase=page.phase, batch=place), self._store)
+                    steps.batch(Batch(job=job, phase=page.phase, batch=batch_range), self._store)
                 except BraidError as error:
-                    lost = Lost(job=job, phase=page.phase, batch=place, error=type(error).__name__)
+                    lost = Lost(job=job, phase=page.phase, batch=batch_range, error=type(error).__name__)
                     steps.lost(lost, self._store)
             cursor = page.next
 
     def _forget(self, tenant_id: str, import_id: str) -> None:
         with self._lock:
-            self._mine.discard((tenant_id, import_id))
+            self._unfinished.discard((tenant_id, import_id))
 
     def _put_state(self, tenant_id: str, import_id: str, status: ImportStatus, error: str | None = None) -> None:
         state = _State(process=os.getpid(), status=status, error=error)

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from braid.errors import ObjectChanged, ObjectMissing
-from braid.ingestion.bulk.step_messages import BatchCounts, BatchPlace, BatchResult
+from braid.ingestion.bulk.step_messages import BatchCounts, BatchRange, BatchResult
 from braid.ports.ingestion import JobReport
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ READS_AT_ONCE = 10
 _READ_ATTEMPTS: Final = 10
 """Such an object is written a few times in its life; one that changes under every read is a fault."""
 _READ_WAIT_S: Final = 0.02
-_PLACES = TypeAdapter(tuple[BatchPlace, ...])
+_RANGES = TypeAdapter(tuple[BatchRange, ...])
 _T = TypeVar("_T")
 
 
@@ -63,7 +63,7 @@ def unfinished(keys: Iterable[str]) -> list[str]:
 
 
 @contextmanager
-def begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
+def mark_begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
     """Mark a job as begun; if the block raises, delete what was stored of it."""
     objects.put(tenant_id, f"{_folder(name)}/pages/begun", b"")
     try:
@@ -91,13 +91,13 @@ def _report_key(name: str) -> str:
     return f"{_folder(name)}/report.json"
 
 
-def put_places(job: ImportJob, places: Iterable[BatchPlace], objects: ObjectStore) -> ImportJob:
+def put_ranges(job: ImportJob, ranges: Iterable[BatchRange], objects: ObjectStore) -> ImportJob:
     """Store batch offsets, holding one page of them in memory; return the job with its numbers of batches and lines."""
     batches = lines = 0
-    page: list[BatchPlace] = []
-    for place in places:
-        page.append(place)
-        batches, lines = batches + 1, lines + place.lines
+    page: list[BatchRange] = []
+    for batch_range in ranges:
+        page.append(batch_range)
+        batches, lines = batches + 1, lines + batch_range.lines
         if len(page) == PAGE_BATCHES:
             _put_page(job, (batches - 1) // PAGE_BATCHES, page, objects)
             page = []
@@ -111,25 +111,25 @@ def pages(job: ImportJob) -> int:
     return -(-job.batches // PAGE_BATCHES)
 
 
-def places(job: ImportJob, page: int, objects: ObjectStore) -> tuple[BatchPlace, ...]:
+def ranges(job: ImportJob, page: int, objects: ObjectStore) -> tuple[BatchRange, ...]:
     """Return a page of batch offsets."""
-    return _PLACES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
+    return _RANGES.validate_json(read_object(objects, job.tenant_id, _page_key(job, page)))
 
 
-def put_items(job: ImportJob, page: int, phase: Phase, places: tuple[BatchPlace, ...], objects: ObjectStore) -> str:
+def put_items(job: ImportJob, page: int, phase: Phase, ranges: tuple[BatchRange, ...], objects: ObjectStore) -> str:
     """Store the batches of a page that have something of a phase, for a map over them; return the key."""
     key = f"{folder(job)}/pages/{page:06}-{phase.value}.json"
-    objects.put(job.tenant_id, key, _PLACES.dump_json(places))
+    objects.put(job.tenant_id, key, _RANGES.dump_json(ranges))
     return key
 
 
-def items(job: ImportJob, key: str, objects: ObjectStore) -> tuple[BatchPlace, ...]:
+def items(job: ImportJob, key: str, objects: ObjectStore) -> tuple[BatchRange, ...]:
     """Return what :func:`put_items` stored."""
-    return _PLACES.validate_json(read_object(objects, job.tenant_id, key))
+    return _RANGES.validate_json(read_object(objects, job.tenant_id, key))
 
 
-def _put_page(job: ImportJob, page: int, places: list[BatchPlace], objects: ObjectStore) -> None:
-    objects.put(job.tenant_id, _page_key(job, page), _PLACES.dump_json(tuple(places)))
+def _put_page(job: ImportJob, page: int, ranges: list[BatchRange], objects: ObjectStore) -> None:
+    objects.put(job.tenant_id, _page_key(job, page), _RANGES.dump_json(tuple(ranges)))
 
 
 def _page_key(job: ImportJob, page: int) -> str:
@@ -149,40 +149,44 @@ def fingerprints(job: ImportJob, objects: ObjectStore) -> bytes:
     return objects.read(job.tenant_id, job.fingerprints, 0, job.fingerprints.size_bytes)
 
 
-def put_result(job: ImportJob, phase: Phase, place: BatchPlace, out: BatchResult, objects: ObjectStore) -> BatchCounts:
+def put_result(
+    job: ImportJob, phase: Phase, batch_range: BatchRange, outcome: BatchResult, objects: ObjectStore
+) -> BatchCounts:
     """Store the result of a batch in a phase."""
-    objects.put(job.tenant_id, _result_key(job, phase, place), out.model_dump_json().encode())
-    return BatchCounts(written=out.written, errors=len(out.errors))
+    objects.put(job.tenant_id, _result_key(job, phase, batch_range), outcome.model_dump_json().encode())
+    return BatchCounts(written=outcome.written, errors=len(outcome.errors))
 
 
-def result(job: ImportJob, phase: Phase, place: BatchPlace, objects: ObjectStore) -> BatchResult:
+def result(job: ImportJob, phase: Phase, batch_range: BatchRange, objects: ObjectStore) -> BatchResult:
     """Return the result of a batch in a phase; a batch without one is lost."""
     try:
         # A repeated step may store its result again at this very moment.
-        text = read_object(objects, job.tenant_id, _result_key(job, phase, place))
+        text = read_object(objects, job.tenant_id, _result_key(job, phase, batch_range))
     except ObjectMissing:
         return BatchResult(lost="nothing is noted of it")
     return BatchResult.model_validate_json(text)
 
 
-def results(job: ImportJob, objects: ObjectStore) -> Iterator[tuple[BatchPlace, BatchResult]]:
+def results(job: ImportJob, objects: ObjectStore) -> Iterator[tuple[BatchRange, BatchResult]]:
     """Yield the result of every batch in every phase, in order, holding one page of them in memory.
 
     Raises ObjectMissing if a page of batch offsets is gone.
     """
 
-    def read(task: tuple[Phase, BatchPlace]) -> BatchResult:
-        phase, place = task
-        return result(job, phase, place, objects)
+    def read(task: tuple[Phase, BatchRange]) -> BatchResult:
+        phase, batch_range = task
+        return result(job, phase, batch_range, objects)
 
     with ThreadPoolExecutor(READS_AT_ONCE, thread_name_prefix="braid-results") as pool:
         for page in range(pages(job)):
-            tasks = [(phase, place) for place in places(job, page, objects) for phase in place.phases]
-            yield from ((place, out) for (_, place), out in zip(tasks, pool.map(read, tasks), strict=True))
+            tasks = [(phase, batch_range) for batch_range in ranges(job, page, objects) for phase in batch_range.phases]
+            yield from (
+                (batch_range, outcome) for (_, batch_range), outcome in zip(tasks, pool.map(read, tasks), strict=True)
+            )
 
 
-def _result_key(job: ImportJob, phase: Phase, place: BatchPlace) -> str:
-    return f"{folder(job)}/results/{place.number:08}-{phase.value}.json"
+def _result_key(job: ImportJob, phase: Phase, batch_range: BatchRange) -> str:
+    return f"{folder(job)}/results/{batch_range.number:08}-{phase.value}.json"
 
 
 def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
@@ -199,10 +203,10 @@ def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
     StoreError
         As the store.
     """
-    return read_again(lambda: b"".join(objects.open(tenant_id, key)))
+    return retry_if_replaced(lambda: b"".join(objects.open(tenant_id, key)))
 
 
-def read_again(read: Callable[[], _T]) -> _T:
+def retry_if_replaced(read: Callable[[], _T]) -> _T:
     """Return what ``read`` reads of one object, starting over if it is replaced meanwhile, as :func:`read_object`."""
     attempts = Retrying(
         stop=stop_after_attempt(_READ_ATTEMPTS),

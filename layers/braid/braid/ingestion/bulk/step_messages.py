@@ -24,8 +24,8 @@ class Phase(StrEnum):
     """Supersession of edges by edges."""
 
 
-class BatchPlace(Frozen):
-    """Position of one batch in the object, in bytes and lines."""
+class BatchRange(Frozen):
+    """Range of the object that one batch is: byte offsets, and lines."""
 
     number: int = Field(ge=0)
     start: int = Field(ge=0)
@@ -67,7 +67,7 @@ class Batch(Frozen):
     name: Literal["batch"] = "batch"
     job: ImportJob
     phase: Phase
-    batch: BatchPlace
+    batch: BatchRange
 
 
 class Lost(Frozen):
@@ -76,7 +76,7 @@ class Lost(Frozen):
     name: Literal["lost"] = "lost"
     job: ImportJob
     phase: Phase
-    batch: BatchPlace
+    batch: BatchRange
     error: str
 
 
@@ -128,6 +128,13 @@ class Task(Frozen):
     """Request of one step, discriminated by its name."""
 
     task: Annotated[Split | Page | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
+
+    @property
+    def tenant_id(self) -> str | None:
+        """Tenant of the job or of the items; None of a split, whose event names it."""
+        if isinstance(self.task, Split):
+            return None
+        return self.task.tenant_id if isinstance(self.task, InlineWrite) else self.task.job.tenant_id
 
 
 TaskResult = ImportJob | PageResult | BatchCounts | JobReport | WriteReport

@@ -21,7 +21,7 @@ from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_
 from braid.ingestion.bulk.step_messages import (
     Batch,
     BatchCounts,
-    BatchPlace,
+    BatchRange,
     BatchResult,
     Cursor,
     Finish,
@@ -89,10 +89,10 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
     StoreError
         If a line is longer than 10 MB; the message has its number.
     """
-    tenant_id, key, etag, missing = _asked(task.event)
+    tenant_id, key, etag, missing = _parse_event(task.event)
     check_tenant(tenant_id)
     # Before the object is opened, so that a deletion of the tenant either sees the job or removes its object first.
-    with manifest.begun(tenant_id, task.job, store.objects):
+    with manifest.mark_begun(tenant_id, task.job, store.objects):
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
@@ -120,7 +120,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
 def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: int | None) -> ImportJob:
     fingerprints = Fingerprints()
     read = _collecting_fingerprints(iter(lines), job.tenant_id, fingerprints)
-    job = manifest.put_places(job, _places(read, lines.info.size_bytes, batch_lines), store.objects)
+    job = manifest.put_ranges(job, _ranges(read, lines.info.size_bytes, batch_lines), store.objects)
     found = fingerprints.in_order()
     return manifest.put_fingerprints(job, found, store.objects) if found else job
 
@@ -130,8 +130,8 @@ def page(task: Page, store: FileStore) -> PageResult:
     phases, number = list(Phase), task.cursor.page
     for phase in phases[phases.index(task.cursor.phase) :]:
         for page_number in range(number, manifest.pages(task.job)):
-            places = manifest.places(task.job, page_number, store.objects)
-            if found := tuple(place for place in places if phase in place.phases):
+            ranges = manifest.ranges(task.job, page_number, store.objects)
+            if found := tuple(one for one in ranges if phase in one.phases):
                 items = manifest.put_items(task.job, page_number, phase, found, store.objects)
                 return PageResult(phase=phase, items=items, next=Cursor(phase=phase, page=page_number + 1))
         number = 0
@@ -155,21 +155,21 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 
 
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
-    place = task.batch
+    batch_range = task.batch
     if task.job.document is not None:
         lines_key = manifest.lines_key(task.job.name)
         uploads.require_newest(task.job.tenant_id, task.job.document, store, lines_key=lines_key)
-    content = store.objects.read(task.job.tenant_id, task.job.object, place.start, place.end)
+    content = store.objects.read(task.job.tenant_id, task.job.object, batch_range.start, batch_range.end)
     lines = content.removesuffix(b"\n").split(b"\n")
-    numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=place.line)]
+    numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=batch_range.line)]
     items = read_lines(numbered, task.job.tenant_id)
     request = items.request(partial=True, missing=task.job.missing)
-    before = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in place.phases]
-    earlier = [manifest.result(task.job, phase, place, store.objects) for phase in before]
-    refused = {error.place for out in earlier for error in out.errors}
+    earlier_phases = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in batch_range.phases]
+    earlier = [manifest.result(task.job, phase, batch_range, store.objects) for phase in earlier_phases]
+    refused = {error.place for result in earlier for error in result.errors}
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
     report = write(part_of(request, task.phase, refused, fingerprints), store)
-    out = BatchResult(
+    result = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
         embedded=report.embedded,
@@ -177,7 +177,7 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
         superseded=report.superseded,
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
-    return manifest.put_result(task.job, task.phase, place, out, store.objects)
+    return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
 
 
 def lost(task: Lost, store: FileStore) -> BatchCounts:
@@ -192,16 +192,16 @@ def finish(task: Finish, store: FileStore) -> JobReport:
     """
     report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
     if report is None:
-        gathered = _gathered(task.job, store)
+        gathered_report = _gather_report(task.job, store)
         # A step that timed out may have finished meanwhile and deleted results that were still to be read here.
         report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
         if report is None:
             if task.job.document is not None:
-                lines_key, whole = manifest.lines_key(task.job.name), not gathered.lost_batches
+                lines_key, whole = manifest.lines_key(task.job.name), not gathered_report.lost_batches
                 uploads.settle(task.job.tenant_id, task.job.document, store, lines_key=lines_key, whole=whole)
             store.cache.advance(task.job.tenant_id)
-            manifest.put_report(gathered, store.objects)
-            report = gathered
+            manifest.put_report(gathered_report, store.objects)
+            report = gathered_report
     manifest.forget(task.job, store.objects)
     return report
 
@@ -223,7 +223,7 @@ def run(request: Task, store: FileStore) -> TaskResult:
             return write_body(task.body, task.tenant_id, store)
 
 
-def _asked(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
+def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
     """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
     detail = event.get("detail")
     if isinstance(detail, dict):
@@ -268,17 +268,17 @@ def in_batches(lines: Iterable[bytes], most: int | None = None) -> Iterator[list
         yield held
 
 
-def _places(lines: Iterable[bytes], total: int, batch_lines: int | None) -> Iterator[BatchPlace]:
+def _ranges(lines: Iterable[bytes], total: int, batch_lines: int | None) -> Iterator[BatchRange]:
     start, first = 0, 1
     for number, held in enumerate(in_batches(lines, batch_lines)):
         end = min(start + sum(len(line) + 1 for line in held), total)  # the last line may have no line feed
         phases = set[Phase]().union(*map(phases_of, held))
         own = tuple(phase for phase in Phase if phase in phases)
-        yield BatchPlace(number=number, start=start, end=end, line=first, lines=len(held), phases=own)
+        yield BatchRange(number=number, start=start, end=end, line=first, lines=len(held), phases=own)
         start, first = end, first + len(held)
 
 
-def _gathered(job: ImportJob, store: FileStore) -> JobReport:
+def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
     """Write the object of errors, and return the report of all batches."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
@@ -287,13 +287,13 @@ def _gathered(job: ImportJob, store: FileStore) -> JobReport:
         if job.refused:
             errors += 1
             lines.write(ItemError(place=job.document or "", message=job.refused).model_dump_json().encode() + b"\n")
-        for place, out in manifest.results(job, store.objects):
+        for batch_range, result in manifest.results(job, store.objects):
             for name in totals:
-                totals[name] += getattr(out, name)
-            found = out.errors
-            if out.lost is not None:
-                causes.append(out.lost)
-                found = (_lost_lines(place, out.lost),)
+                totals[name] += getattr(result, name)
+            found = result.errors
+            if result.lost is not None:
+                causes.append(result.lost)
+                found = (_lost_lines(batch_range, result.lost),)
             errors += len(found)
             for error in found:
                 lines.write(error.model_dump_json().encode() + b"\n")
@@ -305,6 +305,6 @@ def _gathered(job: ImportJob, store: FileStore) -> JobReport:
     return JobReport(job=job, status=status, errors=errors, lost_batches=len(causes), report_key=report_key, **totals)
 
 
-def _lost_lines(place: BatchPlace, cause: str) -> ItemError:
-    last = place.line + place.lines - 1
-    return ItemError(place=f"lines {place.line} to {last}", message=f"the batch could not be written: {cause}")
+def _lost_lines(batch_range: BatchRange, cause: str) -> ItemError:
+    last = batch_range.line + batch_range.lines - 1
+    return ItemError(place=f"lines {batch_range.line} to {last}", message=f"the batch could not be written: {cause}")

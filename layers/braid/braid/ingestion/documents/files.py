@@ -1,4 +1,4 @@
-"""The files of a folder that may be documents, and what is refused of it without being opened."""
+"""Lists the files of a folder that may be documents, and what is refused without being opened."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class FoundFile:
 
     path: str
     """In the folder, with slashes; empty of a file that was named itself."""
-    where: str
-    """Where it can be opened."""
+    location: str
+    """Path by which it is opened."""
     size: int
     modified_ns: int
 
 
 @dataclass
 class Found:
-    """What a folder holds.
+    """The files of a folder, and what is not read.
 
     Attributes
     ----------

@@ -54,23 +54,23 @@ _IDS_PER_CALL = 500
 
 
 class DocumentStore(WriteStore, DeleteStore, Protocol):
-    """Where documents are written to, such as :func:`braid.app.application` returns."""
+    """The stores that documents are written to, such as :func:`braid.app.application` returns."""
 
     @property
     def objects(self) -> ObjectStore:
-        """Where the state of folders is kept."""
+        """The object store that keeps the state of folders."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """How documents are ingested.
+    """Options of an ingest of documents.
 
     Attributes
     ----------
-    where
-        Metadata that every chunk gets.
+    metadata
+        Metadata that every chunk gets; it takes precedence over the file's own.
     mapping
-        Columns of tables by what they are: ``title``, ``text``, ``timestamp``, or a key of metadata.
+        Columns of tables by their role: ``title``, ``text``, ``timestamp``, or a key of metadata.
     name
         What a folder is called in the ids of its documents; its own name when not given.
     limits
@@ -79,7 +79,7 @@ class Options:
         Threads of the encoder.
     """
 
-    where: Mapping[str, Plain] = field(default_factory=dict)
+    metadata: Mapping[str, Plain] = field(default_factory=dict)
     mapping: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
     limits: Limits = field(default_factory=Limits)
@@ -95,9 +95,9 @@ def ingest_documents(
     seconds: Callable[[], float] = time.monotonic,
     on_embedded: Callable[[int, int], None] | None = None,
 ) -> Iterator[Event]:
-    """Ingest folders and files, yielding what happens; the last event of each path is its :class:`FolderDone`.
+    """Ingest folders and files; yield progress events, of which the last of each path is its :class:`FolderDone`.
 
-    The work is done as the events are asked for. Stopping in between keeps what was written; doing it again goes on.
+    The work is done as the events are consumed. Stopping in between keeps what was written; a repeated call resumes.
 
     Parameters
     ----------
@@ -129,8 +129,8 @@ def ingest_documents(
         yield from folder.events()
 
 
-class _Read(NamedTuple):
-    """A file that was read, with its records."""
+class _PreparedFile(NamedTuple):
+    """A file that was read: its new state, and the records to write."""
 
     state: FileState
     records: list[Record]
@@ -141,12 +141,12 @@ class _Read(NamedTuple):
 class _Page(NamedTuple):
     """Files that are written together."""
 
-    files: Sequence[_Read]
+    files: Sequence[_PreparedFile]
     records: tuple[Record, ...]
     vectors: RecordVectors
 
 
-def _begun(files: Sequence[_Read], ahead: EmbeddingAhead) -> _Page:
+def _begun(files: Sequence[_PreparedFile], ahead: EmbeddingAhead) -> _Page:
     """Return a page whose embedding is begun."""
     records = tuple(record for one in files for record in one.records)
     return _Page(files, records, ahead.begin(records))
@@ -167,12 +167,12 @@ class _Folder:
     ) -> None:
         self._root, self._store, self._tenant, self._options = root, store, tenant_id, options
         self._seconds, self._on_embedded = seconds, on_embedded
-        self._place = os.path.realpath(root)
-        name = options.name or Path(self._place).name
+        self._root_path = os.path.realpath(root)
+        name = options.name or Path(self._root_path).name
         self._state = FolderState(store.objects, tenant_id, name).load()
-        if not options.name and self._state.place and self._state.place != self._place:
+        if not options.name and self._state.place and self._state.place != self._root_path:
             raise InvalidRequest(
-                f"--name: {name!r} was ingested from {self._state.place}; give {self._place} a name of its own, "
+                f"--name: {name!r} was ingested from {self._state.place}; give {self._root_path} a name of its own, "
                 f"or the same name if it has moved",
                 field="name",
             )
@@ -187,7 +187,7 @@ class _Folder:
         """Ingest, and yield what happens."""
         begun = self._seconds()
         found = find(self._root)
-        self._state.place = self._place
+        self._state.place = self._root_path
         self._state.compact()
         chunker, options_hash = self._chunker()
         unchanged = self._unchanged(found.files, options_hash)
@@ -220,7 +220,7 @@ class _Folder:
         chunker, encoder = chunker_for(self._store, threads=self._options.threads)
         options = [
             READING_VERSION,
-            dict(self._options.where),
+            dict(self._options.metadata),
             dict(self._options.mapping),
             encoder.model_id,
             encoder.max_tokens,
@@ -253,7 +253,7 @@ class _Folder:
     def _write_all(
         self, files: Sequence[FoundFile], chunker: Chunker, options_hash: str, estimate: Estimate
     ) -> Iterator[Event]:
-        page: list[_Read] = []
+        page: list[_PreparedFile] = []
         pages = 0
         begun: deque[_Page] = deque()
         known = self._state.known_hashes(options_hash)
@@ -262,11 +262,11 @@ class _Folder:
             closing(_read_ahead(files, known, self._options)) as readings,
         ):
             for file, reading in readings:
-                read = self._read(file, reading, chunker, options_hash)
-                estimate.read(file, len(read.records))
-                if read.skipped:
-                    yield self._skipped(file.path, read.skipped)
-                page.append(read)
+                prepared = self._prepare(file, reading, chunker, options_hash)
+                estimate.read(file, len(prepared.records))
+                if prepared.skipped:
+                    yield self._skipped(file.path, prepared.skipped)
+                page.append(prepared)
                 if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
                     begun.append(_begun(page, ahead))
                     pages, page = pages + 1, []
@@ -277,19 +277,21 @@ class _Folder:
             for one in begun:
                 yield self._written(one, estimate)
 
-    def _read(self, file: FoundFile, reading: Reading, chunker: Chunker, options_hash: str) -> _Read:
-        """Return the state and the records of a file that was read, or the reason why there are none."""
+    def _prepare(self, file: FoundFile, reading: Reading, chunker: Chunker, options_hash: str) -> _PreparedFile:
+        """Return what is to be written of a file that was read, or the reason why nothing is."""
         document_name = document_id(self._report.name, file.path)
         state = FileState(
             path=file.path,
             document=document_name,
             size=file.size,
             modified_ns=file.modified_ns,
-            sha256=reading.sha256 if reading.lasting else "",
+            sha256=reading.sha256 if reading.permanent else "",
             options=options_hash,
         )
         if reading.document is None and not reading.unreadable:  # only its time has changed
-            return _Read(replace(self._state.files[file.path], modified_ns=file.modified_ns, size=file.size), [])
+            return _PreparedFile(
+                replace(self._state.files[file.path], modified_ns=file.modified_ns, size=file.size), []
+            )
         reason, document = reading.unreadable, reading.document
         if document is not None:
             try:
@@ -300,18 +302,18 @@ class _Folder:
                     identity=document_name,
                     file=file.path or self._report.name,
                     modified=modified_at(file.modified_ns / 1e9),
-                    where=self._options.where,
+                    extra_metadata=self._options.metadata,
                 )
             except Unreadable as error:
                 reason = str(error)
             else:
                 title = records[0].source.title or ""
-                return _Read(replace(state, chunks=len(records), title=title, format=document.format), records)
-        known = self._state.files.get(file.path)
-        if not reading.lasting and known is not None and known.chunks:
+                return _PreparedFile(replace(state, chunks=len(records), title=title, format=document.format), records)
+        before = self._state.files.get(file.path)
+        if not reading.permanent and before is not None and before.chunks:
             # What was stored before is kept: the file may be as readable as it was, at another time or place.
-            return _Read(replace(known, sha256=""), [], f"{reason}; what was read of it before is kept")
-        return _Read(replace(state, skipped=reason), [], reason)
+            return _PreparedFile(replace(before, sha256=""), [], f"{reason}; what was read of it before is kept")
+        return _PreparedFile(replace(state, skipped=reason), [], reason)
 
     def _written(self, page: _Page, estimate: Estimate) -> Event:
         """Write a page, and return how far the ingest is."""
@@ -381,13 +383,13 @@ def chunker_for(store: WriteStore, *, threads: int | None) -> tuple[Chunker, Enc
 def _read_ahead(
     files: Sequence[FoundFile], known: Mapping[str, str], options: Options
 ) -> Generator[tuple[FoundFile, Reading], None, None]:
-    """Yield what came of reading each file; the next ones are read meanwhile."""
+    """Yield each file with the outcome of reading it; up to :data:`_AHEAD` files are read ahead."""
     ahead: deque[tuple[FoundFile, Future[Reading]]] = deque()
     with ReaderProcess(options.limits, options.mapping) as reader:
         pool = ThreadPoolExecutor(1, "braid-documents")
         try:
             for file in files:
-                ahead.append((file, pool.submit(_reading, file, reader, known.get(file.path, ""))))
+                ahead.append((file, pool.submit(_read_file, file, reader, known.get(file.path, ""))))
                 if len(ahead) > _AHEAD:
                     first, reading = ahead.popleft()
                     yield first, reading.result()
@@ -399,7 +401,7 @@ def _read_ahead(
             pool.shutdown()
 
 
-def _reading(file: FoundFile, reader: ReaderProcess, known_sha256: str) -> Reading:
+def _read_file(file: FoundFile, reader: ReaderProcess, known_sha256: str) -> Reading:
     if file.size > reader.limits.file_bytes:
         return Reading(unreadable=too_long(file.size, reader.limits))
-    return reader.read(file.where, file.path or Path(file.where).name, known_sha256)
+    return reader.read(file.location, file.path or Path(file.location).name, known_sha256)

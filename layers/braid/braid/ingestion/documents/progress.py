@@ -132,7 +132,7 @@ class Estimate:
 
 
 def _suffix(file: FoundFile) -> str:
-    return PurePosixPath(file.path or file.where).suffix.lower()
+    return PurePosixPath(file.path or file.location).suffix.lower()
 
 
 def _assumed(suffix: str) -> int:

@@ -35,15 +35,15 @@ _ANSWER_SPARE = 8 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What came of reading a file: a document, or a reason why there is none."""
+    """Outcome of reading a file: a document, or the reason why there is none."""
 
     sha256: str = ""
     """Of the content; empty of a file that could not be opened."""
     document: Document | None = None
     """None as well where the content is the one that was known."""
     unreadable: str = ""
-    lasting: bool = True
-    """Whether the same content will be unreadable the next time, too."""
+    permanent: bool = True
+    """Whether reading the same content again would fail again."""
 
 
 @dataclass
@@ -84,10 +84,10 @@ class ReaderProcess:
             answer = self._answer(process, time.monotonic() + seconds, most)
         except TimeoutError:
             self.close()
-            return Reading(unreadable=f"takes longer than {seconds:.3g} seconds to read", lasting=False)
+            return Reading(unreadable=f"takes longer than {seconds:.3g} seconds to read", permanent=False)
         except OSError:
             self.close()
-            return Reading(unreadable="broke its reader, or needs more memory than one file may take", lasting=False)
+            return Reading(unreadable="broke its reader, or needs more memory than one file may take", permanent=False)
         document = answer.pop("document", None)
         return Reading(**answer, document=Document.from_json(document) if document else None)
 
@@ -167,9 +167,9 @@ def read_file(path: str | bytes, name: str, known_sha256: str, limits: Limits, m
             return Reading(sha256)
         return Reading(sha256, read(Source(name, content, limits, mapping)))
     except Unreadable as error:
-        return Reading(sha256, unreadable=str(error), lasting=not isinstance(error, UnreadableNow))
+        return Reading(sha256, unreadable=str(error), permanent=not isinstance(error, UnreadableNow))
     except OSError as error:
-        return Reading(unreadable=f"cannot be opened: {error.strerror}", lasting=False)
+        return Reading(unreadable=f"cannot be opened: {error.strerror}", permanent=False)
     except MemoryError:
         return Reading(sha256, unreadable="needs more memory than one file may take")
 
@@ -184,7 +184,7 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, told["mapping"])
-        answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "lasting": reading.lasting}
+        answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "permanent": reading.permanent}
         if reading.document is not None:
             answer["document"] = reading.document.as_json()
         content = json.dumps(answer, ensure_ascii=False).encode()

@@ -59,7 +59,7 @@ def records_of(
     identity: str,
     file: str,
     modified: datetime | None = None,
-    where: Mapping[str, Plain] | None = None,
+    extra_metadata: Mapping[str, Plain] | None = None,
 ) -> list[Record]:
     """Return the records of a document's chunks.
 
@@ -73,8 +73,8 @@ def records_of(
         Path of the file, for the citation.
     modified
         When the file was last changed.
-    where
-        Metadata that the caller adds; it wins over what the file says.
+    extra_metadata
+        Metadata that the caller adds; it takes precedence over the file's own.
     """
     title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
     stated = _moment(document.timestamp)
@@ -86,7 +86,7 @@ def records_of(
         own["position"] = chunk.position
         if chunk.line is not None:
             own["line"] = chunk.line
-        metadata = _bounded({**document.metadata, **chunk.metadata}, own | dict(where or {}))
+        metadata = _bounded({**document.metadata, **chunk.metadata}, own | dict(extra_metadata or {}))
         try:
             record = Record(
                 id=name,

@@ -131,7 +131,7 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
         file.flush()
         reading = reader.read(file.name, path)
     if reading.document is None:
-        raise Unreadable(reading.unreadable) if reading.lasting else UnreadableNow(reading.unreadable)
+        raise Unreadable(reading.unreadable) if reading.permanent else UnreadableNow(reading.unreadable)
     return reading.document, hashlib.sha256(content).hexdigest()
 
 

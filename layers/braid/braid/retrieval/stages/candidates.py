@@ -84,7 +84,7 @@ def hydrate(
     now: datetime,
     schema_version: int | None,
     drift_threshold: int,
-    reach: int,
+    max_versions_behind: int,
     space: str | None = None,
     evidence: Sequence[str] = (),
 ) -> Hydrated:
@@ -95,7 +95,7 @@ def hydrate(
 
     Parameters
     ----------
-    reach
+    max_versions_behind
         How many schema versions the window goes back.
     space
         The embedding space that was searched, if any was.
@@ -132,7 +132,7 @@ def hydrate(
         drift = drifts.get(version)
         if drift is None:
             drift = drifts[version] = scoring.drift(version, current, drift_threshold)
-        if drift is not scoring.Drift.NONE and version < scoring.oldest_searched(current, reach):
+        if drift is not scoring.Drift.NONE and version < scoring.oldest_searched(current, max_versions_behind):
             outdated.append(candidate.id)
             continue
         supplied = candidate.vector_score is not None and space in stored.supplied_spaces

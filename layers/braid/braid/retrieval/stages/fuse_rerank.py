@@ -14,7 +14,7 @@ from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
-from braid.ranking.fusion import best_scores, fuse, words_share
+from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
 from braid.ranking.scoring import (
     ScoredCandidate,
     clamp,
@@ -37,7 +37,6 @@ from braid.retrieval.stages.results_and_citations import (
 )
 from braid.telemetry import names
 from braid.telemetry.recording import operation
-from braid.understanding.planning import DEFAULT_PARAMETERS, adaptive_weights
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,8 +48,8 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.stages.states import FuseRequest
 
-LASTING = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
-"""Store errors that a retry does not cure, by class name."""
+PERMANENT = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
+"""Store errors that are not retriable, by class name."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -60,7 +59,7 @@ class Limits:
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
-    reach: int = 3
+    max_versions_behind: int = 3
     """How many schema versions the search window goes back."""
     rerank_timeout_s: float = 1.5
     reranked: int = 50
@@ -101,50 +100,50 @@ def run(
     if _nothing_answered(request):
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
         why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
-        raise StoresUnavailable(why, lasting=stores <= LASTING)
+        raise StoresUnavailable(why, permanent=stores <= PERMANENT)
     request = within_filters(request, index, now)
-    vector, lexical, graph = strands(request)
-    weights = weigh(request, vector, lexical, graph, limits.parameters)
-    how = method(request)
-    trust = request.expanded.trust if request.expanded else 1.0
+    vector, lexical, graph = hits_by_strand(request)
+    weights = strand_weights(request, vector, lexical, graph, limits.parameters)
+    method = fusion_method(request)
+    propagation_weight = request.expanded.propagation_weight if request.expanded else 1.0
     fused = fuse(
         vector=vector,
         lexical=lexical,
         graph=graph,
         weights=weights,
-        method=how,
+        method=method,
         rank_constant=limits.parameters.rank_constant,
         propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
-        trust=trust,
+        propagation_weight=propagation_weight,
         cut_off=request.query.graph_constraint is None,
     )
     searched, linked, expanded = request.searched, request.linked, request.expanded
     groups = next((found.facts for found in (linked, expanded) if found and found.facts), ())
     text_lost = False
     try:
-        kept = hydrate(
+        hydrated = hydrate(
             request.query,
             fused,
             index,
             now=now,
             schema_version=schema_version,
             drift_threshold=limits.drift_threshold,
-            reach=limits.reach,
+            max_versions_behind=limits.max_versions_behind,
             space=request.embedded.embedding.space if request.embedded else None,
             evidence=evidence_of(groups),
         )
     except StoreError:
-        kept = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
+        hydrated = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
         degraded.append("text")
         text_lost = True
-    outdated = dict.fromkeys([*(searched.outdated if searched else ()), *kept.outdated, *kept.moderate])
+    outdated = dict.fromkeys([*(searched.outdated if searched else ()), *hydrated.outdated, *hydrated.moderate])
     sending = None
     if outdated_sender and schema_version and outdated:
         sending = outdated_sender.send(request.query.tenant_id, tuple(outdated), schema_version)
-    ranked = kept.ranked
-    if how is Fusion.PROPAGATE and not text_lost:
+    ranked = hydrated.ranked
+    if method is Fusion.PROPAGATE and not text_lost:
         links = linked.links if linked else ()
-        ranked = cohere(request.query.text, links, ranked, weight=trust * limits.parameters.coherence)
+        ranked = cohere(request.query.text, links, ranked, weight=propagation_weight * limits.parameters.coherence)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
     if rerank_lost:
@@ -152,9 +151,9 @@ def run(
     if sending:
         sending.wait()
     rerank_ms = watch.ms()
-    facts = fact_results(groups, request.query, request.plan.facts, kept.evidence, now=now)
-    used = uses(request.query.tenant_id) if uses and request.query.ranking is Ranking.MEMORY else {}
-    results, left, steady = _results(request, ranked, facts, now, used)
+    facts = fact_results(groups, request.query, request.plan.facts, hydrated.evidence, now=now)
+    use_counts = uses(request.query.tenant_id) if uses and request.query.ranking is Ranking.MEMORY else {}
+    results, not_returned, order_until = _results(request, ranked, facts, now, use_counts)
     facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
     degraded = list(dict.fromkeys([*degraded, *facets_lost]))
     related = related_entities(request, results)
@@ -163,10 +162,10 @@ def run(
         results=tuple(results),
         sources=tuple(dict.fromkeys(result.citation for result in results)),
         related_entities=related,
-        considered=runners_up(left, shown=len(results)) if request.query.explain else (),
+        considered=runners_up(not_returned, shown=len(results)) if request.query.explain else (),
         plan=request.plan,
         weights=weights,
-        fusion=how,
+        fusion=method,
         confidence=confidence(request.query.text, request.searched, results),
         counts={
             "vector": len(vector),
@@ -179,14 +178,16 @@ def run(
             "outdated": len(outdated),
         },
         set_not_answered=set_not_answered(request.plan.facts, results),
-        superseded=(searched.superseded if searched else 0) + kept.superseded,
+        superseded=(searched.superseded if searched else 0) + hydrated.superseded,
         facets=facets,
         unknown_entity=unknown_entity(request),
         truncated=any(found.truncated for found in (linked, expanded) if found),
         degraded=tuple(degraded),
         answered_at=now,
         # Counts change as records begin and cease to be valid, which nothing here tells.
-        holds_until=None if degraded or facets else earliest((steady, *_changes(request, kept, results))),
+        holds_until=None
+        if degraded or facets
+        else earliest((order_until, *_validity_changes(request, hydrated, results))),
         latency_ms={
             **_latencies(request),
             "fuse": fuse_ms,
@@ -199,58 +200,58 @@ def run(
 
 
 def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> FuseRequest:
-    """Drop what the graph found that does not meet the question's filters, as the index did with what it found.
+    """Drop the graph's hits that do not pass the question's filters; the index has filtered its own.
 
-    Vertices without records stay: they are no answers. Where the index does not answer, all stay until texts are read.
+    Vertices without records stay: they are no answers. If the index does not answer, all hits stay until hydration.
     """
     query, found = request.query, [part for part in (request.linked, request.expanded) if part]
     ids = dict.fromkeys(hit.id for part in found for hit in part.hits if hit.has_record)
     if not ids or not query.filters.restrict:
         return request
-    asked = SearchRequest(
+    filtered = SearchRequest(
         tenant_id=query.tenant_id, k=1, filters=query.filters, ids=tuple(ids), as_of=query.as_of or now
     )
     try:
-        out = ids.keys() - index.passing(asked)
+        excluded = ids.keys() - index.passing(filtered)
     except StoreError:
         return request
-    kept = {
-        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in out)})
+    passing = {
+        name: part.model_copy(update={"hits": tuple(hit for hit in part.hits if hit.id not in excluded)})
         for name, part in (("linked", request.linked), ("expanded", request.expanded))
         if part
     }
-    return request.model_copy(update=kept)
+    return request.model_copy(update=passing)
 
 
 def count_facets(
     request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: Limits
 ) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
-    """Count the values of the fields asked for among all records that may be answers; return what was lost, too."""
+    """Return the counts of each facet field's values over all searchable records, and the stages that were lost."""
     query = request.query
     if not query.facets:
         return {}, ()
-    among = SearchRequest(
+    counted = SearchRequest(
         tenant_id=query.tenant_id,
         k=1,
         filters=query.filters,
         as_of=query.as_of or now,
-        min_schema_version=scoring.oldest_searched(schema_version, limits.reach),
+        min_schema_version=scoring.oldest_searched(schema_version, limits.max_versions_behind),
     )
     try:
-        return index.count_values(among, query.facets), ()
+        return index.count_values(counted, query.facets), ()
     except StoreError:
         return {}, ("facets",)
 
 
-def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
-    """Yield when validity ends what the answer shows, or begins what it nearly did."""
+def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
+    """Yield the moments at which a record or edge of the answer ceases to be valid, or a dropped one becomes valid."""
     if request.query.as_of:
         return
-    yield kept.begins_at
-    yield from [item.stored.invalid_at for item in kept.ranked if item.stored.invalid_at]
+    yield hydrated.begins_at
+    yield from [item.stored.invalid_at for item in hydrated.ranked if item.stored.invalid_at]
     yield from (path.invalid_at for result in results for path in result.paths)
     yield from (fact.path.invalid_at for result in results if result.facts for fact in result.facts.facts)
-    yield from (record.invalid_at for record in kept.evidence.values())
+    yield from (record.invalid_at for record in hydrated.evidence.values())
     if request.searched:
         yield request.searched.begins_at
     for found in (request.linked, request.expanded):
@@ -260,8 +261,8 @@ def _changes(request: FuseRequest, kept: Hydrated, results: Sequence[Result]) ->
         yield from (hit.path.invalid_at for hit in request.expanded.hits)
 
 
-def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
-    """Return the hits of each strand. The last step of a multi-hop plan alone is its answer, when it found any."""
+def hits_by_strand(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
+    """Return the vector, lexical and graph hits. Of a multi-hop plan only those of its last step, if it found any."""
     searched, expanded = request.searched, request.expanded
     if (
         request.plan.strategy is Strategy.MULTI_HOP
@@ -287,7 +288,7 @@ def strands(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequenc
 
 
 def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
-    """Return the hits that a constraint allows, ranked among themselves."""
+    """Return the hits whose ids are allowed, with new ranks."""
     kept = [hit for hit in hits if hit.id in allowed]
     return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
 
@@ -298,30 +299,30 @@ def unknown_entity(request: FuseRequest) -> str | None:
     return constraint.entity if constraint and linked and linked.unknown else None
 
 
-def method(request: FuseRequest) -> Fusion:
-    """Return how the strands are combined: as planned, unless there is nothing to propagate from."""
+def fusion_method(request: FuseRequest) -> Fusion:
+    """Return the fusion method: propagation if it found hits, else as asked or planned, but never propagation."""
     if request.expanded is not None and request.expanded.propagated:
         return Fusion.PROPAGATE
     planned = request.query.fusion or request.plan.fusion
     return Fusion.WEIGHTED if planned is Fusion.PROPAGATE else planned
 
 
-def weigh(
+def strand_weights(
     request: FuseRequest,
     vector: Sequence[Hit],
     lexical: Sequence[Hit],
     graph: Sequence[GraphHit],
     parameters: FusionParameters,
 ) -> Weights:
-    """Return how much each strand counts for this question."""
+    """Return the fusion weights of the three strands for this question."""
     query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
     text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
     graph_weight = parameters.graph_weight if query.graph_weight is None else query.graph_weight
-    share = parameters.lexical_share
+    lexical_share = parameters.lexical_share
     if (
         not query.graph_constraint
     ):  # inside one, how the lists end depends on whether it or the text was looked up first
-        share = words_share(best_scores(vector), best_scores(lexical), share)
+        lexical_share = adaptive_lexical_share(best_scores(vector), best_scores(lexical), lexical_share)
     return adaptive_weights(
         clamp(text_weight + shift),
         clamp(graph_weight - shift),
@@ -329,7 +330,7 @@ def weigh(
         vector_hits=len(vector),
         lexical_hits=len(lexical),
         graph_hits=len({hit.id for hit in graph}),
-        lexical_share=share,
+        lexical_share=lexical_share,
         parameters=parameters,
     )
 
@@ -386,11 +387,10 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 def _results(
     request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime, uses: Mapping[str, float]
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score by the ranking profile; return the first ``top_k``, the rest in order, and until when age keeps that order.
+    """Score by the ranking profile, and make the results.
 
-    The rest only of a question that asks for an explanation.
-
-    Facts are ranked among the records by their score, and before those that have the same.
+    Returned are the first ``top_k`` as results; the other candidates in order, if the question asks for an explanation;
+    and until when ages cannot change that order. A fact is ranked before the records of the same score.
     """
     query = request.query
     scored: list[tuple[float, int, Ranked | Result]] = [
@@ -399,7 +399,7 @@ def _results(
     finals = _final_scores(query, ranked, now, uses)
     scored += [(-final, position, item) for position, (final, item) in enumerate(zip(finals, ranked, strict=True))]
     scored.sort()  # no two have one place
-    steady = order_stable_until(
+    order_until = order_stable_until(
         (
             ScoredCandidate(-negative, item.kind, item.aged_from)
             if isinstance(item, Result)
@@ -430,8 +430,8 @@ def _results(
         for rank, (negative, _, item) in enumerate(shown, start=1)
     ]
     others = scored[query.top_k :] if query.explain else ()
-    left = [Placed(item, -negative) for negative, _, item in others if isinstance(item, Ranked)]
-    return results, left, steady
+    not_returned = [Placed(item, -negative) for negative, _, item in others if isinstance(item, Ranked)]
+    return results, not_returned, order_until
 
 
 def _final_scores(query: Query, ranked: Sequence[Ranked], now: datetime, uses: Mapping[str, float]) -> list[float]:

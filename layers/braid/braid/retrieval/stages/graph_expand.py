@@ -201,8 +201,8 @@ class _GraphStage:
 
         Where a walk from a name answers, hits count ``hit_share``; else the best of them is what the question is about.
         """
-        share = self.budget.parameters.hit_share if named else 1.0
-        weights = walk_seeds(searched, self.budget, share) if searched else {}
+        hit_weight = self.budget.parameters.hit_share if named else 1.0
+        weights = walk_seeds(searched, self.budget, hit_weight) if searched else {}
         if not weights:
             return GraphFound()
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
@@ -244,7 +244,7 @@ class _GraphStage:
             return GraphFound()
         expansion = self.graph.propagate(request)
         found = _found(expansion.hits, truncated=expansion.truncated)
-        return found.altered(propagated=bool(found.hits), trust=expansion.trust)
+        return found.altered(propagated=bool(found.hits), propagation_weight=expansion.propagation_weight)
 
     def constrain(self, request: GraphRequest) -> GraphFound:
         """Find what the caller's constraint allows, or which of the text search's hits it does."""

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from braid.models import EntityLink, GraphHit, Path, Source
 from braid.ports.knowledge_graph import PropagateRequest
-from braid.ranking.fusion import best_scores, least_scores, sum_of_texts, words_share
+from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, best_scores, least_scores, sum_of_texts
 from braid.ranking.scoring import clamp
 from braid.retrieval.stages.states import GraphFound
 from braid.understanding import names
 from braid.understanding.names import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
-from braid.understanding.planning import DEFAULT_PARAMETERS
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -71,31 +70,33 @@ def linked_names(
     unknown_words
         Returns which of some words no text of a tenant has; asked only where words may be misspelt. None: all of them.
     """
-    asked = lookup_keys(question)
-    if not asked:
+    keys = lookup_keys(question)
+    if not keys:
         return []
-    found = graph.link(tenant_id, list(asked), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
-    exact = [link for link in found if not is_form(link.phrase) and asked[link.phrase].share == 1.0]
+    found = graph.link(tenant_id, list(keys), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
+    exact = [link for link in found if not is_form(link.phrase) and keys[link.phrase].score_factor == 1.0]
     misspelt = [link for link in found if link.phrase[0] == MISSPELT]
     # What was cut off is not known, so that nothing can be said of how many names share a form.
     read = {link.entity_id for link in (*exact, *misspelt)}  # each entity is found once
     forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link.entity_id not in read]
     described = {link.phrase for link in exact if link.has_record}
-    beside = [link for link in forms if link.phrase[0] == SHORTENED and asked[link.phrase].phrase not in described]
-    others = [link for link in forms if link.phrase[0] != SHORTENED]
-    kept = names.longest_match(question, [*exact, *_in_words(_of_one_name(beside, asked), asked)])
-    taken = {word for link in kept for word in link.phrase.split()}
-    free = [link for link in _in_words(_of_one_name(others, asked), asked) if taken.isdisjoint(link.phrase.split())]
+    shortened = [link for link in forms if link.phrase[0] == SHORTENED and keys[link.phrase].phrase not in described]
+    other_forms = [link for link in forms if link.phrase[0] != SHORTENED]
+    linked = names.longest_match(question, [*exact, *_in_words(_of_one_name(shortened, keys), keys)])
+    claimed = {word for link in linked for word in link.phrase.split()}
+    further = [
+        link for link in _in_words(_of_one_name(other_forms, keys), keys) if claimed.isdisjoint(link.phrase.split())
+    ]
     if misspelt and len(found) < MAX_LOOKED_UP:
-        explained = {asked[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
+        explained = {keys[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
         misspelt = [
             link.altered(misspelt=True)
-            for link in _in_words(_of_one_name(misspelt, asked), asked)
-            if link.phrase not in explained and taken.isdisjoint(link.phrase.split())
+            for link in _in_words(_of_one_name(misspelt, keys), keys)
+            if link.phrase not in explained and claimed.isdisjoint(link.phrase.split())
         ]
-        free += _in_no_text(misspelt, tenant_id, unknown_words)
+        further += _in_no_text(misspelt, tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
-    for link in (*kept, *names.longest_match(question, free)):
+    for link in (*linked, *names.longest_match(question, further)):
         # The best comes first: an entity named twice, by name and by alias, is linked by its name.
         best.setdefault(link.entity_id, link)
     return [
@@ -113,30 +114,31 @@ def _in_no_text(
     return [link for link in links if not unknown.isdisjoint(link.phrase.split())]
 
 
-def _of_one_name(links: Sequence[EntityLink], asked: dict[str, LookupKey]) -> list[EntityLink]:
+def _of_one_name(links: Sequence[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
     """Keep the links of phrases that only entities of one name are known by."""
     names: dict[str, set[str]] = defaultdict(set)
     for link in links:
-        names[asked[link.phrase].phrase].add(normalise(link.name))
-    return [link for link in links if len(names[asked[link.phrase].phrase]) == 1]
+        names[keys[link.phrase].phrase].add(normalise(link.name))
+    return [link for link in links if len(names[keys[link.phrase].phrase]) == 1]
 
 
-def _in_words(links: Iterable[EntityLink], asked: dict[str, LookupKey]) -> list[EntityLink]:
+def _in_words(links: Iterable[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
     """Return the links with the question's own words and what these make of the score."""
     return [
-        link.altered(phrase=asked[link.phrase].phrase, score=link.score * asked[link.phrase].share) for link in links
+        link.altered(phrase=keys[link.phrase].phrase, score=link.score * keys[link.phrase].score_factor)
+        for link in links
     ]
 
 
-def walk_seeds(searched: Searched, budget: Budget, share: float) -> dict[str, float]:
-    """Return the first text hits and their weights: a share of the better of their vector and word scores.
+def walk_seeds(searched: Searched, budget: Budget, hit_weight: float) -> dict[str, float]:
+    """Return the first text hits and their weights: ``hit_weight`` times the better of vector and lexical score.
 
     Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
     """
     scores = best_scores((*searched.vector, *searched.lexical))
     first = searched.frontier[: budget.seeds]
     best = max((scores[identity] for identity in first), default=0.0) or 1.0
-    return {identity: share * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
+    return {identity: hit_weight * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
 
 
 def propagation_of(
@@ -200,10 +202,12 @@ def _hit_seeds(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
     A score is the weighted sum of vector and word score, less the same sum of the lowest scores of both lists.
     """
     vector, lexical = best_scores(searched.vector), best_scores(searched.lexical)
-    share = words_share(vector, lexical, budget.parameters.lexical_share)
+    lexical_share = adaptive_lexical_share(vector, lexical, budget.parameters.lexical_share)
     vector_least, lexical_least = least_scores(vector, lexical)
-    least = (1.0 - share) * vector_least + share * lexical_least
-    scores = {one: score - least for one, score in sum_of_texts(vector, lexical, 1.0 - share, share).items()}
+    least = (1.0 - lexical_share) * vector_least + lexical_share * lexical_least
+    scores = {
+        one: score - least for one, score in sum_of_texts(vector, lexical, 1.0 - lexical_share, lexical_share).items()
+    }
     first = sorted(((-score, identity) for identity, score in scores.items() if score > 0))[: budget.seeds]
     total = sum(score * score for score, _ in first)
     return [(identity, score * score / total) for score, identity in first]

@@ -145,13 +145,18 @@ def _first_that_loads(
 
 
 def run_vector_search(
-    request: SearchStageRequest, *, index: SearchIndex, now: datetime, schema_version: int | None, reach: int
+    request: SearchStageRequest,
+    *,
+    index: SearchIndex,
+    now: datetime,
+    schema_version: int | None,
+    max_versions_behind: int,
 ) -> Searched:
     """Return hits of both text strands, inside the tenant, the filters, the schema window and what is valid.
 
     Parameters
     ----------
-    reach
+    max_versions_behind
         How many schema versions the window goes back.
     """
     watch = Stopwatch()
@@ -165,7 +170,7 @@ def run_vector_search(
             filters=_filters(query.filters, step),
             ids=request.frontier,
             as_of=query.as_of or now,
-            min_schema_version=scoring.oldest_searched(schema_version, reach),
+            min_schema_version=scoring.oldest_searched(schema_version, max_versions_behind),
         )
     )
     least = query.hints.min_similarity
