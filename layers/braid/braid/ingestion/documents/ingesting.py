@@ -1,8 +1,9 @@
 """Ingests folders and files of documents: what is new or has changed is read, what is gone is removed.
 
 Files are read in a process of their own, and their chunks embedded on a thread of their own, ahead of the writing. A
-page of whole files is written at a time; how far an ingest came is kept in :mod:`braid.ingestion.documents.state`, so that it can be stopped at any moment and goes on where
-it was. Files whose size and time of change are known are not opened.
+page of whole files is written at a time; how far an ingest came is kept in :mod:`braid.ingestion.documents.state`, so
+that it can be stopped at any moment and goes on where it was. Files whose size and time of change are known are not
+opened.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def upsert_vertices(
         ],
     )
     numbers = _numbers(connection, tenant, [vertex.id for vertex in renamed])
-    connection.executemany("DELETE FROM names WHERE vertex = ?", [(number,) for number in numbers.values()])
+    replaced = [(number,) for identity, number in numbers.items() if identity in stored]
+    connection.executemany("DELETE FROM names WHERE vertex = ?", replaced)
     named = [(numbers[vertex.id], keys.get(vertex.id) or name_keys(vertex)) for vertex in renamed]
     # Both in the order of their tables, whose pages are then written one after another.
     connection.executemany(
