@@ -244,10 +244,6 @@ class Staging:
             if self._value(f"SELECT at FROM edges WHERE {where}", *edge.identity()) == at:  # noqa: S608 - the line above
                 yield place, edge
 
-    def has_entity_records(self) -> bool:
-        """Whether any record is an entity's."""
-        return bool(self._value("SELECT EXISTS (SELECT 1 FROM records WHERE is_entity)"))
-
     def vertices_with_a_record(self, ids: Iterable[str]) -> dict[str, Vertex]:
         """Return the vertices among these ids that are lines of their own while the corpus has their record."""
         rows = self._db.execute(

@@ -64,6 +64,8 @@ class DatasetFiles:
         self.staging = Staging()
         self._elements = Elements([], [])
         self._opened_as = self._file_states()
+        self._entities_in_corpus = self._described_entities = False
+        """Whether the corpus, and the other files, have records of entities: else they are not read for them."""
 
     def __enter__(self) -> Self:
         return self
@@ -103,12 +105,11 @@ class DatasetFiles:
 
     def record_items(self) -> Iterator[Item]:
         """Yield records, those of entities first, as :meth:`entity_items` does."""
-        if self.staging.has_entity_records():
-            corpus = self._corpus(Mistakes())
-            yield from (Item(place, record, None) for place, record in corpus if record.kind is Kind.ENTITY)
+        if self._entities_in_corpus:
+            yield from (item for item in self._corpus(Mistakes()) if _is_entity(item))
+        if self._described_entities:
             yield from (item for item in self._given_items() if item.record is not None)
-        corpus = self._corpus(Mistakes())
-        yield from (Item(place, record, None) for place, record in corpus if record.kind is not Kind.ENTITY)
+        yield from (item for item in self._corpus(Mistakes()) if not _is_entity(item))
         self.require_unchanged()
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
@@ -142,8 +143,9 @@ class DatasetFiles:
             Called with each well-formed one.
         """
         graph = self.folder / GRAPH
-        texts = (Item(place, record, None) for place, record in self._corpus(errors))
-        self._stage(chain(texts, self._line_entities(errors)), self._line_edges(errors), on_item, on_edge)
+        self._stage(
+            chain(self._corpus(errors), self._line_entities(errors)), self._line_edges(errors), on_item, on_edge
+        )
         schemas = read_lines(
             self.folder / "schemas.jsonl", lambda row: _parse(SchemaVersion, row, self.tenant_id), errors
         )
@@ -176,10 +178,13 @@ class DatasetFiles:
             self.staging.add_edge(place, edge)
             on_edge((place, edge))
 
-    def _corpus(self, errors: Mistakes) -> Iterator[tuple[str, Record]]:
-        return each_line(
+    def _corpus(self, errors: Mistakes) -> Iterator[Item]:
+        lines = each_line(
             self.folder / "corpus.jsonl", lambda row: corpus_record(row, self.tenant_id), errors, CORPUS_NAMES
         )
+        for place, record in lines:
+            self._entities_in_corpus |= record.kind is Kind.ENTITY
+            yield Item(place, record, None)
 
     def _line_entities(self, errors: Mistakes) -> Iterator[Item]:
         entities = each_line(
@@ -193,6 +198,7 @@ class DatasetFiles:
     def _entities(self, found: Iterable[tuple[str, tuple[Vertex, Record | None]]]) -> Iterator[Item]:
         """Yield entities; only the records of those that have one, where the given graph is left out."""
         for place, (vertex, record) in found:
+            self._described_entities |= record is not None
             if self._given or record is not None:
                 yield Item(place, record, vertex if self._given else None)
 
@@ -212,6 +218,10 @@ class DatasetFiles:
         paths = (self.folder / name for name in STORED)
         found = {path.name: path.stat() for path in paths if path.exists()}
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
+
+
+def _is_entity(item: Item) -> bool:
+    return item.record is not None and item.record.kind is Kind.ENTITY
 
 
 def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> DatasetFiles:
