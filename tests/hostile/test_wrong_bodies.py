@@ -113,9 +113,7 @@ def test_what_is_too_much_is_said(door: FrontDoor, body: str, detail: str) -> No
     assert (refused.status, refused.json()["detail"]) == (400, detail)
 
 
-@pytest.mark.parametrize(
-    ("path", "field"), [("/search", "text"), ("/search/semantic", "text"), ("/context", "query")]
-)
+@pytest.mark.parametrize(("path", "field"), [("/search", "text"), ("/search/semantic", "text"), ("/context", "query")])
 def test_a_question_is_bounded_by_what_its_characters_stand_for(door: FrontDoor, path: str, field: str) -> None:
     # One ligature stands for eighteen characters: twelve such questions at once made neighbours wait for seconds.
     refused = door.ask("POST", path, {field: "\ufdfa" * 9_990})
