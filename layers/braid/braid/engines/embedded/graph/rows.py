@@ -34,6 +34,15 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
     invalid_at = excluded.invalid_at, trusted = excluded.trusted, found = excluded.found
 """
+_WRITE_EDGE = """
+INSERT INTO edges
+    (tenant, source, type, target, predicate, confidence, timestamp, valid_at, invalid_at, evidence, trusted, position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, source, type, target, predicate) DO UPDATE SET
+    confidence = excluded.confidence, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
+    invalid_at = excluded.invalid_at, evidence = excluded.evidence, trusted = excluded.trusted,
+    position = excluded.position
+"""
 _VERTEX_COLUMNS = (
     "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted, v.found"
 )
@@ -173,8 +182,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                     field="relationships",
                 )
     connection.executemany(
-        "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
-        " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _WRITE_EDGE,
         [
             (
                 tenant,
@@ -480,19 +488,13 @@ def read_edges(
     tenant_id: str,
     *,
     ids: Collection[str],
-    evidence: Collection[str],
     types: Collection[str],
 ) -> list[Relationship]:
-    """Return the edges with an end among ``ids`` or evidence among ``evidence``, in the order of their identity."""
+    """Return the edges with an end among ``ids``, in the order of their identity."""
     found: dict[EdgeId, Relationship] = {}
     numbers = sorted(_numbers(connection, tenant, ids).values())
-    wanted: list[tuple[str, list[int] | list[str]]] = []
-    if numbers:
-        wanted += [("source", numbers), ("target", numbers)]
-    if evidence:
-        wanted.append(("evidence", sorted(evidence)))
-    for column, values in wanted:
-        for edge in _edges(connection, tenant_id, column, values, tenant=tenant, types=types):
+    for column in ("source", "target") if numbers else ():
+        for edge in _edges(connection, tenant_id, column, numbers, tenant=tenant, types=types):
             found[edge.identity()] = edge
     return [found[identity] for identity in sorted(found)]
 
