@@ -294,7 +294,7 @@ def _key(values: Mapping[str, str], clients: Callable[[str], Client]) -> Iterato
 
 def _issuer(values: Mapping[str, str], fetch: Callable[[str], str]) -> Iterator[Finding]:
     """Check that the issuer publishes what API Gateway reads when the authorizer is made."""
-    if values["Authorization"] != "jwt":
+    if values.get("Authorization", "jwt") != "jwt":
         return
     issuer = values["JwtIssuer"]
     address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"
