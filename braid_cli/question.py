@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, UnknownTenant
 from braid.models import Query, RerankerKind
 from braid.settings import EngineKind
-from braid.understanding.languages import mostly_foreign
 from pydantic import ValidationError
+
+from braid_cli.languages import mostly_foreign
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

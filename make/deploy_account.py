@@ -24,7 +24,7 @@ UNRESERVED = 100
 GATEWAYS = ("dynamodb", "s3")
 INTERFACES = ("sync-states", "states", "lambda", "sqs", "secretsmanager")
 """AWS services that functions in a VPC call."""
-SEARCH_PORT, GRAPH_PORT = 443, 8182
+SEARCH_PORT = 443
 WAIT_S = 10
 _TRACED = "OtlpEndpoint"
 """A parameter of every version whose functions understand what the workflow hands them since traces go with it."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
-from braid.ingestion.documents.watching import watch
 
 from braid_cli.show import print_found_names, printable
 from braid_cli.terminal import complain, counted, err, out, print_json
@@ -24,6 +23,8 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 5.0
 """Seconds between two lines of progress, where there is no terminal to draw on."""
+LEAST_INTERVAL_S: Final = 1.0
+MOST_INTERVAL_S: Final = 86_400.0
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
@@ -40,6 +41,31 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
             raise InvalidRequest(f"{option}: {key.strip()!r} is given twice", field=option)
         found[key.strip()] = value.strip()
     return found
+
+
+def watch(
+    ingest: Callable[[], Iterator[Event]], *, interval_s: float, wait: Callable[[float], bool]
+) -> Iterator[Event]:
+    """Ingest, and again after every interval, yielding the events of each time.
+
+    Raises InvalidRequest if the interval is out of bounds.
+
+    Parameters
+    ----------
+    ingest
+        Begins an ingest, such as :func:`braid.ingestion.documents.ingesting.ingest_documents` of the same paths.
+    interval_s
+        Seconds from the end of one ingest to the next, 1 to 86,400.
+    wait
+        Waits so many seconds; returns whether to go on.
+    """
+    if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
+        raise InvalidRequest(
+            f"--every: must be {LEAST_INTERVAL_S:g} to {MOST_INTERVAL_S:,.0f} seconds", field="interval_s"
+        )
+    yield from ingest()
+    while wait(interval_s):
+        yield from ingest()
 
 
 def ingest(

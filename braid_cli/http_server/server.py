@@ -21,7 +21,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl
 
-from braid.api.auth import HEALTH_PATH, TENANT_HEADER, is_open
+from braid.api.authorisation import HEALTH_PATH, TENANT_HEADER, is_open
 from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.signed_tokens import InvalidToken, sign, verify
 

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from braid.api.handler import make_handler
+from braid.api.problems import internal
 from braid.app import Application
 from braid.errors import BraidError
 from braid.settings import load_settings
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from braid_cli.state_machine.invoke_endpoint import Handler
 
+_LOG = logging.getLogger(__name__)
 END_S: Final = 10.0
 """For how long a worker goes on with what it has begun once the server is gone; less than that one waits for it."""
 
@@ -62,7 +64,12 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
             server.sendall(framed(value))
 
     def answer(number: int, event: dict[str, Any]) -> None:
-        send([number, handle(event, LocalContext("search_api"))])
+        reply = internal().response()
+        try:
+            reply = handle(event, LocalContext("search_api"))
+        except BaseException as error:  # noqa: BLE001 - native code raises such, and the request would keep its place
+            _LOG.warning("a request failed with %s", type(error).__name__)  # not the message, which may quote it
+        send([number, reply])
 
     try:
         ask_once(library, start.tenants)

@@ -2,7 +2,8 @@
 
 They are to the server what containers of the function are to API Gateway: each opens the stores for itself, and what
 has to be known of all requests lies in the stores' cache, such as quotas, idempotency keys, answers and write
-generations. Imports run in the first of them, so that their bounds and their order hold.
+generations. All that writes, imports among it, goes to one of them: a store on this machine has one writer at a time,
+and what bounds and orders the writes of a tenant before its turn, a process knows of its own alone.
 """
 
 from __future__ import annotations
@@ -27,8 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _LOG = logging.getLogger(__name__)
-IMPORTS: Final = frozenset({("POST", "/records:import"), ("POST", "/documents")})
-"""Requests that begin an import."""
+READING: Final = frozenset({"GET", "HEAD"})
+QUESTIONS: Final = frozenset(
+    {"/search", "/search/semantic", "/context", "/graph/query", "/entities:read", "/records:read"}
+)
+"""Paths of requests with a body that write nothing. Whatever is not known to be one of them counts as a write."""
 RESTART_S: Final = 1.0
 """Seconds until a worker is started again, doubled each time that it ends before it is ready."""
 MOST_RESTART_S: Final = 30.0
@@ -51,6 +55,8 @@ class Workers:
     def __init__(self, count: int, *, at_once: int) -> None:
         self._at_once = at_once
         self._workers = [_Worker() for _ in range(count)]
+        self._writing = self._workers[0]
+        """The one that writes; another one once it has ended."""
         self._watching: list[asyncio.Task[None]] = []
 
     def start(self, tenants: Iterable[str]) -> None:
@@ -81,7 +87,7 @@ class Workers:
         return tuple(worker.process.pid for worker in self._workers if worker.ready)
 
     async def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer of the process that has the least to do.
+        """Return the answer of the process that writes, or to a question of the one that has the least to do.
 
         Raises Problem 503 if none can answer, or if that process ends meanwhile: whatever it was asked may then be done
         or not, and can be asked again.
@@ -89,9 +95,11 @@ class Workers:
         ready = [worker for worker in self._workers if worker.ready]
         if not ready:
             raise unavailable("the server starts again")
+        if not self._writing.ready:
+            self._writing = ready[0]
         http = event["requestContext"]["http"]
-        first = (http["method"], http["path"]) in IMPORTS
-        worker = ready[0] if first else min(ready, key=lambda one: one.asked)
+        reads = http["method"] in READING or http["path"] in QUESTIONS
+        worker = min(ready, key=lambda one: (one.asked, one is self._writing)) if reads else self._writing
         try:
             return await worker.answer(event)
         except ConnectionError:

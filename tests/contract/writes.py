@@ -428,7 +428,7 @@ class WritesContract:
         entities = [record(name, f"{name} works", kind=Kind.ENTITY, name=name) for name in ("a", "b")]
         written(store, *entities, edge("b", "a", "SUPERSEDES", valid_at=day(9)))
         written(store, edge("a", "b", "KNOWS", evidence="a"))
-        assert [one.invalid_at for one in store.graph.relationships(ACME, evidence=["a"])] == [None]
+        assert [one.invalid_at for one in store.graph.relationships(ACME, ids=["a"], types=["KNOWS"])] == [None]
 
     def test_a_superseded_record_that_is_written_again_stays_superseded(self, store: WriteStore) -> None:
         old = record("old", "the fee is two", valid_at=day(1))

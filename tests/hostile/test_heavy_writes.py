@@ -8,10 +8,11 @@ from itertools import count, islice, product
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.deadline import Locks
 from braid.engines.embedded.graph import removals, rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, found_names, supersession, writing
+from braid.ingestion import deleting, found_names, supersession, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.supersession import SUPERSEDES
@@ -193,6 +194,54 @@ def test_what_a_tenant_changes_meanwhile_is_embedded_while_others_can_write(
     assert len(between.threads) == 2
     assert not any(between.inside)
     assert {found.content for found in library.index.get_many(ACME, ["r0", "r1", "r2"])} == {"changed again"}
+
+
+def test_what_another_process_changes_meanwhile_is_embedded_while_others_can_write(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Once in the transaction: with two processes that serve, other tenants waited while a long text was embedded.
+    request = WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "as it was") for number in range(3)])
+    require_written(write(request, library))
+    texts = [f"changed {number}" for number in range(3)]
+
+    with closing(DemoStages(library.settings)) as other:
+        transaction = library.transaction
+
+        @contextmanager
+        def overtaken(tenant_id: str) -> Iterator[None]:
+            if texts:
+                text = texts.pop()
+                records = [record(f"r{number}", text) for number in range(3)]
+                with monkeypatch.context() as patch:  # what orders writes of one process, another has for itself
+                    patch.setattr(tenant_locks, "_TURNS", Locks(threading.Lock))
+                    require_written(write(WriteRequest(tenant_id=ACME, records=records), other))
+            with transaction(tenant_id):
+                yield
+
+        monkeypatch.setattr(library, "transaction", overtaken)
+        between = Interrupted(library, [], monkeypatch)
+        assert write(request, library).written == 3
+    assert between.inside
+    assert not any(between.inside)
+    assert {found.content for found in library.index.get_many(ACME, ["r0", "r1", "r2"])} == {"as it was"}
+
+
+def test_a_write_that_another_process_overtakes_again_and_again_is_written(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "MOST_OVERTAKEN", 2)
+    numbers, transaction = count(), library.transaction
+
+    @contextmanager
+    def overtaken(tenant_id: str) -> Iterator[None]:
+        library.cache.advance(tenant_id)
+        next(numbers)
+        with transaction(tenant_id):
+            yield
+
+    monkeypatch.setattr(library, "transaction", overtaken)
+    assert write(WriteRequest(tenant_id=ACME, records=[record("a", "a")]), library).written == 1
+    assert next(numbers) == 3
 
 
 def test_what_a_tenant_deletes_meanwhile_is_checked_while_others_can_write(

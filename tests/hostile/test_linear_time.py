@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.api import auth
+from braid.api import authorisation
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
 from braid.api.signed_tokens import InvalidToken, verify
@@ -152,7 +152,7 @@ def caller(text: str) -> None:
     claim = {"requestContext": {"authorizer": {"jwt": {"claims": {"sub": "a", "tenant_id": f"[{text}]"}}}}}
     for event in (arn, claim):
         with suppress(Problem):
-            auth.authorise(auth.identify(event, tenant_claim="tenant_id"), text, None)
+            authorisation.authorise(authorisation.identify(event, tenant_claim="tenant_id"), text, None)
 
 
 def names_found(text: str) -> None:

@@ -1,4 +1,4 @@
-"""Chooses and opens the engine of each port by the settings.
+"""Chooses and opens the engine of each port by the settings, and commits a write across them.
 
 Each is imported and opened on first use, so that a function pays only for the engines of its stage.
 """
@@ -81,7 +81,10 @@ class EngineSelection:
 
     @contextmanager
     def transaction(self, tenant_id: str) -> Iterator[None]:
-        """Run writes under a new write generation: in one transaction if embedded, else one by one."""
+        """Run the writes inside, and begin a new write generation of the tenant.
+
+        They are one transaction of the embedded store, which all its engines share; deployed stores commit each write.
+        """
         if self.settings.engine is EngineKind.EMBEDDED:
             with self.store.transaction():
                 yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.api.auth import FRONT_HEADER, is_open
+from braid.api.authorisation import FRONT_HEADER, is_open
 
 from tests.front_door import SAMPLE
 from tests.operations import OPERATIONS

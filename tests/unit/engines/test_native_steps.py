@@ -124,10 +124,7 @@ QUESTIONS: dict[str, Callable[[GraphTraversalSource], Any]] = {
 OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
     "edges": (partial(elements.fetch_edges, **OWN), None),
     "edges that lead out": (partial(elements.fetch_edges_out_of, **OWN), None),
-    "edges of evidence": (
-        partial(elements.fetch_edges_of_evidence, tenant_id=ACME, keys=["a"], types=["CAUSES"]),
-        None,
-    ),
+    "edges of evidence": (partial(elements.fetch_edges_of_evidence, tenant_id=ACME, keys=["a"]), None),
     "edges to distrust": (partial(elements.fetch_edges_to_distrust, tenant_id=ACME, evidence=["a"]), None),
     "vertices without edges": (partial(elements.fetch_unmentioned, **OWN), None),
     "how many edges lead out": (partial(elements.count_edges_out_of, **OWN), None),

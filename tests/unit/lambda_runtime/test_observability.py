@@ -14,8 +14,9 @@ import pytest
 from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime import observability
-from braid.models import Frozen, Plan, Query, Strategy
+from braid.models import Frozen, Plan, Strategy
 from braid.reembedding.workflow import Step
+from braid.retrieval.stages.states import QuestionRequest
 from braid.settings import load_settings
 from braid.telemetry import exporting
 
@@ -40,8 +41,7 @@ EVENT = {
 }
 
 
-class Request(Frozen):
-    query: Query
+class Request(QuestionRequest):
     plan: Plan
 
 
@@ -152,13 +152,13 @@ def test_a_metric_line_says_whose_request_it_was_and_what_it_took_and_has_no_dim
     ],
 )
 def test_a_step_of_an_import_says_whose_it_is(asked: dict[str, Any]) -> None:
-    assert observability._tenant_of(Task.model_validate(asked)) == "acme"
+    assert Task.model_validate(asked).tenant_id == "acme"
 
 
 def test_a_page_that_is_embedded_again_says_whose_it_is() -> None:
     page = {"step": "page", "job": "refresh", "run": 1, "page": {"tenant": "acme", "until": "r9"}}
-    assert observability._tenant_of(Step.model_validate(page)) == "acme"
-    assert observability._tenant_of(Step.model_validate({"step": "plan"})) is None
+    assert Step.model_validate(page).tenant_id == "acme"
+    assert Step.model_validate({"step": "plan"}).tenant_id is None
 
 
 @pytest.mark.usefixtures("in_lambda")

@@ -5,7 +5,7 @@
     handler.py        handles one request: authentication, routing, response, logs
     router.py         Powertools' router, one per thread
     question_routes.py  record_routes.py  service_routes.py      the routes
-    auth.py           authenticates the caller and resolves the tenant; signed tokens and cursors
+    authorisation.py  tenant and role of a caller whose token was verified before
     json_bodies.py    parses and validates request bodies
     schemas.py        request and response schemas
     problems.py       errors as RFC 9457 problem details

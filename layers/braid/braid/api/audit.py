@@ -115,23 +115,14 @@ class AuditLog:
     ----------
     write_known, write_unknown
         Write one line, given without its line feed, of an authenticated caller, or of an unauthenticated one.
-    clock
-        Returns the current time, in UTC.
     """
 
-    def __init__(
-        self,
-        write_known: Callable[[str], None],
-        write_unknown: Callable[[str], None],
-        *,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
+    def __init__(self, write_known: Callable[[str], None], write_unknown: Callable[[str], None]) -> None:
         self._write_known, self._write_unknown = write_known, write_unknown
-        self._clock = clock
 
     def add(self, entry: AuditEntry) -> None:
         """Write one entry."""
-        about = {"log": "audit", "level": "INFO", "timestamp": self._clock().isoformat(timespec="milliseconds")}
+        about = {"log": "audit", "level": "INFO", "timestamp": datetime.now(UTC).isoformat(timespec="milliseconds")}
         line = json.dumps(about | entry.model_dump(mode="json", exclude_none=True))
         try:
             (self._write_known if entry.subject else self._write_unknown)(line)

@@ -15,7 +15,15 @@ from aws_lambda_powertools.event_handler.openapi.exceptions import RequestValida
 from opentelemetry.trace import SpanKind
 
 from braid.api.audit import AuditEntry, audited, open_audit_log
-from braid.api.auth import ACCESS_PATH, TENANT_HEADER, Refused, authorise, check_firewall_key, identify, is_open
+from braid.api.authorisation import (
+    ACCESS_PATH,
+    TENANT_HEADER,
+    Refused,
+    authorise,
+    check_firewall_key,
+    identify,
+    is_open,
+)
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem, from_error, from_validation, internal, not_found
 from braid.api.question_routes import add_question_routes
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from braid.api.auth import Caller
+    from braid.api.authorisation import Caller
     from braid.api.router import Library
     from braid.lambda_runtime.observability import Handler, RequestLog
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aws_lambda_powertools.event_handler.openapi.models import HTTPBearer
 
-from braid.api.auth import is_open
+from braid.api.authorisation import is_open
 from braid.api.problems import MEDIA_TYPE, ProblemDetails
 from braid.version import __version__
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.event_handler.api_gateway import Route
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from braid.api.auth import Caller
+    from braid.api.authorisation import Caller
     from braid.api.quotas import Quotas
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, Query

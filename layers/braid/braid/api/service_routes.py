@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from aws_lambda_powertools.event_handler import Response
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 
-from braid.api.auth import ACCESS_PATH, HEALTH_PATH, roles
+from braid.api.authorisation import ACCESS_PATH, HEALTH_PATH, roles
 from braid.api.openapi import document
 from braid.api.problems import not_found
 from braid.api.schemas import Access, Health, TenantAccess

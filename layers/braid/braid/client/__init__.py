@@ -1,4 +1,4 @@
-"""What a user of the library holds: one face for a store in a folder, deployed stores, and a deployed Braid.
+"""Client API of the library: the same calls for a store in a folder, deployed stores, and a deployed Braid.
 
 ::
 

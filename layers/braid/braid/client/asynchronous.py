@@ -1,4 +1,4 @@
-"""The face of the library for ``await``: each call runs on a thread, as engines and models block."""
+"""The client for ``await``: each call runs on a thread, as engines and models block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The face of the library: one set of calls, whether a folder, deployed stores or a deployed Braid answers them."""
+"""The client: one set of calls, which a folder, deployed stores or a deployed Braid answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What :meth:`braid.client.Braid.add` takes, as items of a write, and the paths of documents among it."""
+"""Converts what :meth:`braid.client.Braid.add` takes into items of a write, and paths of documents."""
 
 from __future__ import annotations
 

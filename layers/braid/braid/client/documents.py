@@ -1,4 +1,4 @@
-"""Ingests a file or folder of documents by this process; what adding anything returns."""
+"""Ingests a file or folder of documents in this process; the report of an add."""
 
 from __future__ import annotations
 

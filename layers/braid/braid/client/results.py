@@ -1,4 +1,4 @@
-"""What a search returns and its display in terminals and notebooks; facts."""
+"""Results of a search and facts, as the client returns and displays them in terminals and notebooks."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ tens of thousands of edges, most of which are removed before it: no other tenant
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.intent_log import forget
@@ -19,11 +19,8 @@ from braid.ports.keys import pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
 
-    from braid.ports.knowledge_graph import WritableGraph
-    from braid.ports.object_store import ObjectStore
-    from braid.ports.search_index import SearchIndex
+    from braid.ports.ingestion import DeleteStore
 
 _PAGE = 500
 _AT_ONCE = 100
@@ -39,25 +36,6 @@ class DeleteReport(Frozen):
     records: int = 0
     vertices: int = 0
     relationships: int = 0
-
-
-class DeleteStore(Protocol):
-    """The stores that records are deleted from, such as :func:`braid.app.application` returns."""
-
-    @property
-    def index(self) -> SearchIndex:
-        """The search index."""
-
-    @property
-    def graph(self) -> WritableGraph:
-        """The knowledge graph."""
-
-    @property
-    def intent_log(self) -> ObjectStore | None:
-        """The store of the intent log; None where deletes are one transaction, or without a bucket."""
-
-    def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
-        """Commit the deletions inside and a new write generation: atomically, where the stores can."""
 
 
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:

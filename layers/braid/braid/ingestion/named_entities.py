@@ -1,4 +1,4 @@
-"""Which given entity a name in a text means: the same one whatever was written first, the text or the entity."""
+"""Resolves names in texts to given entities, whether the text or the entity was written first."""
 
 from __future__ import annotations
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
-from braid.ingestion.deleting import DeleteReport, DeleteStore, delete_pages, record_pages
+from braid.ingestion.deleting import DeleteReport, delete_pages, record_pages
+from braid.ports.ingestion import DeleteStore
 from braid.ports.keys import pages
 from braid.ports.reembedding import refresh_job
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid import deadline
@@ -51,10 +51,16 @@ MENTIONS_AT_ONCE = 10_000
 """Mentions that texts no longer have, whose rows leave in the transaction of the write; of more they leave after it."""
 STORES_S = 300.0
 """Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
+MOST_OVERTAKEN = 5
+"""How often a write that another process overtook is prepared while others can write; then it is in its transaction."""
 _FORMAT = "2"
 """Version of the stored form; a new one makes unchanged input be written again. Before 2 a long text had one vector."""
 _NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
 """Fields that are not input: computed here, or counted later."""
+
+
+class _Overtaken(Exception):
+    """Another process wrote to the tenant between the check of a write and its transaction."""
 
 
 def content_hash(record: Record) -> str:
@@ -107,24 +113,26 @@ def write(
     generation, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-    encoding.waits = False
+    encoding.waits, superseded = False, 0
     began = time.perf_counter()
-    with deadline.suspended(), ExitStack() as held:  # a write that has begun is completed
-        # Twice: after a write of another thread while other tenants can write, and after one of another process.
-        for wait in (writing_turn(tenant_id, store.graph, store.index), store.transaction(tenant_id)):
-            held.enter_context(wait)
+    # A write that has begun is completed.
+    with deadline.suspended(), writing_turn(tenant_id, store.graph, store.index):
+        # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
+        for is_last in (False,) * MOST_OVERTAKEN + (True,):
             if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
                 generation, accepted, embedded = _prepared(request, store, encoding, batch)
             if embedded is None:
-                return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-        whole = UnfinishedWrite(
-            tenant_id=tenant_id,
-            records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
-            vertices=tuple(accepted.vertices),
-            relationships=tuple(accepted.edges),
-        )
-        with logged(whole, request, store.intent_log), deadline.within(STORES_S):
-            superseded = _put(tenant_id, accepted, embedded, store, batch)
+                break
+            with suppress(_Overtaken), store.transaction(tenant_id):
+                if store.write_generation(tenant_id) != generation:
+                    if not is_last:
+                        raise _Overtaken
+                    generation, accepted, embedded = _prepared(request, store, encoding, batch)
+                if embedded is not None:
+                    superseded = _commit(request, accepted, embedded, store, batch)
+                break
+    if embedded is None:
+        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     return WriteReport(
         tenant_id=tenant_id,
         written=len(embedded),
@@ -162,6 +170,20 @@ def _prepared(
         if store.write_generation(request.tenant_id) == generation:
             return generation, accepted, None
         deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
+
+
+def _commit(
+    request: WriteRequest, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int
+) -> int:
+    """Write what was prepared, logged where stores do not commit together; return the number of items ended."""
+    whole = UnfinishedWrite(
+        tenant_id=request.tenant_id,
+        records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
+        vertices=tuple(accepted.vertices),
+        relationships=tuple(accepted.edges),
+    )
+    with logged(whole, request, store.intent_log), deadline.within(STORES_S):
+        return _put(request.tenant_id, accepted, embedded, store, batch)
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:

@@ -7,11 +7,9 @@ of CloudWatch are off and logs go to standard error, so that a handler called in
 from __future__ import annotations
 
 import logging
-import operator
 import os
 import sys
 import time
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,6 +60,8 @@ def stage_handler(
     ----------
     stage
         Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
+    request
+        Model of the event; its ``tenant_id``, if it has one, is the tenant that the invocation is counted for.
     run
         Runs the stage; heavy imports happen in its first call.
     measure
@@ -92,7 +92,7 @@ def stage_handler(
         tenant_id = None
         try:
             parsed = _parse(event, request)
-            tenant_id = _tenant_of(parsed)
+            tenant_id = getattr(parsed, "tenant_id", None)
             result = run(parsed)
             for name, figure in (measure(result) if measure else {}).items():
                 metrics.add_metric(name=name, unit=_unit(name, figure), value=figure)
@@ -177,20 +177,6 @@ def request_log(service: str) -> RequestLog:
 
 def _metrics(service: str) -> EphemeralMetrics:
     return EphemeralMetrics(namespace=os.environ.get("POWERTOOLS_METRICS_NAMESPACE") or NAMESPACE, service=service)
-
-
-_TENANTS = tuple(
-    map(operator.attrgetter, ("tenant_id", "query.tenant_id", "task.tenant_id", "task.job.tenant_id", "page.tenant"))
-)
-"""Where a request of a function names its tenant."""
-
-
-def _tenant_of(parsed: Frozen) -> str | None:
-    for read in _TENANTS:
-        with suppress(AttributeError):
-            if isinstance(found := read(parsed), str):
-                return found
-    return None
 
 
 def _add_usage(metrics: EphemeralMetrics, tenant_id: str | None, elapsed_ms: float) -> None:

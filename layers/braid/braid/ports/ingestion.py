@@ -116,20 +116,20 @@ class WriteReport(Frozen):
     write_seconds: float = 0.0
 
 
-class WriteStore(Protocol):
-    """What is written to, such as :func:`braid.app.application` returns."""
+class DeleteStore(Protocol):
+    """The stores that records are deleted from, such as :func:`braid.app.application` returns."""
 
     @property
     def index(self) -> SearchIndex:
-        """Where records are."""
+        """The search index."""
 
     @property
     def graph(self) -> WritableGraph:
-        """Where vertices and edges are."""
+        """The knowledge graph."""
 
     @property
-    def schemas(self) -> SchemaRegistry:
-        """The tenants' schema versions."""
+    def intent_log(self) -> ObjectStore | None:
+        """The store of the intent log; None of stores that commit together, or without a bucket."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
         """Commit what is written inside, and a new write generation of the tenant: together, where the stores can.
@@ -137,9 +137,13 @@ class WriteStore(Protocol):
         Stores that cannot commit together are written one after the other, and the generation begins in any case.
         """
 
+
+class WriteStore(DeleteStore, Protocol):
+    """The stores that are written to, with the models that embed, such as :func:`braid.app.application` returns."""
+
     @property
-    def intent_log(self) -> ObjectStore | None:
-        """Where writes are logged while they are done; None of stores that commit together, or without a bucket."""
+    def schemas(self) -> SchemaRegistry:
+        """The tenants' schema versions."""
 
     def write_generation(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""

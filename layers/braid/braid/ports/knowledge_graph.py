@@ -343,20 +343,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
         self,
         tenant_id: TenantId,
         *,
-        ids: Collection[RecordId] = (),
-        evidence: Collection[RecordId] = (),
+        ids: Collection[RecordId],
         types: Collection[Label] = (),
     ) -> list[Relationship]:
-        """Return edges whole, in the order of their identity, whatever their validity.
+        """Return the edges with an end among ``ids``, whole, in the order of their identity, whatever their validity.
 
-        Parameters
-        ----------
-        ids
-            Those with an end among these vertices.
-        evidence
-            Those, as well, of which the evidence is among these records.
-        types
-            Of all those only these types; empty means any.
+        Only edges of ``types``; empty means any.
         """
 
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:

@@ -1,4 +1,4 @@
-"""From several ranked lists to one, without a store; what works long asks for the request's deadline.
+"""Combines, scores and orders hits, without a store; long work checks the request's deadline.
 
 - ``fusion``: the strands' hits as one list of candidates
 - ``pagerank``: propagation over the neighbourhood of names and hits, and the boost of shared entities

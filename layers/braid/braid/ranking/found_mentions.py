@@ -1,4 +1,4 @@
-"""What mentions that were found in texts are worth to PageRank, and whether a question should go by them at all.
+"""Weights of found mentions in PageRank, and the share of propagation over them in the fused score.
 
 A text that mentions an entity and one that is *about* it are told apart: the latter has its name as the title. From a
 text the walk prefers entities that another text is about, and from an entity the text that is about it; a name that

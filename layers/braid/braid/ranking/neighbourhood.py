@@ -1,4 +1,4 @@
-"""What surrounds the seeds of a question in the graph, as arrays: what an engine gathers, and propagation ranks."""
+"""Neighbourhood of a question's seeds as arrays: engines gather it, and propagation ranks it."""
 
 from __future__ import annotations
 

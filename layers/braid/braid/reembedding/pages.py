@@ -21,7 +21,7 @@ from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
-from braid.reembedding.outdated import outdated_conditions
+from braid.reembedding.services import outdated_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

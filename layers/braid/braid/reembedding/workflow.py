@@ -110,6 +110,11 @@ class Step(Frozen):
     page: Page | None = None
     """Of a page: which one."""
 
+    @property
+    def tenant_id(self) -> str | None:
+        """Tenant of the page; None of other steps, which are about a whole job."""
+        return self.page.tenant if self.page else None
+
     @model_validator(mode="after")
     def _names_what_it_is_about(self) -> Step:
         if self.step is StepName.PLAN:

@@ -1,4 +1,4 @@
-"""Where files lie: those that come with Braid, and those of the user."""
+"""Folders of the files that come with Braid, and of the user's data."""
 
 from __future__ import annotations
 

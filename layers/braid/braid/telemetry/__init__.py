@@ -1,4 +1,4 @@
-"""OpenTelemetry: what is measured and traced, and where it is sent if anywhere.
+"""OpenTelemetry: names and recording of spans and metrics, and their export.
 
 ::
 

@@ -1,4 +1,4 @@
-"""Compares a question's words with relationship types and predicates, and tells from which end they are said.
+"""Compares a question's words with relationship types and predicates, and finds the end that it starts from.
 
 "Who owns Keelson?" says OWNS from its target; "What is owned by the Platform team?" from its source. Words are compared
 by their stems and by a table of synonyms of everyday English, which knows no tenant.

@@ -1,4 +1,4 @@
-"""Unicode normalisation in time linear in the length of a text.
+"""Tokens and Unicode normalisation of texts, in time linear in their length.
 
 Normalising sorts each run of combining marks, which Python does by insertion: a text of nothing but marks takes time
 with the square of its length.

@@ -13,12 +13,12 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 from braid.ingestion.documents.reader_process import Reading, read_file
 from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, stored_documents
-from braid.ingestion.documents.watching import watch
 from braid.models import GraphSource, Query, SourceType
 from braid.retrieval import pipeline
 from braid.retrieval.stages.results_and_citations import cite
 from braid.settings import Settings
 
+from braid_cli.documents.ingest import watch
 from tests.document_files import SENTENCE, every_format
 from tests.stages import DemoStages
 

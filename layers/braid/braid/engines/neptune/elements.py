@@ -338,12 +338,9 @@ def fetch_edges_out_of(
     return _whole_edges(out if after is None else out.has_id(P.gt(after)).order().by(T.id).limit(limit))
 
 
-def fetch_edges_of_evidence(
-    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str] = ()
-) -> GraphTraversal:
+def fetch_edges_of_evidence(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     """Fetch the edges whose evidence is one of some records, by their ids."""
-    found = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(keys)))
-    return _whole_edges(found.has_label(*sorted(types)) if types else found)
+    return _whole_edges(source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(keys))))
 
 
 def fetch_edges_to_end(source: GraphTraversalSource, tenant_id: str, until: Mapping[str, datetime]) -> GraphTraversal:

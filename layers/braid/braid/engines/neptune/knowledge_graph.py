@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from functools import partial
-from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -283,14 +282,12 @@ class GremlinGraph:
         rows = self._fetch(elements.fetch_edges, list(keys), tenant_id=tenant_id)
         return sorted((elements.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
-    def relationships(
-        self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
-    ) -> list[Relationship]:
-        """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
-        wanted = {"tenant_id": tenant_id, "types": types}
-        at = self._fetch(elements.fetch_edges_at, vertex_ids(tenant_id, sorted(ids)), **wanted)
-        of = self._fetch(elements.fetch_edges_of_evidence, sorted(set(evidence)), **wanted)
-        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in chain(at, of))}
+    def relationships(self, tenant_id: str, *, ids: Collection[str], types: Collection[str] = ()) -> list[Relationship]:
+        """Return the edges with an end among ``ids``."""
+        rows = self._fetch(
+            elements.fetch_edges_at, vertex_ids(tenant_id, sorted(ids)), tenant_id=tenant_id, types=types
+        )
+        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
     def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key

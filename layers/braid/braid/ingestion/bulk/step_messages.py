@@ -129,5 +129,12 @@ class Task(Frozen):
 
     task: Annotated[Split | Page | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
 
+    @property
+    def tenant_id(self) -> str | None:
+        """Tenant of the job or of the items; None of a split, whose event names it."""
+        if isinstance(self.task, Split):
+            return None
+        return self.task.tenant_id if isinstance(self.task, InlineWrite) else self.task.job.tenant_id
+
 
 TaskResult = ImportJob | PageResult | BatchCounts | JobReport | WriteReport

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ports.cache import ResilientCache
-    from braid.ports.object_store import ObjectLines, ObjectStore
+    from braid.ports.object_store import ObjectLines
     from braid.settings import Settings
 
 BATCH_LINES = 250
@@ -57,7 +57,7 @@ _IN_MEMORY = 8 * 1024 * 1024
 
 
 class FileStore(DocumentStore, Protocol):
-    """The stores that are written to, and the object store."""
+    """The stores that documents are written to, with the settings and the cache."""
 
     @property
     def settings(self) -> Settings:
@@ -66,10 +66,6 @@ class FileStore(DocumentStore, Protocol):
     @property
     def cache(self) -> ResilientCache:
         """The cache, whose write generation an import advances."""
-
-    @property
-    def objects(self) -> ObjectStore:
-        """Holds the object and the job's manifest."""
 
 
 def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:

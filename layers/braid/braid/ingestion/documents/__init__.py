@@ -11,6 +11,5 @@
     files.py            files of a folder
     state.py            what was read of which file
     ingesting.py        ingests folders and files
-    watching.py         ingests them again as they change
     progress.py         events of an ingest
 """

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from braid.errors import InvalidRequest
-from braid.ingestion.deleting import DeleteStore, delete_records
+from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Limits, Unreadable, too_long
 from braid.ingestion.documents.files import FoundFile, find
@@ -49,7 +49,7 @@ _AHEAD = 16
 _IDS_PER_CALL = 500
 
 
-class DocumentStore(WriteStore, DeleteStore, Protocol):
+class DocumentStore(WriteStore, Protocol):
     """The stores that documents are written to, such as :func:`braid.app.application` returns."""
 
     @property

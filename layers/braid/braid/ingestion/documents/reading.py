@@ -1,4 +1,4 @@
-"""Which reader reads a file: by what it begins with, then by its suffix."""
+"""Selects the reader of a file, by its first bytes and then by its suffix, and runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents in the object store: made lines of records, which are imported as any other lines are.
+"""Documents in the object store: converted to lines of records, which are imported as any other lines are.
 
 What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` in a folder of
 its own until it is written, where nothing starts by itself. Beside the lines the state of the document is kept, so that

@@ -25,16 +25,24 @@ class Lost(Frozen):
     cause: Annotated[str, Field(validation_alias="Cause")] = ""
 
 
-class AnswerRequest(Frozen):
+class QuestionRequest(Frozen):
+    """Request of a stage, with the question."""
+
+    query: Query
+
+    @property
+    def tenant_id(self) -> str:
+        """Tenant of the question."""
+        return self.query.tenant_id
+
+
+class AnswerRequest(QuestionRequest):
     """A question as callers send it, to the workflow or to the function that answers in one process."""
 
-    query: Query
 
-
-class PlanRequest(Frozen):
+class PlanRequest(QuestionRequest):
     """A question before planning."""
 
-    query: Query
     trace_id: str
     started_at: Timestamp
 
@@ -49,10 +57,9 @@ class Planned(Frozen):
     plan_ms: Milliseconds
 
 
-class EmbedRequest(Frozen):
+class EmbedRequest(QuestionRequest):
     """A question to embed, with the plan that names the model."""
 
-    query: Query
     plan: Plan
 
 
@@ -65,10 +72,9 @@ class Embedded(Frozen):
     took_ms: Milliseconds
 
 
-class SearchStageRequest(Frozen):
+class SearchStageRequest(QuestionRequest):
     """A search by vector and words; without a vector, by words alone."""
 
-    query: Query
     plan: Plan
     embedded: Embedded | None = None
     frontier: tuple[RecordId, ...] | None = None
@@ -145,11 +151,10 @@ class GraphFound(Frozen):
     took_ms: Milliseconds = 0
 
 
-class GraphRequest(Frozen):
+class GraphRequest(QuestionRequest):
     """One operation on the graph."""
 
     operation: GraphOperation
-    query: Query
     plan: Plan
     searched: Searched | None = None
     linked: GraphFound | None = None
@@ -157,10 +162,9 @@ class GraphRequest(Frozen):
     step: PlanStep | None = None
 
 
-class FuseRequest(Frozen):
+class FuseRequest(QuestionRequest):
     """The results of all stages before."""
 
-    query: Query
     plan: Plan
     trace_id: str
     started_at: Timestamp

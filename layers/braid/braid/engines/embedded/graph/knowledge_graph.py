@@ -168,14 +168,12 @@ class EmbeddedKnowledgeGraph:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
 
-    def relationships(
-        self, tenant_id: str, *, ids: Collection[str] = (), evidence: Collection[str] = (), types: Collection[str] = ()
-    ) -> list[Relationship]:
-        """Return the edges with an end among ``ids`` or their evidence among ``evidence``."""
+    def relationships(self, tenant_id: str, *, ids: Collection[str], types: Collection[str] = ()) -> list[Relationship]:
+        """Return the edges with an end among ``ids``."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
-            return rows.read_edges(connection, tenant, tenant_id, ids=ids, evidence=evidence, types=types)
+            return rows.read_edges(connection, tenant, tenant_id, ids=ids, types=types)
 
     def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
         """Return the types of the rows; those of an earlier look while these have all that are wanted."""

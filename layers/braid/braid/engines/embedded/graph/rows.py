@@ -476,19 +476,13 @@ def read_edges(
     tenant_id: str,
     *,
     ids: Collection[str],
-    evidence: Collection[str],
     types: Collection[str],
 ) -> list[Relationship]:
-    """Return the edges with an end among ``ids`` or evidence among ``evidence``, in the order of their identity."""
+    """Return the edges with an end among ``ids``, in the order of their identity."""
     found: dict[EdgeId, Relationship] = {}
     numbers = sorted(_numbers(connection, tenant, ids).values())
-    wanted: list[tuple[str, list[int] | list[str]]] = []
-    if numbers:
-        wanted += [("source", numbers), ("target", numbers)]
-    if evidence:
-        wanted.append(("evidence", sorted(evidence)))
-    for column, values in wanted:
-        for edge in _edges(connection, tenant_id, column, values, tenant=tenant, types=types):
+    for column in ("source", "target") if numbers else ():
+        for edge in _edges(connection, tenant_id, column, numbers, tenant=tenant, types=types):
             found[edge.identity()] = edge
     return [found[identity] for identity in sorted(found)]
 

@@ -1,7 +1,8 @@
-"""Authenticates the caller and resolves the tenant.
+"""Authorises a caller: identity from verified claims, tenant and role from claims and memberships.
 
-API Gateway verifies tokens and signatures and puts the claims into the request's context, which no caller can write;
-the laptop's server does the same. The token itself is read only where the context's text of a claim is ambiguous.
+Tokens are not verified here. API Gateway verifies tokens and signatures and puts the claims into the request's context,
+which no caller can write; the laptop's server does the same. The token itself is read only where the context's text of
+a claim is ambiguous.
 """
 
 from __future__ import annotations
@@ -115,18 +116,18 @@ def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
 
 
 def authorise(
-    identity: Identity, asked: str | None, members: MembershipStore | None, *, any_tenant: bool = False
+    identity: Identity, requested: str | None, members: MembershipStore | None, *, any_tenant: bool = False
 ) -> Caller:
-    """Return the caller with the tenant of the request.
+    """Return the caller with the tenant of the request and the role in it.
 
     Parameters
     ----------
-    asked
+    requested
         Tenant that the request names; None selects the only one of the token or of the memberships.
     members
         Memberships that count besides the token's claim; None if the claim alone counts.
     any_tenant
-        Whether a request that names none is of the first of several.
+        Whether a request that names no tenant gets the first of several.
 
     Raises
     ------
@@ -137,7 +138,7 @@ def authorise(
     StoreError
         If the memberships cannot be read.
     """
-    tenant_id = _tenant(identity, asked, members, any_tenant=any_tenant)
+    tenant_id = _tenant(identity, requested, members, any_tenant=any_tenant)
     try:
         _TENANT.validate_python(tenant_id)
     except ValidationError:
@@ -163,9 +164,9 @@ def roles(caller: Caller, members: MembershipStore | None) -> dict[str, Role]:
     return dict(sorted({**found, caller.tenant_id: caller.role}.items()))
 
 
-def _tenant(identity: Identity, asked: str | None, members: MembershipStore | None, *, any_tenant: bool) -> str:
-    if asked is not None:
-        return asked
+def _tenant(identity: Identity, requested: str | None, members: MembershipStore | None, *, any_tenant: bool) -> str:
+    if requested is not None:
+        return requested
     known: tuple[str, ...] = identity.tenants or ()
     if members is not None and (identity.tenants is None or any_tenant):
         of = tuple(found.tenant_id for found in members.of(identity.subject))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from braid.understanding.languages import is_english, mostly_foreign
 from hypothesis import given
 from hypothesis import strategies as st
+
+from braid_cli.languages import is_english, mostly_foreign
 
 ENGLISH = ["The crane was moved to the other quay, and nobody knows why.", "Who owns the archive that is in Oriel?"]
 OTHER = [

@@ -1,0 +1,123 @@
+"""The processes of ``braid serve``: which of them answers what, and that each request is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.api.handler import make_api
+from braid.settings import Settings
+
+from braid_cli.http_server import worker_process, workers
+from braid_cli.http_server.frames import READY, Start, framed, read_frame
+from braid_cli.http_server.workers import Workers
+from tests.stages import DemoStages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Given = dict[str, Any]
+
+
+class OneWorker:
+    """A process that notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.ready = True
+        self.asked = 0
+        self.events: list[Given] = []
+
+    async def answer(self, event: Given) -> Given:
+        self.asked += 1
+        self.events.append(event)
+        return {}
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> tuple[Workers, list[OneWorker]]:
+    made: list[OneWorker] = []
+
+    def make() -> OneWorker:
+        made.append(OneWorker())
+        return made[-1]
+
+    monkeypatch.setattr(workers, "_Worker", make)
+    return Workers(3, at_once=8), made
+
+
+def ask(some: Workers, method: str, path: str) -> None:
+    asyncio.run(some.answer({"requestContext": {"http": {"method": method, "path": path}}}))
+
+
+def test_all_that_writes_goes_to_one_process_and_questions_to_the_one_with_the_least_to_do(
+    three: tuple[Workers, list[OneWorker]],
+) -> None:
+    some, made = three
+    for path in ("/records", "/records:delete", "/documents", "/records:import", "/records\n", "/whatever"):
+        ask(some, "POST", path)
+    ask(some, "DELETE", "/records/a")
+    assert [len(worker.events) for worker in made] == [7, 0, 0]
+    for method, path in (("POST", "/search"), ("GET", "/records"), ("POST", "/context"), ("GET", "/entities/a")):
+        ask(some, method, path)
+    assert [len(worker.events) for worker in made] == [7, 2, 2]
+
+
+def test_a_question_goes_to_the_process_that_writes_only_where_the_others_have_more_to_do(
+    three: tuple[Workers, list[OneWorker]],
+) -> None:
+    some, made = three
+    counts = []
+    for _ in range(4):
+        ask(some, "POST", "/search")
+        counts.append([worker.asked for worker in made])
+    assert counts == [[0, 1, 0], [0, 1, 1], [1, 1, 1], [1, 2, 1]]
+
+
+def test_another_process_writes_once_the_one_that_wrote_has_ended_and_goes_on_when_it_is_back(
+    three: tuple[Workers, list[OneWorker]],
+) -> None:
+    some, made = three
+    made[0].ready = False
+    ask(some, "POST", "/records")
+    made[0].ready = True
+    ask(some, "POST", "/records:import")
+    assert [len(worker.events) for worker in made] == [0, 2, 0]
+
+
+def test_no_operation_that_writes_counts_as_a_question(tmp_path: Path) -> None:
+    stages = DemoStages(Settings(home=tmp_path))
+    try:
+        api = make_api(stages)
+        for path in workers.QUESTIONS:
+            assert "POST" in api.methods(path)
+            assert not api.is_for_writers("POST", path)
+    finally:
+        stages.close()
+
+
+def test_a_request_that_fails_unforeseen_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Else it kept its place, and a tenant that knew such a request all of the server's.
+    class Panic(BaseException):
+        """As native code raises it."""
+
+    def panic(_event: Given, _context: object) -> Given:
+        raise Panic
+
+    monkeypatch.setattr(worker_process, "END_S", 3_600.0)
+    monkeypatch.setattr(worker_process, "ask_once", lambda *_: None)
+    monkeypatch.setattr(worker_process, "make_handler", lambda _library: panic)
+    ours, theirs = socket.socketpair()
+    ours.settimeout(30)
+    start = Start(tenants=[], at_once=1, cursor_key="00" * 32)
+    with ours, theirs, theirs.makefile("rb") as given, ours.makefile("rb") as answers:
+        thread = threading.Thread(target=worker_process._answer, args=(start, theirs, given), daemon=True)
+        thread.start()
+        assert read_frame(answers) == READY
+        ours.sendall(framed([7, {}]))
+        number, answer = read_frame(answers)
+        ours.shutdown(socket.SHUT_WR)
+        thread.join(30)
+    assert (number, answer["statusCode"]) == (7, 500)
