@@ -292,7 +292,8 @@ def tables() -> dict[str, str]:
             ),
         ],
     ]
-    month.append(["*`small.yaml` instead, all of it*", *(usd(small(load)) if load in STARTS else "–" for load in LOADS)])
+    instead = (usd(small(load)) if load in STARTS else "–" for load in LOADS)
+    month.append(["*`small.yaml` instead, all of it*", *instead])
     month += [
         [f"*Reranking:* {name}", *(f"+ {usd((each + waiting()) * load)}" for load in LOADS)]
         for name, each in RERANKERS.items()
