@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from braid.api.auth import is_open
+from braid.api.authorisation import is_open
 from braid.settings import Settings
 
 from make import deploy_check
