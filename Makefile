@@ -199,6 +199,7 @@ requirements: $(UV)
 	$(EXPORT) --only-group telemetry --output-file layers/telemetry/requirements.txt >/dev/null
 	$(EXPORT) --only-group image --output-file functions/requirements.txt >/dev/null
 	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
+	$(EXPORT) --only-group small --output-file functions/small/requirements.txt >/dev/null
 
 .PHONY: lock-check
 lock-check: $(UV)
@@ -208,10 +209,12 @@ lock-check: $(UV)
 	$(EXPORT) --only-group telemetry --output-file "$$temporary/telemetry" >/dev/null; \
 	$(EXPORT) --only-group image --output-file "$$temporary/image" >/dev/null; \
 	$(EXPORT) --only-group graph --output-file "$$temporary/graph" >/dev/null; \
+	$(EXPORT) --only-group small --output-file "$$temporary/small" >/dev/null; \
 	diff -u layers/braid/requirements.txt "$$temporary/layer" \
 		&& diff -u layers/telemetry/requirements.txt "$$temporary/telemetry" \
 		&& diff -u functions/requirements.txt "$$temporary/image" \
 		&& diff -u functions/graph_expand/requirements.txt "$$temporary/graph" \
+		&& diff -u functions/small/requirements.txt "$$temporary/small" \
 		|| { echo "requirements differ from uv.lock: run make lock" >&2; exit 1; }
 
 # --- deployment -------------------------------------------------------------------------------------------------------

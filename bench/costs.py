@@ -39,6 +39,8 @@ DASHBOARD = 3.00
 TRACES = 5.00
 SECRET = 0.40
 ENDPOINT_H = 0.01
+FILES_GB, FILES_READ_GB, FILES_WRITTEN_GB, FILES_COPIED_GB = 0.30, 0.03, 0.06, 0.05
+"""EFS with elastic throughput: a GB stored for a month, read, written, and kept by AWS Backup for a month."""
 
 METRICS = 102
 """Metrics that the code can write, each counted once a service; paid for in the hours in which they are written."""
@@ -222,6 +224,47 @@ def million_records() -> dict[str, tuple[float, ...]]:
     }
 
 
+@dataclass(frozen=True)
+class Small:
+    """What ``small.yaml`` makes, and what decision 0470 measured of it with 100,000 records."""
+
+    mb: int = 3008
+    ms: float = 180
+    """A question that is not cached, a slower processor and waiting for the files included."""
+    calls: int = 90
+    """Calls of the file system by a question, of which each counts as 4 KB read."""
+    written_kb: float = 100
+    """Written by a question: its answer's place in the cache, the trace, the journal."""
+    start_s: float = 12
+    start_gb: float = 0.19
+    """Read of the files until a new process has answered."""
+    gb: float = 0.5
+    metrics: int = 16
+    """Of the HTTP interface and of embedding again."""
+
+
+SMALL = Small()
+STARTS = {1_000: 300, 100_000: 600}
+"""New processes in a month, by the questions in it: one for most of a few questions, some tens a day of many."""
+
+
+def small(questions: int) -> float:
+    """Return what the small mode costs a month, in US dollars."""
+    seconds_gb = SMALL.mb / 1024 * (questions * SMALL.ms / 1000 + STARTS[questions] * SMALL.start_s)
+    read_gb = questions * SMALL.calls * 4 / 1024**2 + STARTS[questions] * SMALL.start_gb
+    a_question = question()
+    return (
+        seconds_gb * LAMBDA_GB_S
+        + read_gb * FILES_READ_GB
+        + questions * SMALL.written_kb / 1024**2 * FILES_WRITTEN_GB
+        + SMALL.gb * (FILES_GB + FILES_COPIED_GB)
+        + questions * (LAMBDA_REQUESTS / MILLION + a_question["API Gateway (HTTP)"] + a_question["Logs and traces"])
+        + SMALL.metrics * METRIC
+        + 2 * ALARM_METRIC
+        + SECRET
+    )
+
+
 def usd(amount: float) -> str:
     """Write an amount: cents below ten dollars, whole dollars from there."""
     return f"{amount:,.2f}" if amount < 10 else f"{amount:,.0f}"
@@ -249,6 +292,8 @@ def tables() -> dict[str, str]:
             ),
         ],
     ]
+    instead = (usd(small(load)) if load in STARTS else "–" for load in LOADS)
+    month.append(["*`small.yaml` instead, all of it*", *instead])
     month += [
         [f"*Reranking:* {name}", *(f"+ {usd((each + waiting()) * load)}" for load in LOADS)]
         for name, each in RERANKERS.items()

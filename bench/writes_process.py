@@ -254,7 +254,7 @@ def alone(application: BenchApplication, source: Path) -> int:
     from braid_cli.datasets.streaming import DatasetFiles
 
     with DatasetFiles(source / "corpus", TENANT) as files:
-        texts = [item.record.text() for item in files.items() if item.record is not None]
+        texts = [item.record.text() for item in files.record_items() if item.record is not None]
     (model,) = application.models()
     application.encoder_for(model).encode(texts)
     return len(texts)

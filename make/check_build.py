@@ -38,6 +38,8 @@ EXPECTED = (
     ("ReembedFunction", "reembed.json", "ConfigurationError"),
     ("ContextFunction", "context.json", None),
     ("SearchApiFunction", "search_api--health.json", None),
+    ("SmallFunction", "search_api--health.json", None),
+    ("SmallFunction", "search_api.json", None),
 )
 
 EXPORTING = ("PlanFunction", "plan.json"), ("FuseRerankFunction", "fuse_rerank.json")
@@ -86,6 +88,8 @@ def call(python: str, build: Path, event: Path, otlp: str = "") -> tuple[dict[st
         "BRAID_SCHEMA_TABLE": "braid-schemas",
         "AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:9",
     }
+    if function.name == "SmallFunction":
+        environment |= {"BRAID_ENGINE": "embedded", "BRAID_STORE_JOURNAL": "persist", "BRAID_HOME": str(build / "home")}
     done = subprocess.run(  # noqa: S603 - the Python that the caller names, our own script
         [python, "-S", "-P", "-c", SCRIPT],
         input=event.read_text(encoding="utf-8"),

@@ -16,7 +16,7 @@ LAMBDA_PYTHON := $(shell for name in python3.13 "$${PYENV_ROOT:-$$HOME/.pyenv}"/
 	"$$name" -c 'import sys; print(sys.executable)' 2>/dev/null && break; done)
 need_lambda_python = $(if $(LAMBDA_PYTHON),,$(error make $@ needs Python 3.13, which the functions run on, as python3.13 on the PATH))
 
-TEMPLATES := template.yaml observability.yaml firewall.yaml stores.yaml
+TEMPLATES := template.yaml observability.yaml firewall.yaml stores.yaml small.yaml
 
 SBOM = $(UV) export --quiet --locked --no-default-groups --format cyclonedx1.5 --preview-features sbom-export
 
@@ -43,7 +43,7 @@ lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the t
 # have, once, and the rest of each. Everything is built for this machine's processor, so that the result can be run here.
 BUILT := .aws-sam/checked
 ZIP_FUNCTIONS := PlanFunction VectorSearchFunction GraphExpandFunction ContextFunction SearchApiFunction
-IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank AnswerFunction:answer IngestFunction:ingest ReembedFunction:reembed
+IMAGE_FUNCTIONS := EmbedFunction:embed FuseRerankFunction:fuse_rerank AnswerFunction:answer IngestFunction:ingest ReembedFunction:reembed SmallFunction:small
 HOST_ARCHITECTURE := $(if $(filter aarch64 arm64,$(shell uname -m)),arm64,x86_64)
 
 .PHONY: build
@@ -59,8 +59,9 @@ build: $(UV) $(SAM) ## build functions and layers, and run what was built on Pyt
 	mkdir "$(BUILT)/opt" && cp -r shared/models shared/index "$(BUILT)/opt"
 	for pair in $(IMAGE_FUNCTIONS); do \
 		folder="$(BUILT)/$${pair%%:*}/$${pair%%:*}"; mkdir -p "$$folder"; cp "functions/$${pair#*:}/app.py" "$$folder"; done
-	UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: \
-		--target "$(BUILT)/AnswerFunction/AnswerFunction" --requirement functions/graph_expand/requirements.txt
+	for pair in AnswerFunction:graph_expand SmallFunction:small; do \
+		UV_PYTHON="$(LAMBDA_PYTHON)" $(UV) pip install --quiet --require-hashes --only-binary :all: \
+			--target "$(BUILT)/$${pair%%:*}/$${pair%%:*}" --requirement "functions/$${pair#*:}/requirements.txt"; done
 	"$(LAMBDA_PYTHON)" make/check_build.py "$(LAMBDA_PYTHON)" $(BUILT)
 	$(MAKE) sbom
 	"$(LAMBDA_PYTHON)" make/provenance.py $(BUILT) dist/provenance.json
@@ -72,6 +73,7 @@ sbom: $(UV) ## list what is deployed and what runs on a laptop, as CycloneDX, in
 	$(SBOM) --only-group layer --output-file dist/sbom/layer.cdx.json >/dev/null
 	$(SBOM) --only-group image --output-file dist/sbom/image.cdx.json >/dev/null
 	$(SBOM) --only-group graph --output-file dist/sbom/graph-expand.cdx.json >/dev/null
+	$(SBOM) --only-group small --output-file dist/sbom/small.cdx.json >/dev/null
 	$(SBOM) --extra aws --extra documents --extra mcp --group clone --output-file dist/sbom/laptop.cdx.json >/dev/null
 
 .PHONY: image-digests

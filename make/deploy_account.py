@@ -97,6 +97,8 @@ def account(
         ("stack", lambda: _upgrade(values, clients("cloudformation"), stack)),
         ("issuer of tokens", lambda: _issuer(values, fetch or _fetched)),
     ]
+    if "OpenSearchEndpoint" not in values:  # the small mode has its store in files of its own
+        checks = [each for each in checks if each[0] not in ("search index", "knowledge graph", "network")]
     for what, check in checks:
         try:
             found += check()
@@ -119,6 +121,8 @@ def _upgrade(values: Mapping[str, str], client: Client, stack: str) -> Iterator[
     settled = deployed["StackStatus"].endswith("_COMPLETE") and deployed["StackStatus"] != "ROLLBACK_COMPLETE"
     way_out = "wait, or delete it where its first deployment failed (aws cloudformation delete-stack)"
     yield Finding(f"stack {stack}, {deployed['StackStatus']}", "" if settled else f"cannot be updated: {way_out}")
+    if "OpenSearchEndpoint" not in values:
+        return
     if values["GradualDeployment"] == "true":
         once = "set it to false for this one deployment: functions of before refuse what the workflow now hands them"
         yield Finding("GradualDeployment over the version that is deployed", "" if _TRACED in before else once)
@@ -134,7 +138,7 @@ def _upgrade(values: Mapping[str, str], client: Client, stack: str) -> Iterator[
 
 def _arns(values: Mapping[str, str], own: str) -> Iterator[Finding]:
     for name in ("OpenSearchResourceArn", "KmsKeyArn", "VoyageApiKeySecretArn"):
-        if values[name] and values[name].split(":")[4] != own:
+        if values.get(name) and values[name].split(":")[4] != own:
             yield Finding(name, f"is of account {values[name].split(':')[4]}, and this is {own}")
 
 
@@ -269,11 +273,12 @@ def _concurrency(values: Mapping[str, str], client: Client, functions: int) -> I
     if reserved < 0:
         yield Finding(f"ReservedConcurrency=-1 of {limit}", "one busy function may take all of it", warning=True)
         return
+    way_out = "set -1, and " if "OpenSearchEndpoint" in values else ""  # the small mode cannot do without
     most = max(0, (limit - UNRESERVED) // functions)
     remedy = (
         f"{functions} functions may reserve {most} each of this account's {limit}: set that"
         if most
-        else f"this account has {limit} and keeps {UNRESERVED}: set -1, and ask for more (Service Quotas, Lambda)"
+        else f"this account has {limit} and keeps {UNRESERVED}: {way_out}ask for more (Service Quotas, Lambda)"
     )
     yield Finding(f"ReservedConcurrency={reserved} of {limit}", "" if reserved <= most else remedy)
 
@@ -282,14 +287,14 @@ def _key(values: Mapping[str, str], clients: Callable[[str], Client]) -> Iterato
     if values["KmsKeyArn"]:
         key = clients("kms").describe_key(KeyId=values["KmsKeyArn"])["KeyMetadata"]
         yield Finding("KmsKeyArn", "" if key["KeyState"] == "Enabled" else f"the key is {key['KeyState']}")
-    if values["VoyageApiKeySecretArn"]:
+    if values.get("VoyageApiKeySecretArn"):
         clients("secretsmanager").describe_secret(SecretId=values["VoyageApiKeySecretArn"])
         yield Finding("VoyageApiKeySecretArn")
 
 
 def _issuer(values: Mapping[str, str], fetch: Callable[[str], str]) -> Iterator[Finding]:
     """Check that the issuer publishes what API Gateway reads when the authorizer is made."""
-    if values["Authorization"] != "jwt":
+    if values.get("Authorization", "jwt") != "jwt":
         return
     issuer = values["JwtIssuer"]
     address = f"{issuer.rstrip('/')}/.well-known/openid-configuration"

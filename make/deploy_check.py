@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACEHOLDER = "SET-ME"
+SMALL = "small.yaml"
+"""The template of the small mode, one of whose functions reserves one execution."""
 _QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1).)*)\1""")
 LONGEST_STACK_NAME = 70
 """The names of log groups, policies and state machines begin with it."""
@@ -144,22 +146,25 @@ def _evaluated(part: object, values: Mapping[str, object]) -> object:
 def memory_mb(values: Mapping[str, str], shared: Path = ROOT / "shared") -> int:
     """Return the memory in MB that the models of the profiles need when all are loaded; 0 where it is not known."""
     profiles = load_profiles(shared)
-    names = [name for name in (values["ModelProfile"], values["NextModelProfile"]) if name]
+    names = [name for name in (values["ModelProfile"], values.get("NextModelProfile")) if name]
     models = {model.id: model for name in names for model in models_of(profiles, name)}
-    if values["EmbeddingModel"] != "auto" and values["EmbeddingModel"] in {model.id for model in profiles.models}:
-        models = {values["EmbeddingModel"]: profiles.model(values["EmbeddingModel"])}
+    forced = values.get("EmbeddingModel", "auto")
+    if forced in {model.id for model in profiles.models}:
+        models = {forced: profiles.model(forced)}
     weights = [model.weights_mb for model in models.values()]
     return 0 if None in weights else round(MEMORY_BESIDE_MB + MEMORY_A_WEIGHT * sum(filter(None, weights)))
 
 
 def together(values: Mapping[str, str]) -> Iterator[Finding]:
     """Check what no rule of a template can: sizes, and that the parameters speak of the same place."""
-    needed = memory_mb(values)
-    if float(values["EncoderMemory"]) < needed:
+    needed, memory = memory_mb(values), "EncoderMemory" if "EncoderMemory" in values else "Memory"
+    if float(values[memory]) < needed:
         yield Finding(
-            f"EncoderMemory={values['EncoderMemory']}",
+            f"{memory}={values[memory]}",
             f"the models of {values['ModelProfile']} take about {needed} MB when all are loaded; set that or more",
         )
+    if "SubnetIds" not in values:  # small.yaml makes its own, and has no stores
+        return
     subnets = [each for each in values["SubnetIds"].split(",") if each and each != PLACEHOLDER]
     if not values["SubnetIds"]:
         yield Finding(
@@ -202,7 +207,7 @@ def tools(values: Mapping[str, str], output: Callable[[tuple[str, ...]], str | N
     yield Finding("AWS SAM CLI", "" if new else "install 1.170 or newer, as sam on the PATH: older ones know no loops")
     machine = output(("docker", "info", "--format", "{{.Architecture}}"))
     yield Finding(
-        "Docker", "" if machine else "four functions are container images; start an engine that `docker info` finds"
+        "Docker", "" if machine else "functions are container images; start an engine that `docker info` finds"
     )
     if machine:
         own = "arm64" if machine.strip() in ("aarch64", "arm64") else "x86_64"
@@ -227,11 +232,12 @@ def _output(command: tuple[str, ...]) -> str | None:
 
 def check(name: str, *, offline: bool, output: Callable[[tuple[str, ...]], str | None] = _output) -> list[Finding]:
     """Return everything that was found of one section of ``samconfig.toml``."""
-    template = read_template(ROOT / "template.yaml")
     samconfig = tomllib.loads((ROOT / "samconfig.toml").read_text(encoding="utf-8"))
     given, found = configuration(samconfig, name)
     if not given and found:
         return found
+    file = samconfig[name].get("build", {}).get("parameters", {}).get("template_file", "template.yaml")
+    template = read_template(ROOT / file)
     wrong = [*found, *parameters(template, given)]
     values = values_of(template, given)
     wrong += [*rules(template, values), *(together(values) if not wrong else ())]
@@ -245,6 +251,8 @@ def check(name: str, *, offline: bool, output: Callable[[tuple[str, ...]], str |
     general = samconfig[name]["global"]["parameters"]
     region = general.get("region") or os.environ.get("AWS_REGION")
     functions = _functions(template, values)
+    if file == SMALL:
+        values, functions = values | {"ReservedConcurrency": "1"}, 1
     return [*found, *account(values, region=region, functions=functions, stack=general["stack_name"])]
 
 

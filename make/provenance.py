@@ -27,7 +27,9 @@ LOCKS = (
     "functions/requirements.txt",
     "functions/graph_expand/requirements.txt",
     "functions/Dockerfile",
+    "functions/small/requirements.txt",
     "template.yaml",
+    "small.yaml",
 )
 """Files that say, by hashes, what a build takes from elsewhere."""
 BUILT_FROM = ("layers", "functions", "shared", "braid_cli")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import DatasetError
 from braid.ingestion.checks import vertex_of
 from braid.ingestion.items import object_of, require
-from braid.models import Frozen, GraphSource, Query, Record, Relationship, Vertex
+from braid.models import Frozen, GraphSource, Kind, Query, Record, Relationship, Vertex
 
 from braid_cli.datasets.json_lines import Mistakes, read_lines
 from braid_cli.datasets.staging import Item, Staging
@@ -65,13 +66,17 @@ class Dataset:
         """SHA-256 of the stored content, independent of the folder's path."""
         return content_hash(self.folder)
 
-    def items(self) -> Iterator[Item]:
-        """Yield each record with its vertex, if it has one, then the other vertices."""
-        alone = {vertex.id: vertex for vertex in self.vertices}
-        for record in self.records:
-            yield Item(self.places[record.id], record, alone.pop(record.id, None))
-        for vertex in alone.values():
-            yield Item(f"{self.folder}: {vertex.id}", None, vertex)
+    def entity_items(self) -> Iterator[Item]:
+        """Yield the vertices that have no record."""
+        for vertex in self.vertices:
+            if vertex.id not in self.places:
+                yield Item(f"{self.folder}: {vertex.id}", None, vertex)
+
+    def record_items(self) -> Iterator[Item]:
+        """Yield each record with its vertex, if it has one; those of entities first."""
+        vertices = {vertex.id: vertex for vertex in self.vertices}
+        for record in sorted(self.records, key=lambda record: record.kind is not Kind.ENTITY):
+            yield Item(self.places[record.id], record, vertices.get(record.id))
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
         """Yield relationships with their places."""
@@ -83,7 +88,7 @@ class Dataset:
         """Provide the staging tables with all items and edges."""
         staging = Staging()
         try:
-            for item in self.items():
+            for item in chain(self.record_items(), self.entity_items()):
                 staging.add_item(item)
             for place, edge in self.edges():
                 staging.add_edge(place, edge)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections import deque
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.intent_log import forget
+from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import Kind, Relationship
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from braid.app import Application
+    from braid.ingestion.record_vectors import RecordVectors
     from braid.ingestion.writing import WriteReport
     from braid.ports.schema_registry import SchemaVersion
 
@@ -39,9 +42,15 @@ if TYPE_CHECKING:
 
 STORED_FORM = "long texts in parts"
 """Version of how content is stored: a dataset that was written under another one is written again."""
-ITEMS_AT_ONCE = 256
-"""Records and entities that are checked together, embedded in the order of their lengths, and written in one commit."""
-EDGES_AT_ONCE = 1_024
+RECORDS_AT_ONCE, ENTITIES_AT_ONCE, EDGES_AT_ONCE = 256, 1_024, 1_024
+"""How many are checked together and written in one commit."""
+_PAGES_TOGETHER = (1, 2, 4)
+"""Pages of records that are embedded in the order of their lengths, the last number for all further ones: soon
+something is written, and then little is padding."""
+_MOST_AHEAD = 8_000_000
+"""Characters of the texts that are embedded before they are written, about."""
+_SIZE_WITHOUT_TEXT = 1_000
+"""What a record counts besides its text."""
 _T = TypeVar("_T")
 
 
@@ -64,8 +73,11 @@ class DatasetSource(Protocol):
     def schemas(self) -> tuple[SchemaVersion, ...]:
         """Schema versions that the dataset registers."""
 
-    def items(self) -> Iterator[Item]:
-        """Yield records and entities."""
+    def entity_items(self) -> Iterator[Item]:
+        """Yield entities that have no record."""
+
+    def record_items(self) -> Iterator[Item]:
+        """Yield records, those of entities first, and with each the vertex that stands in its line."""
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
         """Yield relationships with their places."""
@@ -217,37 +229,77 @@ def _write_items(
     rewrite: bool,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Write entities, then records, so that what names in texts mean is known; supersessions follow with the edges."""
-    earlier, called = 0, dataset.name
-    entities = (item for item in dataset.items() if item.record is None)
-    described = (item for item in dataset.items() if item.record is not None and item.record.kind is Kind.ENTITY)
-    texts = (item for item in dataset.items() if item.record is not None and item.record.kind is not Kind.ENTITY)
-    for items in chain.from_iterable(_pages(some, ITEMS_AT_ONCE) for some in (entities, described, texts)):
-        records = {item.record.id: item.record for item in items if item.record is not None}
-        beside = staging.vertices_with_a_record([item.vertex.id for item in items if item.vertex and not item.record])
-        vertices = {item.vertex.id: item.vertex for item in items if item.vertex and item.vertex.id not in beside}
-        vertices |= staging.vertices_with_a_record(records)
-        request = WriteRequest(
-            tenant_id=dataset.tenant_id,
-            records=tuple(records.values()),
-            vertices=tuple(vertices.values()),
-            places=Places(
-                records=tuple(item.place for item in items if item.record is not None),
-                vertices=tuple(f"{called}: {name}" for name in vertices),
-            ),
-            supersede_later=True,
-            rewrite=rewrite,
-        )
+    """Write entities, then records, so that what names in texts mean is known; supersessions follow with the edges.
 
-        def tell(written: int, of: int, before: int = earlier + len(records)) -> None:
-            if on_progress:
-                on_progress(before - of + written, staging.record_count)
+    Records are embedded on a thread of their own, the first of them while the entities are written.
+    """
+    earlier = 0
 
-        report = write(request, application, threads=threads, on_progress=tell)
-        done.add(report)
-        if records and not report.written:
-            tell(0, 0)
-        earlier += len(records)
+    def tell(written: int, of: int) -> None:
+        if on_progress:
+            on_progress(earlier - of + written, staging.record_count)
+
+    with EmbeddingAhead(application, threads) as ahead:
+        pages = _Embedded(dataset.record_items(), ahead)
+        for items in _pages(dataset.entity_items(), ENTITIES_AT_ONCE):
+            request = _request(dataset, staging, items, rewrite=rewrite)
+            done.add(write(request, application, threads=threads))
+        for items, vectors in pages:
+            request = _request(dataset, staging, items, rewrite=rewrite)
+            earlier += len(request.records)
+            report = write(request, application, threads=threads, on_progress=tell, ahead=vectors)
+            done.add(report)
+            if not report.written:
+                tell(0, 0)
+
+
+def _request(dataset: DatasetSource, staging: Staging, items: Sequence[Item], *, rewrite: bool) -> WriteRequest:
+    records = {item.record.id: item.record for item in items if item.record is not None}
+    beside = staging.vertices_with_a_record([item.vertex.id for item in items if item.vertex and not item.record])
+    vertices = {item.vertex.id: item.vertex for item in items if item.vertex and item.vertex.id not in beside}
+    vertices |= staging.vertices_with_a_record(records)
+    return WriteRequest(
+        tenant_id=dataset.tenant_id,
+        records=tuple(records.values()),
+        vertices=tuple(vertices.values()),
+        places=Places(
+            records=tuple(item.place for item in items if item.record is not None),
+            vertices=tuple(f"{dataset.name}: {name}" for name in vertices),
+        ),
+        supersede_later=True,
+        rewrite=rewrite,
+    )
+
+
+class _Embedded:
+    """Pages of records, each of entities or of texts alone, whose embedding is begun before they are asked for."""
+
+    def __init__(self, items: Iterator[Item], ahead: EmbeddingAhead) -> None:
+        of_a_kind = groupby(items, key=lambda item: item.record is not None and item.record.kind is Kind.ENTITY)
+        self._pages = chain.from_iterable(_pages(some, RECORDS_AT_ONCE) for _, some in of_a_kind)
+        self._ahead = ahead
+        self._begun: deque[tuple[list[list[Item]], RecordVectors]] = deque()
+        self._sizes = chain(_PAGES_TOGETHER, repeat(_PAGES_TOGETHER[-1]))
+        self._begin()
+
+    def __iter__(self) -> Iterator[tuple[list[Item], RecordVectors]]:
+        while self._begun:
+            pages, vectors = self._begun.popleft()
+            self._begin()
+            for page in pages:
+                yield page, vectors
+
+    def _begin(self) -> None:
+        """Begin to embed more pages, those together that are embedded in the order of their lengths."""
+        size = sum(_size(page) for pages, _ in self._begun for page in pages)
+        while size < _MOST_AHEAD and (pages := list(islice(self._pages, next(self._sizes)))):
+            records = [item.record for page in pages for item in page if item.record is not None]
+            self._begun.append((pages, self._ahead.begin(records)))
+            size += sum(map(_size, pages))
+
+
+def _size(page: Sequence[Item]) -> int:
+    return sum(_SIZE_WITHOUT_TEXT + len(item.record.content) for item in page if item.record is not None)
 
 
 def _write_edges(
@@ -260,7 +312,7 @@ def _write_edges(
     plain = ((place, edge) for place, edge in staging.last_of_each_edge(dataset.edges()) if edge.type != SUPERSEDES)
     for edges, ending in ((plain, False), (staging.supersedes_edges(), False), (staging.ending_edges(), True)):
         for page in _pages(edges, EDGES_AT_ONCE):
-            stated = [edge if ending else edge.model_copy(update={"supersedes": ()}) for _, edge in page]
+            stated = [edge.altered(supersedes=()) if edge.supersedes and not ending else edge for _, edge in page]
             request = WriteRequest(
                 tenant_id=dataset.tenant_id,
                 relationships=tuple(stated),

@@ -11,8 +11,6 @@ from braid.errors import ConfigurationError, ObjectMissing
 from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from braid.app import Application
     from braid.ports.object_store import ObjectStore
 
@@ -70,12 +68,7 @@ def write_manifest(
 ) -> None:
     """Write a manifest of the union of snapshots."""
     with TemporaryFile() as file:
-        for line in _lines(header, staging, snapshots):
-            file.write(json.dumps(line).encode() + b"\n")
+        file.write(json.dumps(header._asdict()).encode() + b"\n")
+        file.writelines(f"{line}\n".encode() for line in staging.manifest_lines(*snapshots))
         file.seek(0)
         objects.put(tenant_id, key, cast("BinaryIO", file))
-
-
-def _lines(header: Header, staging: Staging, snapshots: tuple[Snapshot, ...]) -> Iterator[object]:
-    yield header._asdict()
-    yield from staging.manifest_lines(*snapshots)

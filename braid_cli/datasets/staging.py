@@ -74,6 +74,7 @@ class Staging:
         self._db.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_TABLES} BEGIN")
         self.record_count = self.relationship_count = 0
         self._at = 0
+        self._have_claims = False
 
     def close(self) -> None:
         """Close and remove the tables."""
@@ -111,11 +112,13 @@ class Staging:
         self._db.execute("INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)", row)
         if edge.type == SUPERSEDES:  # a stated edge wins over the one that a record implies
             self._add_supersedes_edge("REPLACE", edge, place)
-        by = json.dumps(edge.identity())
-        self._db.execute("DELETE FROM claims WHERE by = ?", (by,))
-        for key in edge.supersedes:
-            said = (json.dumps(key.identity()), by, edge.model_dump_json(), place)
-            self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", said)
+        self._have_claims = self._have_claims or bool(edge.supersedes)
+        if self._have_claims:  # else no earlier edge of the identity has any to be replaced
+            by = json.dumps(edge.identity())
+            self._db.execute("DELETE FROM claims WHERE by = ?", (by,))
+            for key in edge.supersedes:
+                said = (json.dumps(key.identity()), by, edge.model_dump_json(), place)
+                self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", said)
 
     def _add_supersedes_edge(self, otherwise: str, edge: Relationship, place: str) -> None:
         source, _, target, predicate = edge.identity()
@@ -233,6 +236,9 @@ class Staging:
 
     def last_of_each_edge(self, edges: Iterable[tuple[str, Relationship]]) -> Iterator[tuple[str, Relationship]]:
         """Yield those among all edges, in the order of adding, that are the last of their identity."""
+        if self._value("SELECT count(*) FROM edges") == self.relationship_count:  # no identity twice
+            yield from edges
+            return
         where = "source = ? AND type = ? AND target = ? AND predicate = ?"
         for at, (place, edge) in enumerate(edges, start=1):
             if self._value(f"SELECT at FROM edges WHERE {where}", *edge.identity()) == at:  # noqa: S608 - the line above
@@ -249,16 +255,17 @@ class Staging:
         """Return the number of vertices, those that edges need among them."""
         return int(self._value("SELECT count(*) FROM entries WHERE snapshot = ? AND kind = 'vertex'", Snapshot.CURRENT))
 
-    def manifest_lines(self, *snapshots: Snapshot) -> Iterator[dict[str, Any]]:
-        """Yield the lines of a manifest of the union of snapshots, in order."""
+    def manifest_lines(self, *snapshots: Snapshot) -> Iterator[str]:
+        """Yield the lines of a manifest of the union of snapshots, in order, as JSON."""
         chosen = json.dumps(list(snapshots))
         for kind in ("record", "vertex", "edge"):
+            value = "json_array(a, b, c, d)" if kind == "edge" else "a"
             rows = self._db.execute(
-                "SELECT DISTINCT a, b, c, d FROM entries WHERE snapshot IN (SELECT value FROM json_each(?))"
-                " AND kind = ? ORDER BY a, b, c, d",
-                (chosen, kind),
+                f"SELECT json_object(?1, {value}) FROM (SELECT DISTINCT a, b, c, d FROM entries"  # noqa: S608 - ours
+                " WHERE kind = ?1 AND snapshot IN (SELECT value FROM json_each(?2)) ORDER BY a, b, c, d)",
+                (kind, chosen),
             )
-            yield from ({kind: row if kind == "edge" else row[0]} for row in rows)
+            yield from (line for (line,) in rows)
 
     def edges_unchanged(self) -> bool:
         """Whether the current edges are those of the previous ingest."""

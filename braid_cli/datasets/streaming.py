@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError
 from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
-from braid.models import Frozen, GraphSource, Relationship
+from braid.models import Frozen, GraphSource, Kind, Relationship
 from braid.ports.schema_registry import SchemaVersion
 
 from braid_cli.datasets.graph_elements import Elements, read_elements
@@ -64,6 +64,8 @@ class DatasetFiles:
         self.staging = Staging()
         self._elements = Elements([], [])
         self._opened_as = self._file_states()
+        self._entities_in_corpus = self._described_entities = False
+        """Whether the corpus, and the other files, have records of entities: else they are not read for them."""
 
     def __enter__(self) -> Self:
         return self
@@ -93,17 +95,25 @@ class DatasetFiles:
         """SHA-256 of the stored content, independent of the folder's path."""
         return content_hash(self.folder)
 
-    def items(self) -> Iterator[Item]:
-        """Yield records and entities in the order of the files.
+    def entity_items(self) -> Iterator[Item]:
+        """Yield the entities that have no record, in the order of the files.
 
         Raises DatasetError at its end, if a file has changed since the folder was opened.
         """
-        yield from self._line_items(Mistakes())
-        yield from self._graph_items()
+        yield from (item for item in self._given_items() if item.record is None)
+        self.require_unchanged()
+
+    def record_items(self) -> Iterator[Item]:
+        """Yield records, those of entities first, as :meth:`entity_items` does."""
+        if self._entities_in_corpus:
+            yield from (item for item in self._corpus(Mistakes()) if _is_entity(item))
+        if self._described_entities:
+            yield from (item for item in self._given_items() if item.record is not None)
+        yield from (item for item in self._corpus(Mistakes()) if not _is_entity(item))
         self.require_unchanged()
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield relationships with their places, as :meth:`items` does."""
+        """Yield relationships with their places, as :meth:`entity_items` does."""
         yield from self._line_edges(Mistakes())
         yield from self._graph_edges()
         self.require_unchanged()
@@ -133,7 +143,9 @@ class DatasetFiles:
             Called with each well-formed one.
         """
         graph = self.folder / GRAPH
-        self._stage(self._line_items(errors), self._line_edges(errors), on_item, on_edge)
+        self._stage(
+            chain(self._corpus(errors), self._line_entities(errors)), self._line_edges(errors), on_item, on_edge
+        )
         schemas = read_lines(
             self.folder / "schemas.jsonl", lambda row: _parse(SchemaVersion, row, self.tenant_id), errors
         )
@@ -166,19 +178,27 @@ class DatasetFiles:
             self.staging.add_edge(place, edge)
             on_edge((place, edge))
 
-    def _line_items(self, errors: Mistakes) -> Iterator[Item]:
-        tenant_id = self.tenant_id
-        corpus = each_line(
-            self.folder / "corpus.jsonl", lambda row: corpus_record(row, tenant_id), errors, CORPUS_NAMES
+    def _corpus(self, errors: Mistakes) -> Iterator[Item]:
+        lines = each_line(
+            self.folder / "corpus.jsonl", lambda row: corpus_record(row, self.tenant_id), errors, CORPUS_NAMES
         )
+        for place, record in lines:
+            self._entities_in_corpus |= record.kind is Kind.ENTITY
+            yield Item(place, record, None)
+
+    def _line_entities(self, errors: Mistakes) -> Iterator[Item]:
         entities = each_line(
-            self.folder / "entities.jsonl", lambda row: entity_of(row, tenant_id), errors, ENTITY_NAMES
+            self.folder / "entities.jsonl", lambda row: entity_of(row, self.tenant_id), errors, ENTITY_NAMES
         )
-        return chain((Item(place, record, None) for place, record in corpus), self._entities(entities))
+        return self._entities(entities)
+
+    def _given_items(self) -> Iterator[Item]:
+        return chain(self._line_entities(Mistakes()), self._graph_items())
 
     def _entities(self, found: Iterable[tuple[str, tuple[Vertex, Record | None]]]) -> Iterator[Item]:
         """Yield entities; only the records of those that have one, where the given graph is left out."""
         for place, (vertex, record) in found:
+            self._described_entities |= record is not None
             if self._given or record is not None:
                 yield Item(place, record, vertex if self._given else None)
 
@@ -198,6 +218,10 @@ class DatasetFiles:
         paths = (self.folder / name for name in STORED)
         found = {path.name: path.stat() for path in paths if path.exists()}
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
+
+
+def _is_entity(item: Item) -> bool:
+    return item.record is not None and item.record.kind is Kind.ENTITY
 
 
 def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> DatasetFiles:

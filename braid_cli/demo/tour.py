@@ -49,6 +49,12 @@ FILES_QUESTIONS = (
     "What did the trustees decide about seals and windlasses?",
 )
 """Asked of files alone: an e-mail, a table and the minutes of a meeting."""
+FOUND_QUESTIONS = (
+    ("What stands today where Maud Halloran learnt her work?", "who-is-who/cressing-yard.md"),
+    ("What became of the firm that Tobias Quill wrote letters for?", "who-is-who/harnwell-and-pike.md"),
+    ("Who uses the place that Orla Fenwick came from?", "who-is-who/skerrow-canal.md"),
+)
+"""Asked of the same files, and the file that answers: only the names found in them lead there."""
 SHOWN = 4
 FILES_SHOWN = 2
 
@@ -131,7 +137,7 @@ def ingest_files(folder: Path, application: DocumentStore) -> Event:
 
 
 def _show_files(console: Console, application: Application, workflow: Workflow) -> None:
-    """Ingest a folder of files in seven formats, and ask what stands in them."""
+    """Ingest a folder of files in seven formats, and ask what stands in them and what only their names lead to."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
     done = ingest_files(CORPUS / FILES_TENANT, application)
@@ -141,6 +147,11 @@ def _show_files(console: Console, application: Application, workflow: Workflow) 
     for text in FILES_QUESTIONS:
         query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
         _ask(console, workflow, query, "", legend=False)
+    heading = "Nobody gave a graph: the file that answers is found by a name in another one."
+    for text, _ in FOUND_QUESTIONS:
+        query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
+        _ask(console, workflow, query, heading, legend=False)
+        heading = ""
 
 
 def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, legend: bool) -> None:

@@ -125,7 +125,8 @@ class FilesContract:
     def test_a_folder_of_which_one_item_at_a_time_is_seen_ends_as_one_write_does(
         self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ingest, "ITEMS_AT_ONCE", 1)
+        monkeypatch.setattr(ingest, "RECORDS_AT_ONCE", 1)
+        monkeypatch.setattr(ingest, "ENTITIES_AT_ONCE", 1)
         monkeypatch.setattr(ingest, "EDGES_AT_ONCE", 1)
         at_once(store, "once", FACTS)
         of = {kind: [row[kind] for row in FACTS if kind in row] for kind in ("record", "entity", "relationship")}

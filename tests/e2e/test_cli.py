@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from braid_cli.demo.tour import FOUND_QUESTIONS
 from braid_cli.export.direct import export_direct
 from tests.e2e.conftest import DEMO, ROOT, environment, run
 from tests.tiny_models import write_bert
@@ -55,8 +56,10 @@ def test_the_demo_runs_from_an_empty_home_to_the_evaluation(tmp_path: Path) -> N
     assert "qa-response-fairlead-retention" in asked[0]
     assert "qa-response-fairlead-retention" not in asked[1].split("Another tenant")[0]
     assert "Phantom begonias" in text
-    assert "ingested wrenfield: 7 documents" in text
+    assert "ingested wrenfield: 16 documents" in text
     assert "read document, page 3" in text or "wrenfield/parts.xlsx#chunk-0" in text
+    for _, file in FOUND_QUESTIONS:
+        assert f"wrenfield/{file}#chunk-0" in text
     assert "make serve" in text
     assert "saltmarrow: 63 judged questions" in text
     for row in ("dense", "lexical", "hybrid-weighted", "graph", "braid"):
@@ -193,7 +196,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid_cli import main
 from braid_cli.datasets import ingest
 
-ingest.ITEMS_AT_ONCE, written, upsert = 16, [], EmbeddedSearchIndex.upsert
+ingest.RECORDS_AT_ONCE, written, upsert = 16, [], EmbeddedSearchIndex.upsert
 
 def upsert_once(index, records):
     if written:

@@ -14,6 +14,7 @@ from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
 from braid.ingestion import deleting, found_names, supersession, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
@@ -155,14 +156,14 @@ class Interrupted:
         self.library, self.meanwhile = library, meanwhile
         self.inside: list[bool] = []
         self.threads: list[threading.Thread] = []
-        self.check, encode = writing.check, writing._Encoding._encode
+        self.check, encode = writing.check, RecordVectors._encode
         monkeypatch.setattr(writing, "check", self)
 
         def encoded(*given: Any) -> None:
             self.inside.append(library.store.in_transaction)
             encode(*given)
 
-        monkeypatch.setattr(writing._Encoding, "_encode", encoded)
+        monkeypatch.setattr(RecordVectors, "_encode", encoded)
 
     def __call__(self, *given: Any) -> Accepted:
         self.inside.append(self.library.store.in_transaction)
@@ -261,17 +262,17 @@ def test_what_a_tenant_deletes_meanwhile_is_checked_while_others_can_write(
 def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_them(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entered, go, encode = threading.Semaphore(0), threading.Event(), writing._Encoding._encode
+    entered, go, encode = threading.Semaphore(0), threading.Event(), RecordVectors._encode
     inside: list[str] = []
 
-    def held(encoding: Any, encoder: Any, lacking: Sequence[Any]) -> None:
-        if lacking and lacking[0].record.tenant_id == ACME:
-            inside.append(lacking[0].record.id)
+    def held(vectors: Any, encoder: Any, new: Sequence[Any]) -> None:
+        if new and new[0].tenant_id == ACME:
+            inside.append(new[0].id)
             entered.release()
             go.wait(60)
-        encode(encoding, encoder, lacking)
+        encode(vectors, encoder, new)
 
-    monkeypatch.setattr(writing._Encoding, "_encode", held)
+    monkeypatch.setattr(RecordVectors, "_encode", held)
     requests = [WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "x")]) for number in range(5)]
     threads = [threading.Thread(target=write, args=(request, library), daemon=True) for request in requests]
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
@@ -328,15 +329,19 @@ class Application(ModelSelection):
 
     @cached_property
     def imports(self) -> Imports:
-        """Asynchronous imports of objects: by the workflow where one is named, else by a thread of this process."""
+        """Imports of objects: by the workflow where one is named, else by a thread of this process.
+
+        A function is frozen once it has answered, and runs them within the request.
+        """
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_state_machine_arn:
             from braid.engines.aws.step_functions import IngestWorkflow
 
             return IngestWorkflow.connect(self.settings)
-        from braid.ingestion.bulk.local_imports import LocalImports
+        from braid.ingestion.bulk.local_imports import ImportsAtOnce, LocalImports
 
+        kind = ImportsAtOnce if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else LocalImports
         # Not the error's text: it may quote what the object holds.
-        return LocalImports(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
+        return kind(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 
     def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Start re-embedding a tenant's outdated records.

@@ -60,6 +60,17 @@ class EngineSelection:
                 if isinstance(value, cached_property) and name not in _UNCONNECTED:
                     vars(self).pop(name, None)
 
+    def pause(self, *, wait_s: float) -> bool:
+        """Pause the embedded engines' file if it is open, as :meth:`EmbeddedStore.pause`; True if nothing uses it."""
+        store: EmbeddedStore | None = vars(self).get("store")
+        return store is None or store.pause(wait_s=wait_s)
+
+    def resume(self) -> None:
+        """Use the embedded engines' file again."""
+        store: EmbeddedStore | None = vars(self).get("store")
+        if store is not None:
+            store.resume()
+
     @cached_property
     def store(self) -> EmbeddedStore:
         """The embedded engines' file."""

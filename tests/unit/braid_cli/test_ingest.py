@@ -55,7 +55,8 @@ def write(folder: Path, *, rows: int = ROWS, word: str = "turbine", schemas: Seq
 @pytest.fixture
 def stages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
     """Return empty embedded engines, written to in pages of eight."""
-    monkeypatch.setattr(ingesting, "ITEMS_AT_ONCE", 8)
+    monkeypatch.setattr(ingesting, "RECORDS_AT_ONCE", 8)
+    monkeypatch.setattr(ingesting, "ENTITIES_AT_ONCE", 8)
     opened = DemoStages(Settings(home=tmp_path / "home"))
     yield opened
     opened.store.close()
@@ -239,7 +240,7 @@ def after(function):
     counted.calls = 0
     return counted
 
-ingest.ITEMS_AT_ONCE = 8
+ingest.RECORDS_AT_ONCE = 8
 target, name = {
     "encoder": (DemoStages, "encoder_for"),
     "index": (EmbeddedSearchIndex, "upsert"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import tracemalloc
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -13,14 +14,15 @@ from braid.ingestion.repair import repair
 from braid.settings import Settings
 
 from braid_cli.datasets import ingest as ingesting
+from braid_cli.datasets import streaming
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import IngestReport, ingest
 from braid_cli.datasets.streaming import open_dataset
 from tests.contract.files import watched
-from tests.stages import DEMO, NOW, DemoStages
+from tests.stages import DEMO, NOW, DemoStages, WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from braid.models import Record, Relationship, Vertex
@@ -76,7 +78,8 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def paged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ingesting, "ITEMS_AT_ONCE", 3)
+    monkeypatch.setattr(ingesting, "RECORDS_AT_ONCE", 3)
+    monkeypatch.setattr(ingesting, "ENTITIES_AT_ONCE", 3)
     monkeypatch.setattr(ingesting, "EDGES_AT_ONCE", 2)
 
 
@@ -104,7 +107,8 @@ def test_pages_end_as_one_write_of_everything_does(
 ) -> None:
     done = write(folder, stages)
     with monkeypatch.context() as patch:
-        patch.setattr(ingesting, "ITEMS_AT_ONCE", 1_000)
+        patch.setattr(ingesting, "RECORDS_AT_ONCE", 1_000)
+        patch.setattr(ingesting, "ENTITIES_AT_ONCE", 1_000)
         patch.setattr(ingesting, "EDGES_AT_ONCE", 1_000)
         whole = DemoStages(Settings(home=tmp_path / "whole"))
         of_memory = ingest(read_dataset(folder, TENANT), whole)
@@ -211,3 +215,38 @@ def test_the_demo_archive_is_the_same_by_pages(stages: DemoStages) -> None:
     assert not repair(TENANT, stages, dry_run=True).counts
     again = read_dataset(DEMO / "saltmarrow", TENANT)
     assert ingest(again, stages).unchanged
+
+
+def test_records_are_embedded_while_entities_are_written(
+    folder: Path, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embedding, upsert, encode = threading.Event(), stages.graph.upsert, WordEncoder.encode
+    waited: list[bool] = []
+
+    def begun(encoder: WordEncoder, given: Sequence[str], **options: Any) -> list[bytes]:
+        embedding.set()
+        return encode(encoder, given, **options)
+
+    def after_it(*given: Any) -> None:
+        waited.append(embedding.wait(60))
+        upsert(*given)
+
+    monkeypatch.setattr(WordEncoder, "encode", begun)
+    monkeypatch.setattr(stages.graph, "upsert", after_it)
+    write(folder, stages)
+    assert waited[0]
+
+
+def test_texts_are_read_once_to_be_checked_and_once_to_be_written(
+    folder: Path, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    parse = streaming.corpus_record
+
+    def noted(row: dict[str, Any], tenant_id: str) -> Record:
+        read.append(row["_id"])
+        return parse(row, tenant_id)
+
+    monkeypatch.setattr(streaming, "corpus_record", noted)
+    write(folder, stages)
+    assert sorted(read) == sorted(["guide", *(f"fee-{year}" for year in range(2001, 2011))] * 2)

@@ -16,6 +16,7 @@ def test_the_page_has_the_tables_that_the_script_works_out() -> None:
 def test_what_is_counted_is_what_is_deployed() -> None:
     # The function that answers alone is there on request, and then the stages write nothing; so is the canary.
     assert len({metric for metric in written() if metric[0] != "answer"}) == costs.METRICS
+    assert sum(service in ("search_api", "reembed") for service, _ in written()) == costs.SMALL.metrics
     there = [alarm for name, alarm in ALARMS.items() if name not in ("AnswerErrors", "CanaryFailing")]
     assert sum(len(list(watched(alarm))) for alarm in there) == costs.ALARM_METRICS
     folders = {stage.name for stage in costs.STAGES}

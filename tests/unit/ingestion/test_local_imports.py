@@ -8,10 +8,11 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.deadline import within
 from braid.engines.embedded.object_store import EmbeddedObjectStore
-from braid.errors import ObjectChanged, QueueFull, TransientStoreError
+from braid.errors import InvalidRequest, ObjectChanged, QueueFull, TransientStoreError
 from braid.ingestion.bulk import local_imports, steps
-from braid.ingestion.bulk.local_imports import TURN_LINES, LocalImports
+from braid.ingestion.bulk.local_imports import TURN_LINES, ImportsAtOnce, LocalImports
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
 
@@ -47,6 +48,32 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestHere(ImportsContract):
     """Over the embedded engines."""
+
+
+class TestWithinTheRequest(ImportsContract):
+    """In a function, which is frozen once it has answered."""
+
+    @pytest.fixture
+    def imports(self, library: DemoStages) -> ImportsAtOnce:
+        return ImportsAtOnce(library)
+
+
+def test_an_import_that_takes_longer_than_its_request_is_refused_and_says_so_when_it_is_asked_for(
+    library: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(library, LINES)
+    imports = ImportsAtOnce(library)
+    monkeypatch.setattr(local_imports, "STEP_S", 30.0)
+    with within(20), pytest.raises(InvalidRequest, match="send it in smaller parts"):
+        imports.start(ACME, "first", ASKED)
+    found = imports.find(ACME, "first")
+    assert found
+    assert (found.status, found.error) == (ImportStatus.FAILED, INTERRUPTED)
+
+
+def test_a_function_runs_imports_within_their_requests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "small")
+    assert isinstance(DemoStages(Settings(home=tmp_path)).imports, ImportsAtOnce)
 
 
 class Held:

@@ -227,12 +227,11 @@ def _wanted_vertices(
     found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
     trust |= {record.id: record.trusted for record in (*found, *records.values())}
-    wanted = {
-        name: vertex.model_copy(
-            update={"has_record": name in records or name in indexed, "trusted": trust.get(name, vertex.trusted)}
-        )
-        for name, vertex in vertices.items()
-    }
+    wanted: dict[str, Vertex] = {}
+    for name, vertex in vertices.items():
+        has_record, trusted = name in records or name in indexed, trust.get(name, vertex.trusted)
+        same = (has_record, trusted) == (vertex.has_record, vertex.trusted)
+        wanted[name] = vertex if same else vertex.altered(has_record=has_record, trusted=trusted)
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in ends or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
@@ -269,7 +268,7 @@ def _edge_meant(
     edge: Relationship, before: Relationship | None, request: WriteRequest, supersession: Supersession
 ) -> Relationship:
     """Return an edge as it is to be stored, given what is stored of it."""
-    meant = supersession.edge(edge.model_copy(update={"supersedes": ()}))
+    meant = supersession.edge(edge.altered(supersedes=()) if edge.supersedes else edge)
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
         # What ends the edge may have no date, so that its end would move with each repetition: the stored one stays.
         meant = ended(meant, before.invalid_at)

@@ -9,28 +9,25 @@ nor written again.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from contextlib import nullcontext, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
 from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.intent_log import UnfinishedWrite, logged
-from braid.ingestion.tenant_locks import embedding_turn, writing_turn
+from braid.ingestion.record_vectors import RecordVectors, content_hash
+from braid.ingestion.tenant_locks import writing_turn
 from braid.models import GraphSource
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
-from braid.understanding.text_parts import embed, has_all_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.ingestion.checks import Accepted
-    from braid.models import Embedding, Record
-    from braid.ports.encoder import Encoder
-    from braid.ports.search_index import WrittenRecord
+    from braid.models import Record
 
 __all__ = [
     "BATCH",
@@ -53,20 +50,10 @@ STORES_S = 300.0
 """Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
 MOST_OVERTAKEN = 5
 """How often a write that another process overtook is prepared while others can write; then it is in its transaction."""
-_FORMAT = "2"
-"""Version of the stored form; a new one makes unchanged input be written again. Before 2 a long text had one vector."""
-_NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
-"""Fields that are not input: computed here, or counted later."""
 
 
 class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
-
-
-def content_hash(record: Record) -> str:
-    """Return the SHA-256, in hexadecimal, of a record as given by the caller."""
-    given = record.model_dump_json(exclude=_NOT_GIVEN if not record.embeddings else _NOT_GIVEN - {"embeddings"})
-    return hashlib.sha256(f"{_FORMAT}\n{given}".encode()).hexdigest()
 
 
 def write(
@@ -76,6 +63,7 @@ def write(
     threads: int | None = None,
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
+    ahead: RecordVectors | None = None,
 ) -> WriteReport:
     """Validate and write; once it returns, what it counts is durable and older cached answers are invalid.
 
@@ -91,6 +79,8 @@ def write(
         Records that are embedded and sent to the index together.
     on_progress
         Called with the number of records embedded so far and in total.
+    ahead
+        The records' vectors, where their computing was begun before.
 
     Returns
     -------
@@ -108,26 +98,26 @@ def write(
     if store.graph_source is GraphSource.FOUND:
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
         request = request.model_copy(update=left_out)
-    tenant_id, encoding = request.tenant_id, _Encoding(store, threads)
+    tenant_id, vectors = request.tenant_id, ahead or RecordVectors(store, threads)
     # Before the transaction, so that others can write while the models run.
-    generation, accepted, embedded = _prepared(request, store, encoding, batch, on_progress)
+    generation, accepted, embedded = _prepared(request, store, vectors, batch, on_progress)
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
-    encoding.waits, superseded = False, 0
+    vectors.waits, superseded = False, 0
     began = time.perf_counter()
     # A write that has begun is completed.
     with deadline.suspended(), writing_turn(tenant_id, store.graph, store.index):
         # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
         for is_last in (False,) * MOST_OVERTAKEN + (True,):
             if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
-                generation, accepted, embedded = _prepared(request, store, encoding, batch)
+                generation, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
                 break
             with suppress(_Overtaken), store.transaction(tenant_id):
                 if store.write_generation(tenant_id) != generation:
                     if not is_last:
                         raise _Overtaken
-                    generation, accepted, embedded = _prepared(request, store, encoding, batch)
+                    generation, accepted, embedded = _prepared(request, store, vectors, batch)
                 if embedded is not None:
                     superseded = _commit(request, accepted, embedded, store, batch)
                 break
@@ -137,7 +127,7 @@ def write(
         tenant_id=tenant_id,
         written=len(embedded),
         unchanged=len(accepted.records) - len(embedded),
-        embedded=len(encoding.asked),
+        embedded=sum(record.id in vectors.asked for record in accepted.records),
         vertices=accepted.given_vertices,
         relationships=len(accepted.stated),
         unchanged_relationships=len(accepted.stated) - sum(not edge.found for edge in accepted.edges),
@@ -147,7 +137,7 @@ def write(
         mentions=accepted.mentions,
         unmentioned=len(accepted.stale),
         errors=tuple(accepted.errors),
-        embed_seconds=encoding.seconds,
+        embed_seconds=vectors.seconds(),
         write_seconds=time.perf_counter() - began,
     )
 
@@ -155,7 +145,7 @@ def write(
 def _prepared(
     request: WriteRequest,
     store: WriteStore,
-    encoding: _Encoding,
+    vectors: RecordVectors,
     batch: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[int | None, Accepted, list[Record] | None]:
@@ -166,7 +156,7 @@ def _prepared(
     while True:
         generation, accepted = store.write_generation(request.tenant_id), check(request, store)
         if not accepted.errors or request.partial:
-            return generation, accepted, encoding.records(accepted.records, batch, on_progress)
+            return generation, accepted, vectors.records(accepted.records, batch, on_progress)
         if store.write_generation(request.tenant_id) == generation:
             return generation, accepted, None
         deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
@@ -227,112 +217,3 @@ def require_written(report: WriteReport) -> WriteReport:
     shown = [str(error) for error in report.errors[:10]]
     more = len(report.errors) - len(shown)
     raise InvalidRequest("\n".join([*shown, *([f"and {more} more"] if more else [])]), field=report.errors[0].field)
-
-
-class _Prepared(NamedTuple):
-    record: Record
-    kept: dict[str, Embedding]
-    """Vectors that need no computing, by the id of their model."""
-
-
-class _Encoding:
-    """Computes the vectors of the records of one write, each once.
-
-    Attributes
-    ----------
-    asked
-        Ids of the records that a model embedded.
-    seconds
-        Time spent in the models.
-    waits
-        Whether a model is run in the tenant's turn. Not while other writes wait for this one.
-    """
-
-    def __init__(self, store: WriteStore, threads: int | None) -> None:
-        self.asked: set[str] = set()
-        self.seconds = 0.0
-        self.waits = True
-        self._store, self._threads = store, threads
-        self._made: dict[tuple[str, str], Embedding] = {}
-
-    def records(
-        self, given: Sequence[Record], batch: int, on_progress: Callable[[int, int], None] | None = None
-    ) -> list[Record]:
-        """Return the records that are new, have changed or lack a vector, with their hashes and vectors."""
-        if not given:
-            return []
-        models = self._store.models()
-        stored = self._store.index.written(given[0].tenant_id, [record.id for record in given])
-        changed = _changed(given, stored, frozenset(model.id for model in models))
-        # All encoders are opened before the first write, so that a missing model is found early.
-        encoders = [self._store.encoder_for(model, threads=self._threads) for model in models] if changed else []
-        # Similar lengths together: padding is the cost of a batch.
-        changed.sort(key=lambda record: (len(record.text()), record.id))
-        done: list[Record] = []
-        for start in range(0, len(changed), batch):
-            done += self._batch(changed[start : start + batch], stored, encoders)
-            if on_progress:
-                on_progress(len(done), len(changed))
-        return done
-
-    def _batch(
-        self, records: Sequence[Record], stored: Mapping[str, WrittenRecord], encoders: Sequence[Encoder]
-    ) -> list[Record]:
-        """Return records with a vector of each model: the supplied one, the stored one of the same text, or a new one.
-
-        A stored vector is not reused if it was supplied, or if its space is no longer configured.
-        """
-        old = {}
-        if known := [record.id for record in records if record.id in stored and stored[record.id].model_ids]:
-            found = self._store.index.get_many(records[0].tenant_id, known, with_vectors=True)
-            old = {record.id: record for record in found}
-        prepared: list[_Prepared] = []
-        for record in records:
-            before = old.get(record.id)
-            same: list[Embedding] = []
-            if before is not None and before.text() == record.text():
-                made = self._store.spaces.keys() - set(before.supplied_spaces)
-                same = [embedding for embedding in before.embeddings if embedding.space in made]
-            kept = {embedding.model_id: embedding for embedding in (*same, *record.embeddings)}
-            prepared.append(_Prepared(record, kept))
-        with embedding_turn(records[0].tenant_id) if self.waits else nullcontext():
-            began = time.perf_counter()
-            for encoder in encoders:
-                self._encode(encoder, [one for one in prepared if not _is_embedded(one, encoder)])
-            self.seconds += time.perf_counter() - began
-        return [
-            one.record.model_copy(
-                update={
-                    "embeddings": tuple(one.kept.values()),
-                    "supplied_spaces": tuple(sorted(embedding.space for embedding in one.record.embeddings)),
-                }
-            )
-            for one in prepared
-        ]
-
-    def _encode(self, encoder: Encoder, lacking: Sequence[_Prepared]) -> None:
-        """Add the encoder's vectors to the records that lack them."""
-        new = [one for one in lacking if (encoder.model_id, one.record.id) not in self._made]
-        for one, made in zip(new, embed([one.record for one in new], encoder) if new else [], strict=True):
-            self._made[encoder.model_id, one.record.id] = made
-            self.asked.add(one.record.id)
-        for one in lacking:
-            one.kept[encoder.model_id] = self._made[encoder.model_id, one.record.id]
-
-
-def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:
-    """Return whether the encoder has nothing to do: a supplied vector stands for the whole text."""
-    kept = prepared.kept.get(encoder.model_id)
-    supplied = any(embedding is kept for embedding in prepared.record.embeddings)
-    return kept is not None and (supplied or has_all_parts(prepared.record, kept, encoder))
-
-
-def _changed(records: Sequence[Record], stored: Mapping[str, WrittenRecord], models: frozenset[str]) -> list[Record]:
-    """Return the records that are new, have changed or lack a vector, each with its hash."""
-    changed: list[Record] = []
-    for record in records:
-        given = content_hash(record)
-        known = stored.get(record.id)
-        if known is None or known.content_hash != given or not models <= known.model_ids:
-            changed.append(record.model_copy(update={"content_hash": given}))
-    return changed

@@ -460,12 +460,21 @@ class _FoldedWord(NamedTuple):
 def _folded_words(content: str) -> Iterator[_FoldedWord]:
     for piece in _PIECE.finditer(content):
         for word in cased_words(piece[0][:LONGEST_PIECE]):
+            if word.isascii():
+                yield _FoldedWord(word.lower(), joined=False, start=piece.start())
+                continue
             for place, part in enumerate(split_ideographs(word)):
                 yield _FoldedWord(part.casefold(), place > 0, piece.start())
 
 
-def _phrase(run: Sequence[_FoldedWord]) -> str:
-    return "".join(f"{'' if word.joined else ' '}{word.text}" for word in run).strip()
+def _growing(words: Sequence[_FoldedWord], start: int, most: int) -> list[str]:
+    """Return the runs of words that begin at a place, each one word longer than the last."""
+    phrase = words[start].text
+    runs = [phrase]
+    for word in words[start + 1 : start + most]:
+        phrase = f"{phrase}{word.text}" if word.joined else f"{phrase} {word.text}"
+        runs.append(phrase)
+    return runs
 
 
 def phrases_in(content: str) -> Iterator[str]:
@@ -482,11 +491,12 @@ def phrases_in(content: str) -> Iterator[str]:
         ideographs = has_ideographs(first.text)
         if not ideographs and first.text.isalpha() and first.text.upper() == first.text and not first.text.isascii():
             yield first.text
-        for end in range(start + 1, start + (MOST_PHRASE_IDEOGRAPHS if ideographs else MOST_PHRASE_WORDS)):
-            if end == len(words) or (ideographs and not words[end].joined):
+        runs = _growing(words, start, MOST_PHRASE_IDEOGRAPHS if ideographs else MOST_PHRASE_WORDS)
+        for end, phrase in enumerate(runs[1:], start + 1):
+            if ideographs and not words[end].joined:
                 break
             if words[end].text not in STOP_WORDS:
-                yield _phrase(words[start : end + 1])
+                yield phrase
 
 
 def _longest_by_first_word(given: Mapping[str, str]) -> dict[str, int]:
@@ -506,8 +516,10 @@ def _given_in(
     folded = list(_folded_words(content))
     place = 0
     while place < len(folded):
-        for size in range(min(longest_by_first_word.get(folded[place].text, 0), len(folded) - place), 0, -1):
-            phrase = _phrase(folded[place : place + size])
+        most = longest_by_first_word.get(folded[place].text, 0)
+        runs = _growing(folded, place, most) if most else []
+        for size in range(len(runs), 0, -1):
+            phrase = runs[size - 1]
             if phrase in given and phrase not in STOP_WORDS:
                 yield given[phrase], phrase, folded[place].start
                 place += size

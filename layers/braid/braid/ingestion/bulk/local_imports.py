@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.errors import BraidError, ObjectMissing, QueueFull, QuotaExceeded, StoreError
+from braid.deadline import left
+from braid.errors import BraidError, InvalidRequest, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, Page, Split
 from braid.models import Frozen
@@ -32,6 +33,8 @@ RETRY_AFTER_S: Final = 10
 """Suggested delay after a refusal: an import takes seconds to minutes."""
 TURN_LINES: Final = 50
 """Most lines of one tenant's turn: some seconds of embedding, for which the next tenant waits."""
+STEP_S: Final = 5.0
+"""Seconds that a step of :class:`ImportsAtOnce` may take: none is begun when the request has less left."""
 THREADS: Final = 2
 """Tenants whose imports take a step at once: a document that is slow to read holds up its own tenant's alone."""
 
@@ -205,6 +208,27 @@ class LocalImports:
             )
         except ObjectMissing:
             return None
+
+
+class ImportsAtOnce(LocalImports):
+    """Runs each import within the request for it, for a process that is frozen or ended between requests."""
+
+    def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
+        """Run an import to its end.
+
+        Raises
+        ------
+        InvalidRequest
+            If it takes longer than a request has; what is written by then stays.
+        """
+        self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
+        one = _Waiting(import_id, self._steps(tenant_id, import_id, asked))
+        while not self._step(tenant_id, one):
+            if left() < STEP_S:
+                self._put_state(tenant_id, import_id, ImportStatus.FAILED, INTERRUPTED)
+                raise InvalidRequest(
+                    "it is more than one request has time for, and a part of it is written; send it in smaller parts"
+                )
 
 
 def _state_key(import_id: str) -> str:

@@ -1,8 +1,9 @@
 """Ingests folders and files of documents: what is new or has changed is read, what is gone is removed.
 
-Files are read in a process of their own, ahead of the writing. A page of whole files is written at a time; how far an
-ingest came is kept in :mod:`braid.ingestion.documents.state`, so that it can be stopped at any moment and goes on where
-it was. Files whose size and time of change are known are not opened.
+Files are read in a process of their own, and their chunks embedded on a thread of their own, ahead of the writing. A
+page of whole files is written at a time; how far an ingest came is kept in :mod:`braid.ingestion.documents.state`, so
+that it can be stopped at any moment and goes on where it was. Files whose size and time of change are known are not
+opened.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, Fol
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
+from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import require_written, write
 from braid.models import GraphSource
 from braid.ports.ingestion import WriteRequest, WriteStore
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
     from braid.ingestion.documents.document import Plain
+    from braid.ingestion.record_vectors import RecordVectors
     from braid.models import Record
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
@@ -46,6 +49,8 @@ _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""
 _AHEAD = 16
 """Files that are read before they are written."""
+_PAGES_AHEAD = 2
+"""Pages whose embedding is begun before the one that is written."""
 _IDS_PER_CALL = 500
 
 
@@ -132,6 +137,20 @@ class _PreparedFile(NamedTuple):
     records: list[Record]
     skipped: str = ""
     """Why it could not be read this time."""
+
+
+class _Page(NamedTuple):
+    """Files that are written together."""
+
+    files: Sequence[_PreparedFile]
+    records: tuple[Record, ...]
+    vectors: RecordVectors
+
+
+def _begun(files: Sequence[_PreparedFile], ahead: EmbeddingAhead) -> _Page:
+    """Return a page whose embedding is begun."""
+    records = tuple(record for one in files for record in one.records)
+    return _Page(files, records, ahead.begin(records))
 
 
 class _Folder:
@@ -237,7 +256,12 @@ class _Folder:
     ) -> Iterator[Event]:
         page: list[_PreparedFile] = []
         pages = 0
-        with closing(_read_ahead(files, self._state.known_hashes(options_hash), self._options)) as readings:
+        begun: deque[_Page] = deque()
+        known = self._state.known_hashes(options_hash)
+        with (
+            EmbeddingAhead(self._store, self._options.threads) as ahead,
+            closing(_read_ahead(files, known, self._options)) as readings,
+        ):
             for file, reading in readings:
                 prepared = self._prepare(file, reading, chunker, options_hash)
                 estimate.read(file, len(prepared.records))
@@ -245,14 +269,14 @@ class _Folder:
                     yield self._skipped(file.path, prepared.skipped)
                 page.append(prepared)
                 if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
-                    self._write(page)
-                    estimate.wrote(sum(len(one.records) for one in page))
+                    begun.append(_begun(page, ahead))
                     pages, page = pages + 1, []
-                    yield estimate.progress(self._report.name, file.path)
-        if page:
-            self._write(page)
-            estimate.wrote(sum(len(one.records) for one in page))
-            yield estimate.progress(self._report.name, files[-1].path)
+                    if len(begun) > _PAGES_AHEAD:
+                        yield self._written(begun.popleft(), estimate)
+            if page:
+                begun.append(_begun(page, ahead))
+            for one in begun:
+                yield self._written(one, estimate)
 
     def _prepare(self, file: FoundFile, reading: Reading, chunker: Chunker, options_hash: str) -> _PreparedFile:
         """Return what is to be written of a file that was read, or the reason why nothing is."""
@@ -292,18 +316,25 @@ class _Folder:
             return _PreparedFile(replace(before, sha256=""), [], f"{reason}; what was read of it before is kept")
         return _PreparedFile(replace(state, skipped=reason), [], reason)
 
-    def _write(self, page: Sequence[_PreparedFile]) -> None:
+    def _written(self, page: _Page, estimate: Estimate) -> Event:
+        """Write a page, and return how far the ingest is."""
+        self._write(page)
+        estimate.wrote(len(page.records))
+        return estimate.progress(self._report.name, page.files[-1].state.path)
+
+    def _write(self, whole: _Page) -> None:
         """Write the chunks of whole files, and remove those that they no longer have."""
+        page = whole.files
         before = {one.state.path: self._state.files.get(one.state.path) for one in page}
         key = self._state.begin(one.state for one in page)
-        records = tuple(record for one in page for record in one.records)
         report = require_written(
             write(
-                WriteRequest(tenant_id=self._tenant, records=records),
+                WriteRequest(tenant_id=self._tenant, records=whole.records),
                 self._store,
                 threads=self._options.threads,
                 batch=_PAGE_CHUNKS[-1],
                 on_progress=self._on_embedded,
+                ahead=whole.vectors,
             )
         )
         stale: list[str] = []

@@ -91,7 +91,8 @@ def upsert_vertices(
         ],
     )
     numbers = _numbers(connection, tenant, [vertex.id for vertex in renamed])
-    connection.executemany("DELETE FROM names WHERE vertex = ?", [(number,) for number in numbers.values()])
+    replaced = [(number,) for identity, number in numbers.items() if identity in stored]
+    connection.executemany("DELETE FROM names WHERE vertex = ?", replaced)
     named = [(numbers[vertex.id], keys.get(vertex.id) or name_keys(vertex)) for vertex in renamed]
     # Both in the order of their tables, whose pages are then written one after another.
     connection.executemany(
@@ -109,8 +110,11 @@ def name_keys(vertex: Vertex) -> NameKeys:
     return NameKeys(_phrases(vertex), tuple(misspelling_numbers(*_names(vertex))))
 
 
+_NO_ALIASES = "[]"
+
+
 def _as_json(vertex: Vertex) -> str:
-    return json.dumps(vertex.aliases, ensure_ascii=False)
+    return json.dumps(vertex.aliases, ensure_ascii=False) if vertex.aliases else _NO_ALIASES
 
 
 def _names(vertex: Vertex) -> list[str]:
@@ -528,7 +532,7 @@ def _edges(
 
 
 def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
-    return Relationship(
+    return Relationship.unchecked(
         tenant_id=tenant_id,
         source=row[0],
         type=row[1],
@@ -545,12 +549,12 @@ def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
 
 
 def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
-    return Vertex(
+    return Vertex.unchecked(
         id=row[0],
         tenant_id=tenant_id,
         entity_type=row[1],
         name=row[2],
-        aliases=json.loads(row[3]),
+        aliases=tuple(json.loads(row[3])) if row[3] != _NO_ALIASES else (),
         has_record=bool(row[4]),
         timestamp=from_microseconds(row[5]),
         valid_at=from_microseconds(row[6]),

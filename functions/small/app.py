@@ -1,0 +1,53 @@
+"""Lambda function: all of Braid in one process, over a store on a file system of the network (``small.yaml``).
+
+It answers requests of the HTTP API, and embeds again what is outdated when the schedule calls it. Between two events
+the process may be frozen for good, and another one opens the store: so no thread of it may hold a lock then.
+"""
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from braid.api.handler import make_handler
+from braid.app import application
+from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.warm_up import open_beforehand
+from braid.reembedding import Budget, plan, run_to_end
+from braid.reembedding.workflow import Asked, Progress
+
+if TYPE_CHECKING:
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+REEMBED_S = 20.0
+"""Seconds of one run of embedding again, in which no request is answered; the next run goes on."""
+PAUSE_S = 6.0
+"""Longest wait for threads that still use the store, more than ``embedded_question_s`` allows them."""
+
+if "BRAID_HOME" in os.environ:  # not in the function that has no store, and shows pages alone
+    open_beforehand(
+        lambda: application().index,
+        lambda: application().graph,
+        lambda: application().cache,
+        lambda: import_module("braid.ranking.pagerank"),
+        lambda: import_module("braid.retrieval.pipeline"),
+        lambda: [application().encoder_for(model) for model in application().models()],
+    )
+
+
+def _reembed(asked: Asked) -> Progress:
+    services = application().reembedding
+    job = plan(services, resume_paused=not asked.scheduled)
+    return Progress.of(run_to_end(services, job, budget=Budget(seconds=REEMBED_S)))
+
+
+_answer, _embed_again = make_handler(application()), stage_handler("reembed", Asked, _reembed)
+
+
+def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
+    """Answer a request, or embed again."""
+    application().resume()
+    try:
+        return _answer(event, context) if "requestContext" in event else _embed_again(event, context)
+    finally:
+        if not application().pause(wait_s=PAUSE_S):
+            os._exit(1)  # Lambda starts another, which undoes what was not committed
