@@ -107,6 +107,8 @@ class Clock:
 
 def to_format(connection: sqlite3.Connection, wanted: int) -> None:
     """Give a new store, of which only texts, names and edges were written, the tables of an older format."""
+    for (trigger,) in connection.execute("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'").fetchall():
+        connection.execute(f"DROP TRIGGER temp.{trigger}")  # they name tables that go
     if wanted < 11:
         for tenant, name, vertex in connection.execute("SELECT tenant, name, number FROM vertices").fetchall():
             rows = [(tenant, key, vertex) for key in misspellings(normalise(name or ""))]
@@ -119,6 +121,7 @@ def to_format(connection: sqlite3.Connection, wanted: int) -> None:
 
 
 _ADDED = {
+    13: ["DROP TABLE graph_counts", "DROP TABLE graph_changes"],
     12: ["DROP TABLE removals"],
     11: ["DROP TABLE misspellings"],
     10: ["DROP TABLE metadata"],

@@ -113,6 +113,16 @@ def test_what_is_too_much_is_said(door: FrontDoor, body: str, detail: str) -> No
     assert (refused.status, refused.json()["detail"]) == (400, detail)
 
 
+@pytest.mark.parametrize(("path", "field"), [("/search", "text"), ("/search/semantic", "text"), ("/context", "query")])
+def test_a_question_is_bounded_by_what_its_characters_stand_for(door: FrontDoor, path: str, field: str) -> None:
+    # One ligature stands for eighteen characters: twelve such questions at once made neighbours wait for seconds.
+    refused = door.ask("POST", path, {field: "\ufdfa" * 9_990})
+    assert (refused.status, refused.fields) == (422, [field])
+    assert "must not be longer than 10,000 characters when its ligatures are written out" in refused.text
+    for longest in ("\ufdfa" * 555, "\ufb03" * 3_333, "\u1f14" * 10_000, "\uac01" * 10_000):
+        assert door.ask("POST", path, {field: longest}).status == 200
+
+
 def test_lines_and_queued_writes_are_bounded_alike(stages: DemoStages) -> None:
     row = many('{"id":"a","content":"x","aliases":[', "1", "]}", 30_000)
     (error,) = read_lines([("line 1", row.encode())], "saltmarrow").errors

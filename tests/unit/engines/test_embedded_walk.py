@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded.graph import adjacency, surroundings
+from braid.engines.embedded.graph import changes as changes_of_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
+from braid.ports.graph_query import GraphQuery
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -135,6 +137,67 @@ def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(  # 
         whole.upsert([vertex(name, trusted=name not in untrusted) for name in NAMES], edges)
         assert part.propagate(around) == whole.propagate(around)
         assert part.expand(walk) == whole.expand(walk)
+
+
+CHANGES = st.one_of(
+    st.tuples(st.just("write"), EDGES),
+    st.tuples(st.just("rename"), st.sampled_from(NAMES), st.sampled_from([None, "A", "a", "B"]), st.booleans()),
+    st.tuples(st.just("remove"), st.sampled_from(NAMES)),
+    st.tuples(st.just("remove edge"), EDGES),
+)
+
+
+@settings(max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edges=st.lists(EDGES, max_size=14),
+    changes=st.lists(CHANGES, min_size=1, max_size=8),
+    seeds=st.sets(st.sampled_from(NAMES), min_size=1, max_size=3),
+    fan_out=st.integers(1, 3),
+    hub=st.integers(1, 3),
+    trusted_only=st.booleans(),
+)
+def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_them(  # noqa: PLR0917 - as above
+    folder: Path,
+    edges: list[Relationship],
+    changes: list[tuple[Any, ...]],
+    seeds: set[str],
+    fan_out: int,
+    hub: int,
+    trusted_only: bool,
+) -> None:
+    bounds = {"tenant_id": ACME, "fan_out": fan_out, "as_of": AS_OF, "trusted_only": trusted_only}
+    spread = PropagateRequest(names=tuple((seed, 1.0) for seed in sorted(seeds)), hub=hub, **bounds)
+    walk = ExpandRequest(seeds=tuple(seeds), max_hops=3, **bounds)
+    typed = walk.model_copy(update={"types": ("CAUSES",), "direction": Direction.IN, "by_confidence": True})
+    query = GraphQuery.model_validate(
+        {"tenant_id": ACME, "as_of": AS_OF, "start": {"ids": sorted(seeds)}, "steps": [{"direction": "both"}]}
+    )
+    with EmbeddedStore(folder) as store:
+        follows = EmbeddedKnowledgeGraph(store)
+        follows.delete(ACME, [*NAMES, "new"])
+        follows.upsert([vertex(name) for name in NAMES], edges)
+        follows.expand(walk)
+        for what, *given in changes:
+            match what:
+                case "write":
+                    ends = {given[0].source, given[0].target}
+                    missing = ends - {one.id for one in follows.get_many(ACME, sorted(ends))}
+                    follows.upsert([vertex(name) for name in (*missing, "new")], [given[0], edge("new", min(ends))])
+                case "rename":
+                    follows.upsert([vertex(given[0], name=given[1], trusted=given[2])], [])
+                case "remove":
+                    follows.delete(ACME, given)
+                case "remove edge":
+                    follows.delete_relationships(ACME, given)
+            after = EmbeddedKnowledgeGraph(store)
+            for request in (walk, typed):
+                assert follows.expand(request) == after.expand(request)
+            assert follows.propagate(spread) == after.propagate(spread)
+            assert follows.query(query) == after.query(query)
+            with store.read_tenant(ACME) as (connection, tenant):
+                assert tenant is not None
+                counts = changes_of_graphs.count(connection, tenant)
+            assert follows.stats(ACME) == counts
 
 
 CHAIN = [edge(f"v{place:02}", f"v{place + 1:02}", "CAUSES") for place in range(40)]

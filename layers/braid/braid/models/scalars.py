@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Self, TypeVar
+from unicodedata import normalize
 
 from pydantic import (
     AfterValidator,
@@ -311,8 +313,24 @@ Name = Annotated[
 ]
 """What something is called, as it is shown: characters that would make it look like another are left out."""
 Text = Annotated[str, AfterValidator(_encodable)]
+MAX_QUESTION = 10_000
+"""Characters of a question."""
+
+
+def _short_written_out(value: str) -> str:
+    """Return a question that stays short when it is compared: one character may stand for eighteen."""
+    # Each character by itself, as a run of marks takes time with the square of its length.
+    lengths = () if value.isascii() else (len(normalize("NFKC", one)) * times for one, times in Counter(value).items())
+    if sum(lengths) > MAX_QUESTION:
+        raise ValueError(f"must not be longer than {MAX_QUESTION:,} characters when its ligatures are written out")
+    return value
+
+
 QueryText = Annotated[
-    str, StringConstraints(min_length=1, max_length=10_000, strip_whitespace=True), AfterValidator(_encodable)
+    str,
+    StringConstraints(min_length=1, max_length=MAX_QUESTION, strip_whitespace=True),
+    AfterValidator(_encodable),
+    AfterValidator(_short_written_out),
 ]
 
 

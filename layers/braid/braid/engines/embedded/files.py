@@ -216,6 +216,8 @@ class Connection(sqlite3.Connection):
     """A connection with the state of the files it opened."""
 
     files: dict[Path, FileState]
+    watched: bool = False
+    """Whether it notes what it changes in graphs."""
 
 
 def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Connection:
@@ -230,6 +232,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
         connection.execute(f"PRAGMA busy_timeout = {busy_timeout_ms:d}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")
         connection.execute("PRAGMA mmap_size = 0")
+        connection.execute("PRAGMA temp_store = MEMORY")
         connection.set_progress_handler(is_over, _STEPS)
         if not read_only:
             connection.execute("PRAGMA synchronous = FULL")

@@ -9,6 +9,7 @@ import json
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded import tables
+from braid.engines.embedded.graph import changes
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
 from braid.models.metadata_terms import terms_of
 from braid.understanding.names import MISSPELT, misspelling_number
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _IDEOGRAPHS = 4
 """Format since which each ideograph is indexed by itself; before, runs of them were."""
+_COUNTS = 13
+"""Format since which the counts of graphs are stored."""
 _METADATA_OF_RECORDS = (
     "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"
     " FROM records AS r, json_each(metadata_terms(r.body)) AS t"
@@ -54,6 +57,7 @@ INSERT INTO misspellings {_MISSPELLINGS_AMONG_NAMES};
 DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
 """,  # noqa: S608 - a mark from the code
     12: tables.REMOVALS,
+    13: tables.GRAPH_CHANGES,
 }
 """What each format added, of all that the tables show."""
 
@@ -73,6 +77,9 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
         if added == _IDEOGRAPHS:
             _reindex_ideographs(connection)
+        if added == _COUNTS:
+            for (tenant,) in connection.execute("SELECT number FROM tenants").fetchall():
+                changes.write_counts(connection, tenant, changes.count(connection, tenant))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
 
 

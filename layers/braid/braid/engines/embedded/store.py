@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
 from braid.engines.embedded.files import StoreFiles, connect, translated_errors
+from braid.engines.embedded.graph import changes
 from braid.engines.embedded.older_formats import bring_up_to_date
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
@@ -189,13 +190,13 @@ class EmbeddedStore:
                     connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
                 if not durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
+                changes.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
                 yield connection
-                # Counted is what has to be there after a power cut.
-                if durable and connection.in_transaction and connection.total_changes > before:
-                    commits, size = self._count_commit(connection), self._files.committed_size(connection)
+                if connection.in_transaction and connection.total_changes > before:
+                    commits, size = self._prepare_commit(connection, durable=durable)
                 connection.execute("COMMIT")
             finally:
                 self._local.writing = None
@@ -214,6 +215,14 @@ class EmbeddedStore:
             self._local.committed.append(action)
         else:
             action()
+
+    def _prepare_commit(self, connection: Connection, *, durable: bool) -> tuple[int | None, int | None]:
+        """Add what was changed to counts and logs; return the number of the coming commit and the size it leaves."""
+        changes.record(connection)
+        if not durable:
+            return None, None
+        # Counted is what has to be there after a power cut.
+        return self._count_commit(connection), self._files.committed_size(connection)
 
     def _count_commit(self, connection: sqlite3.Connection) -> int:
         """Count the coming commit, and refuse it where commits are missing that this store had."""

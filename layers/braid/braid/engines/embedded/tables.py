@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 12
+FORMAT = 13
 """Version of the tables, kept in ``PRAGMA user_version``; :mod:`.older_formats` brings older ones to it."""
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
 """Condition of the partial index of untrusted records. SQLite uses the index only for this exact expression."""
@@ -197,7 +197,20 @@ CREATE TABLE removals (
     PRIMARY KEY (tenant, target, source)
 ) WITHOUT ROWID;
 """
-ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOVALS
+GRAPH_CHANGES = """
+-- counts: of each tenant's graph, as JSON. changes: what the write to a generation changed, as JSON, of the last ones.
+CREATE TABLE graph_counts (
+    tenant INTEGER PRIMARY KEY,
+    counts TEXT NOT NULL
+);
+CREATE TABLE graph_changes (
+    tenant INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    changes TEXT,
+    PRIMARY KEY (tenant, generation)
+) WITHOUT ROWID;
+"""
+ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOVALS + GRAPH_CHANGES
 """Every table but the words of each tenant."""
 
 

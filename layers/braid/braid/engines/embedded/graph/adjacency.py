@@ -209,10 +209,6 @@ def of_rows(
     order = np.lexsort((every[3], every[1], every[2], every[0]))
     sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every[:, order]
     words = sorted(predicates)
-    called = _Codes()
-    name_of = np.array(
-        [called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64
-    )
     return Adjacency(
         generation=generation,
         ids=ids,
@@ -236,8 +232,18 @@ def of_rows(
         predicates=[words[place] for place in predicate_of.tolist()],
         edge_trusted=edge_trusted.astype(np.bool_),
         found=found.astype(np.bool_),
-        same_name=(name_of[sources] == name_of[targets]) & (name_of[sources] >= 0),
+        same_name=same_names(names, sources, targets),
     )
+
+
+def same_names(names: Sequence[str | None], sources: Numbers, targets: Numbers) -> Mask:
+    """Return whether both ends of each edge have one name, whatever its case."""
+    called = _Codes()
+    name_of = np.array(
+        [called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64
+    )
+    alike: Mask = name_of[sources] == name_of[targets]
+    return alike & (name_of[sources] >= 0)
 
 
 class _Codes(dict[str, int]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended, within
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.graph import removals, rows
+from braid.engines.embedded.graph import changes, removals, rows
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.generations import Given
     from braid.engines.embedded.graph.adjacency import Adjacency
+    from braid.engines.embedded.graph.following import FollowedGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
@@ -61,6 +62,8 @@ class EmbeddedKnowledgeGraph:
         self._lock = threading.Lock()
         self._loading = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
+        self._followed: dict[int, tuple[Adjacency, FollowedGraph]] = {}
+        """By tenant: a graph of those above, and the same with the writes since."""
         self._rows_read: dict[int, tuple[int, int]] = {}
         """By tenant: the generation, and the edges that walks read around their seeds at that."""
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
@@ -275,12 +278,16 @@ class EmbeddedKnowledgeGraph:
             return answer_query(query, query_subgraph(graph, query, named))
 
     def stats(self, tenant_id: str) -> GraphStats:
-        """Return counts of a tenant's graph, counted again only after a write."""
+        """Return counts of a tenant's graph, which writes keep."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return GraphStats() if tenant is None else self._stats.get(connection, tenant, _count)
+            if tenant is None:
+                return GraphStats()
+            # What this thread writes is added at its commit.
+            counted = changes.count if self._store.in_transaction else changes.stats
+            return self._stats.get(connection, tenant, counted)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
-        """Return False: the counts are those of the rows, at each generation."""
+        """Return False: the counts are kept in the transactions of the writes."""
         return False
 
     def _change(self, tenant_id: str, given: Given, work: Callable[[sqlite3.Connection, int, Given], int]) -> int:
@@ -306,16 +313,42 @@ class EmbeddedKnowledgeGraph:
             at, rows_read = self._rows_read.get(tenant, (generation, 0))
         if known is not None and known.generation == generation:
             return self._adjacency(connection, tenant, generation)
+        from braid.engines.embedded.graph import surroundings
+
+        around = surroundings.around(request, named or {})
+        if known is not None and around is not None and not self._store.in_transaction:
+            followed = self._follow(connection, tenant, generation, known)
+            if followed is not None:
+                return followed.around(around)
         rows_read = rows_read if at == generation else 0
         worth = self._small + _DEARER * rows_read
         if worth < _MOST_IN_MEMORY and not _has_more_edges(connection, tenant, worth):
             return self._adjacency(connection, tenant, generation)
-        from braid.engines.embedded.graph import surroundings
-
-        graph, read = surroundings.read(connection, tenant, generation, surroundings.around(request, named or {}))
+        graph, read = surroundings.read(connection, tenant, generation, around)
         with self._lock:
             self._rows_read[tenant] = (generation, rows_read + read)
         return self._adjacency(connection, tenant, generation) if graph is None else graph
+
+    def _follow(
+        self, connection: sqlite3.Connection, tenant: int, generation: int, known: Adjacency
+    ) -> FollowedGraph | None:
+        """Return a graph that was read before with what was written since; None where that is not known, or much."""
+        from braid.engines.embedded.graph.following import MOST_FOLLOWED, ChangedRows, FollowedGraph, read_changed
+
+        with self._lock:
+            base, followed = self._followed.get(tenant, (None, None))
+        if base is not known or followed is None or followed.changed.generation > generation:
+            followed = FollowedGraph(known, ChangedRows(known.generation, {}, {}))
+        if followed.changed.generation == generation:
+            return followed
+        since = changes.since(connection, tenant, followed.changed.generation)
+        if since is None or len(since.vertices) + len(since.edges) + len(followed.changed) > MOST_FOLLOWED:
+            return None
+        changed = read_changed(connection, tenant, generation, since, followed.changed)
+        followed = FollowedGraph(known, changed)
+        with self._lock:
+            self._followed[tenant] = (known, followed)
+        return followed
 
     def _adjacency(self, connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
         from braid.engines.embedded.graph.adjacency import load
@@ -332,10 +365,13 @@ class EmbeddedKnowledgeGraph:
                     return loaded  # this reader's snapshot is older than another thread's
                 known = loaded
             with self._lock:
+                if self._graphs.get(tenant) is not known:
+                    self._followed.pop(tenant, None)
                 self._graphs[tenant] = known
                 self._graphs.move_to_end(tenant)
                 while len(self._graphs) > _TENANTS_IN_MEMORY:
-                    self._graphs.popitem(last=False)
+                    gone, _ = self._graphs.popitem(last=False)
+                    self._followed.pop(gone, None)
             return known
 
 
@@ -351,23 +387,3 @@ def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
     """
     while removals.are_left(connection, tenant):
         removals.remove_rows(connection, tenant)
-
-
-def _count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    vertices = connection.execute(
-        "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
-    ).fetchall()
-    edges = connection.execute(
-        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target)"  # noqa: S608 - a table
-        f" FROM {removals.edges_seen(connection, tenant)} WHERE tenant = ? GROUP BY type",
-        (tenant,),
-    ).fetchall()
-    return GraphStats(
-        vertices=sum(row[1] for row in vertices),
-        records=sum(row[2] for row in vertices),
-        edges=sum(row[1] for row in edges),
-        by_entity_type={row[0]: row[1] for row in vertices},
-        by_relationship_type={row[0]: row[1] for row in edges},
-        sources_by_relationship_type={row[0]: row[2] for row in edges},
-        targets_by_relationship_type={row[0]: row[3] for row in edges},
-    )

@@ -34,6 +34,15 @@ ON CONFLICT (tenant, id) DO UPDATE SET
     has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
     invalid_at = excluded.invalid_at, trusted = excluded.trusted, found = excluded.found
 """
+_WRITE_EDGE = """
+INSERT INTO edges
+    (tenant, source, type, target, predicate, confidence, timestamp, valid_at, invalid_at, evidence, trusted, position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, source, type, target, predicate) DO UPDATE SET
+    confidence = excluded.confidence, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
+    invalid_at = excluded.invalid_at, evidence = excluded.evidence, trusted = excluded.trusted,
+    position = excluded.position
+"""
 _VERTEX_COLUMNS = (
     "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted, v.found"
 )
@@ -169,8 +178,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
                     field="relationships",
                 )
     connection.executemany(
-        "INSERT OR REPLACE INTO edges (tenant, source, type, target, predicate, confidence, timestamp, valid_at,"
-        " invalid_at, evidence, trusted, position) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        _WRITE_EDGE,
         [
             (
                 tenant,

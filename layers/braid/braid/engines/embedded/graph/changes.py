@@ -1,0 +1,204 @@
+"""What each write changes in a tenant's graph: counts that stay exact, and a log by which graphs in memory follow.
+
+Triggers on the connection that writes note each vertex and edge whose row changes, whoever changes it. At the commit
+they are added up: to the counts, which the planner reads at every question, and to a log of what changed at which write
+generation. So neither counting nor following a write grows with the graph.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.engines.embedded.graph.removals import edges_seen
+from braid.models import MENTIONS
+from braid.ports.knowledge_graph import GraphStats
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Mapping
+
+    from braid.engines.embedded.files import Connection
+
+GENERATIONS_KEPT: Final = 256
+"""Write generations that the log reaches back to."""
+MOST_LOGGED: Final = 2_000
+"""Vertices and edges that one write changes and the log names; of more it says only that there were too many."""
+_HIDDEN: Final = f"""(OLD.type = '{MENTIONS}' AND OLD.position IS NOT NULL AND EXISTS (SELECT 1 FROM removals AS r
+    WHERE r.tenant = OLD.tenant AND r.target = OLD.target AND r.source = OLD.source))"""  # noqa: S608 - a constant
+_EDGE_GONE: Final = "INSERT INTO changed_edges VALUES (OLD.tenant, OLD.source, OLD.type, OLD.target, -1)"
+_EDGE_HERE: Final = "INSERT INTO changed_edges VALUES (NEW.tenant, NEW.source, NEW.type, NEW.target, 1)"
+_VERTEX_GONE: Final = (
+    "INSERT INTO changed_vertices VALUES (OLD.tenant, OLD.number, OLD.id, OLD.entity_type, -1, -OLD.has_record)"
+)
+_VERTEX_HERE: Final = (
+    "INSERT INTO changed_vertices VALUES (NEW.tenant, NEW.number, NEW.id, NEW.entity_type, 1, NEW.has_record)"
+)
+_MENTION_GONE: Final = f"""INSERT INTO changed_edges SELECT e.tenant, e.source, e.type, e.target, -1 FROM edges AS e
+    WHERE e.tenant = NEW.tenant AND e.source = NEW.source AND e.type = '{MENTIONS}' AND e.target = NEW.target
+    AND e.position IS NOT NULL"""  # noqa: S608 - as above
+_TRIGGERS: Final = (
+    "CREATE TEMP TABLE changed_vertices (tenant, number, id, type, count, records)",
+    "CREATE TEMP TABLE changed_edges (tenant, source, type, target, count)",
+    f"CREATE TEMP TRIGGER vertex_written AFTER INSERT ON main.vertices BEGIN {_VERTEX_HERE}; END",
+    f"CREATE TEMP TRIGGER vertex_changed AFTER UPDATE ON main.vertices BEGIN {_VERTEX_GONE}; {_VERTEX_HERE}; END",
+    f"CREATE TEMP TRIGGER vertex_removed AFTER DELETE ON main.vertices BEGIN {_VERTEX_GONE}; END",
+    f"CREATE TEMP TRIGGER edge_written AFTER INSERT ON main.edges BEGIN {_EDGE_HERE}; END",
+    f"CREATE TEMP TRIGGER edge_changed AFTER UPDATE ON main.edges BEGIN {_EDGE_GONE}; {_EDGE_HERE}; END",
+    # The row of a removed mention goes later than the mention.
+    f"CREATE TEMP TRIGGER edge_removed AFTER DELETE ON main.edges WHEN NOT {_HIDDEN} BEGIN {_EDGE_GONE}; END",
+    f"CREATE TEMP TRIGGER mention_removed AFTER INSERT ON main.removals BEGIN {_MENTION_GONE}; END",
+)
+
+
+class Changes(NamedTuple):
+    """What writes changed in a graph: vertices by id, edges by the ids of their ends and their type."""
+
+    vertices: frozenset[str]
+    edges: frozenset[tuple[str, str, str]]
+    """Source, type and target."""
+
+
+def watch(connection: Connection) -> None:
+    """Note what a connection changes from now on, outside a transaction."""
+    if not connection.watched:
+        for statement in _TRIGGERS:
+            connection.execute(statement)
+        connection.watched = True
+
+
+def record(connection: sqlite3.Connection) -> None:
+    """Add what a transaction changed to the counts and the log of each tenant, before it is committed."""
+    tenants = connection.execute(
+        "SELECT tenant FROM temp.changed_vertices UNION SELECT tenant FROM temp.changed_edges ORDER BY tenant"
+    ).fetchall()
+    for (tenant,) in tenants:
+        _add_counts(connection, tenant)
+        _log(connection, tenant)
+    if tenants:
+        connection.execute("DELETE FROM temp.changed_vertices")
+        connection.execute("DELETE FROM temp.changed_edges")
+
+
+def stats(connection: sqlite3.Connection, tenant: int) -> GraphStats:
+    """Return the counts of a tenant's graph as of the last commit that the connection sees."""
+    row = connection.execute("SELECT counts FROM graph_counts WHERE tenant = ?", (tenant,)).fetchone()
+    return GraphStats() if row is None else GraphStats.model_validate_json(row[0])
+
+
+def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
+    """Return the same counts from the rows, of which it reads all."""
+    vertices = connection.execute(
+        "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
+    ).fetchall()
+    edges = connection.execute(
+        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target)"  # noqa: S608 - a table
+        f" FROM {edges_seen(connection, tenant)} WHERE tenant = ? GROUP BY type",
+        (tenant,),
+    ).fetchall()
+    return GraphStats(
+        vertices=sum(row[1] for row in vertices),
+        records=sum(row[2] for row in vertices),
+        edges=sum(row[1] for row in edges),
+        by_entity_type={row[0]: row[1] for row in vertices},
+        by_relationship_type={row[0]: row[1] for row in edges},
+        sources_by_relationship_type={row[0]: row[2] for row in edges},
+        targets_by_relationship_type={row[0]: row[3] for row in edges},
+    )
+
+
+def write_counts(connection: sqlite3.Connection, tenant: int, counts: GraphStats) -> None:
+    """Store the counts of a tenant's graph."""
+    connection.execute("INSERT OR REPLACE INTO graph_counts VALUES (?, ?)", (tenant, counts.model_dump_json()))
+
+
+def since(connection: sqlite3.Connection, tenant: int, generation: int) -> Changes | None:
+    """Return what changed after a write generation, as the connection sees it; None where the log does not say."""
+    now = connection.execute("SELECT graph_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()[0]
+    if not 0 <= now - generation <= GENERATIONS_KEPT:
+        return None
+    vertices: set[str] = set()
+    edges: set[tuple[str, str, str]] = set()
+    for (changed,) in connection.execute(
+        "SELECT changes FROM graph_changes WHERE tenant = ? AND generation > ?", (tenant, generation)
+    ):
+        if changed is None:
+            return None
+        some = json.loads(changed)
+        vertices.update(some["vertices"])
+        edges.update(map(tuple, some["edges"]))
+    return Changes(frozenset(vertices), frozenset(edges))
+
+
+def _add_counts(connection: sqlite3.Connection, tenant: int) -> None:
+    known = stats(connection, tenant)
+    vertices = connection.execute(
+        "SELECT type, sum(count), sum(records) FROM temp.changed_vertices WHERE tenant = ? GROUP BY type", (tenant,)
+    ).fetchall()
+    edges = connection.execute(
+        "SELECT type, sum(count) FROM temp.changed_edges WHERE tenant = ? GROUP BY type", (tenant,)
+    ).fetchall()
+    added = GraphStats.unchecked(
+        vertices=known.vertices + sum(row[1] for row in vertices),
+        records=known.records + sum(row[2] for row in vertices),
+        edges=known.edges + sum(row[1] for row in edges),
+        by_entity_type=_sum(known.by_entity_type, {row[0]: row[1] for row in vertices}),
+        by_relationship_type=_sum(known.by_relationship_type, dict(edges)),
+        sources_by_relationship_type=_sum(known.sources_by_relationship_type, _new_ends(connection, tenant, "source")),
+        targets_by_relationship_type=_sum(known.targets_by_relationship_type, _new_ends(connection, tenant, "target")),
+    )
+    if added != known:
+        write_counts(connection, tenant, added)
+
+
+def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
+    """Return both together, in the order of names, of which none has 0."""
+    both = {name: known.get(name, 0) + added.get(name, 0) for name in sorted({*known, *added})}
+    return {name: number for name, number in both.items() if number}
+
+
+def _new_ends(connection: sqlite3.Connection, tenant: int, end: str) -> dict[str, int]:
+    """Return, by relationship type, how many vertices more edges of it lead from, or to, than before a transaction."""
+    more: dict[str, int] = {}
+    others = f"SELECT 1 FROM {edges_seen(connection, tenant)} WHERE tenant = ? AND {end} = ? AND type = ?"  # noqa: S608 - columns
+    for vertex, kind, added in connection.execute(
+        f"SELECT {end}, type, sum(count) AS added FROM temp.changed_edges WHERE tenant = ?"  # noqa: S608 - a column
+        " GROUP BY 1, 2 HAVING added <> 0",
+        (tenant,),
+    ).fetchall():
+        # Of added ones there is one more where there was one before; of removed ones none where there is none now.
+        rest = connection.execute(f"{others} LIMIT 1 OFFSET ?", (tenant, vertex, kind, max(0, added))).fetchone()
+        if rest is None:
+            more[kind] = more.get(kind, 0) + (1 if added > 0 else -1)
+    return more
+
+
+def _log(connection: sqlite3.Connection, tenant: int) -> None:
+    generation = connection.execute("SELECT graph_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()[0]
+    most = MOST_LOGGED + 1
+    vertices = connection.execute(
+        "SELECT DISTINCT number, id FROM temp.changed_vertices WHERE tenant = ? LIMIT ?", (tenant, most)
+    ).fetchall()
+    edges = connection.execute(
+        "SELECT DISTINCT source, type, target FROM temp.changed_edges WHERE tenant = ? LIMIT ?", (tenant, most)
+    ).fetchall()
+    changes = None
+    if len(vertices) + len(edges) < most:
+        ids = dict(vertices)
+        ends = json.dumps(sorted({end for source, _, target in edges for end in (source, target)} - ids.keys()))
+        ids |= dict(
+            connection.execute(
+                "SELECT v.number, v.id FROM json_each(?) AS asked CROSS JOIN vertices AS v ON v.number = asked.value",
+                (ends,),
+            ).fetchall()
+        )
+        changed = [(ids[source], kind, ids[target]) for source, kind, target in edges]
+        changes = json.dumps({"vertices": sorted(ids[number] for number, _ in vertices), "edges": changed})
+    connection.execute(
+        # A generation that was written before says what all of its writes changed, or nothing.
+        "INSERT INTO graph_changes VALUES (?, ?, ?) ON CONFLICT (tenant, generation) DO UPDATE SET changes = NULL",
+        (tenant, generation, changes),
+    )
+    connection.execute(
+        "DELETE FROM graph_changes WHERE tenant = ? AND generation <= ?", (tenant, generation - GENERATIONS_KEPT)
+    )

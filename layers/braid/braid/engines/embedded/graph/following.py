@@ -1,0 +1,302 @@
+"""A tenant's graph in memory and the writes since it was read: what a request sees of both.
+
+The arrays stay as they were read. Vertices and edges that were changed since are read by their ids, as arrays of their
+own, and what lies around a request's seeds is taken from both. So the question after a write costs what it walks and
+what was written, however large the graph is.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from braid.deadline import check
+from braid.engines.embedded.graph.adjacency import (
+    BOUNDS,
+    EDGE_COLUMNS,
+    VERTEX_COLUMNS,
+    Adjacency,
+    edges_of,
+    of_rows,
+    place_in_group,
+    same_names,
+)
+from braid.engines.embedded.graph.removals import edges_seen
+from braid.engines.embedded.tables import to_microseconds
+from braid.ranking.neighbourhood import distinct
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping
+
+    from numpy.typing import NDArray
+
+    from braid.engines.embedded.graph.adjacency import Mask, Numbers
+    from braid.engines.embedded.graph.changes import Changes
+    from braid.engines.embedded.graph.surroundings import Around, Hop
+    from braid.models import Direction
+
+    Row = tuple[Any, ...]
+    EdgeKey = tuple[str, str, str]
+
+MOST_FOLLOWED = 4_000
+"""Vertices and edges that were changed since a graph was read, beyond which it is read again."""
+
+
+class ChangedRows(NamedTuple):
+    """The rows, as of a write generation, of what was changed since a graph was read; none of what was removed."""
+
+    generation: int
+    vertices: Mapping[str, Row | None]
+    edges: Mapping[EdgeKey, tuple[Row, ...]]
+    """By the ids of source and target, and the type between."""
+
+    def __len__(self) -> int:
+        return len(self.vertices) + len(self.edges)
+
+
+def read_changed(
+    connection: sqlite3.Connection, tenant: int, generation: int, changes: Changes, before: ChangedRows
+) -> ChangedRows:
+    """Return the rows of what was changed before and of what was changed since then."""
+    vertices: dict[str, Row | None] = {**before.vertices, **dict.fromkeys(changes.vertices)}
+    edges: dict[EdgeKey, tuple[Row, ...]] = {**before.edges, **dict.fromkeys(changes.edges, ())}
+    values = BOUNDS | {"tenant": tenant, "given": json.dumps(sorted(changes.edges))}
+    for source, target, *row in connection.execute(
+        f"SELECT s.id, t.id, {EDGE_COLUMNS} FROM json_each(:given) AS asked"  # noqa: S608 - columns
+        " CROSS JOIN vertices AS s ON s.tenant = :tenant AND s.id = json_extract(asked.value, '$[0]')"
+        " CROSS JOIN vertices AS t ON t.tenant = :tenant AND t.id = json_extract(asked.value, '$[2]')"
+        f" CROSS JOIN {edges_seen(connection, tenant)} AS e ON e.tenant = :tenant AND e.source = s.number"
+        " AND e.type = json_extract(asked.value, '$[1]') AND e.target = t.number",
+        values,
+    ):
+        edges[source, row[2], target] += (tuple(row),)
+    # The ends of changed edges as well, whose rows may not have changed.
+    wanted = {*changes.vertices, *(end for source, _, target in changes.edges for end in (source, target))}
+    for row in connection.execute(
+        f"SELECT {VERTEX_COLUMNS} FROM json_each(:given) AS asked"  # noqa: S608 - columns
+        " CROSS JOIN vertices AS v ON v.tenant = :tenant AND v.id = asked.value",
+        values | {"given": json.dumps(sorted(wanted))},
+    ):
+        vertices[row[1]] = tuple(row)
+    return ChangedRows(generation, vertices, edges)
+
+
+class FollowedGraph:
+    """A graph as it was read, with what was changed since laid over it.
+
+    Vertices are numbered as in the graph that was read, and new ones after them; edges likewise.
+    """
+
+    def __init__(self, read: Adjacency, changed: ChangedRows) -> None:
+        self.changed = changed
+        vertices = sorted((row for row in changed.vertices.values() if row is not None), key=lambda row: row[1])
+        edges = [row for rows in changed.edges.values() for row in rows]
+        self._read = read
+        self._new = new = of_rows([vertices] if vertices else [], [edges] if edges else [], changed.generation)
+        self._size, self._edges = len(read.ids), len(read.sources)
+        self._place_of_new = np.array(
+            [read.numbers.get(identity, self._size + place) for place, identity in enumerate(new.ids)], dtype=np.int64
+        )
+        order = np.argsort(self._place_of_new)
+        self._places, self._new_at = self._place_of_new[order], order
+        self._gone = {identity for identity, row in changed.vertices.items() if row is None}
+        self._dead = np.array(sorted(self._dead_edges()), dtype=np.int64)
+        self._types, self._type_codes = _both(read.relationship_types, new.relationship_types)
+        self._entity_types, self._entity_codes = _both(read.entity_types, new.entity_types)
+
+    def around(self, seen: Around) -> Adjacency:
+        """Return what a request sees, as :func:`~braid.engines.embedded.graph.surroundings.read` does."""
+        as_of = to_microseconds(seen.as_of) or 0
+        frontier = self._standing(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
+        vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
+        for hop in seen.hops:
+            check()
+            edges, frontier = self._follow(frontier, hop, as_of, trusted_only=seen.trusted_only)
+            followed.append(edges)
+            frontier = frontier[~np.isin(frontier, vertices)]
+            vertices = np.concatenate((vertices, frontier))
+        return self._part(distinct(np.concatenate(followed)), vertices)
+
+    def _follow(self, frontier: Numbers, hop: Hop, as_of: int, *, trusted_only: bool) -> tuple[Numbers, Numbers]:
+        """Return the edges of some vertices, and the vertices that are gone on to from there."""
+        parents, edges, targets = self._edges_of(frontier, hop.direction)
+        keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)
+        if hop.types:
+            wanted = np.array([name in hop.types for name in self._types], dtype=np.bool_)
+            keep &= wanted[self._types_of(edges)]
+        if trusted_only:
+            keep &= self._of_edges("edge_trusted", edges) & self._of_vertices("trusted", targets)
+        parents, edges, targets = parents[keep], edges[keep], targets[keep]
+        confidence = self._of_edges("confidence", edges)
+        order = np.lexsort((-confidence, parents))
+        parents, edges, targets, confidence = parents[order], edges[order], targets[order], confidence[order]
+        onwards = np.ones(len(edges), dtype=np.bool_)
+        if hop.hub is not None:
+            # Of a hub as many edges as tell that it is one.
+            onwards = np.bincount(parents, minlength=len(frontier))[parents] <= hop.hub
+            told = onwards | (place_in_group(parents) <= hop.hub)
+            parents, edges, targets = parents[told], edges[told], targets[told]
+            confidence, onwards = confidence[told], onwards[told]
+        onwards &= self._stands(targets, as_of, trusted_only=trusted_only)
+        reached, sure = targets[onwards], confidence[onwards]
+        if hop.surest is not None:
+            places = place_in_group(parents[onwards])
+            least = np.zeros(len(frontier))
+            last = places == hop.surest - 1
+            least[parents[onwards][last]] = sure[last]
+            reached = reached[sure >= least[parents[onwards]]]
+        return edges, distinct(reached)
+
+    def _edges_of(self, frontier: Numbers, direction: Direction) -> tuple[Numbers, Numbers, Numbers]:
+        """Return all edges of some vertices: the vertex's place among them, the edge, its far end."""
+        read = np.flatnonzero(frontier < self._size)
+        parents, edges, targets = edges_of(self._read.neighbours(direction), frontier[read])
+        if len(self._dead):
+            alive = ~np.isin(edges, self._dead)
+            parents, edges, targets = parents[alive], edges[alive], targets[alive]
+        at, changed = self._in_new(frontier)
+        own = np.flatnonzero(changed)
+        new_parents, new_edges, new_targets = edges_of(self._new.neighbours(direction), at[own])
+        return (
+            np.concatenate((read[parents], own[new_parents])),
+            np.concatenate((edges, new_edges + self._edges)),
+            np.concatenate((targets, self._place_of_new[new_targets])),
+        )
+
+    def _part(self, edges: Numbers, seeds: Numbers) -> Adjacency:
+        """Return the graph of some edges with their ends and some more vertices."""
+        read, new = self._read, self._new
+        is_new = edges >= self._edges
+        old, own = edges[~is_new], edges[is_new] - self._edges
+        sources = np.concatenate((read.sources[old], self._place_of_new[new.sources[own]]))
+        targets = np.concatenate((read.targets[old], self._place_of_new[new.targets[own]]))
+        vertices = distinct(np.concatenate((seeds, sources, targets)))
+        at, changed = self._in_new(vertices)
+        numbers = vertices.tolist()
+        ids = [read.ids[one] if one < self._size else new.ids[one - self._size] for one in numbers]
+        rank = np.arange(len(ids))
+        if numbers and numbers[-1] >= self._size:
+            order = sorted(range(len(ids)), key=ids.__getitem__)
+            rank[order] = np.arange(len(ids))
+            ids, vertices = [ids[one] for one in order], vertices[order]
+            sources, targets = (rank[np.searchsorted(np.sort(vertices), each)] for each in (sources, targets))
+            at, changed = self._in_new(vertices)
+        else:
+            sources, targets = np.searchsorted(vertices, sources), np.searchsorted(vertices, targets)
+        names = [
+            new.names[place] if is_changed else read.names[one]
+            for one, place, is_changed in zip(vertices.tolist(), at.tolist(), changed.tolist(), strict=True)
+        ]
+        kinds = self._types_of(edges)
+        predicates = [read.predicates[edge] for edge in old.tolist()] + [new.predicates[edge] for edge in own.tolist()]
+        evidence = [read.evidence[edge] for edge in old.tolist()] + [new.evidence[edge] for edge in own.tolist()]
+        if len(own):
+            words = {word: place for place, word in enumerate(sorted(set(predicates)))}
+            said = np.array([words[word] for word in predicates], dtype=np.int64)
+            by_identity = np.lexsort((said, targets, kinds, sources))
+            edges, kinds = edges[by_identity], kinds[by_identity]
+            sources, targets = sources[by_identity], targets[by_identity]
+            predicates = [predicates[place] for place in by_identity.tolist()]
+            evidence = [evidence[place] for place in by_identity.tolist()]
+        return Adjacency(
+            generation=self.changed.generation,
+            ids=ids,
+            numbers={identity: place for place, identity in enumerate(ids)},
+            names=names,
+            entity_types=self._entity_types,
+            type_of=self._entity_types_of(vertices),
+            relationship_types=self._types,
+            sources=sources,
+            targets=targets,
+            edge_types=kinds,
+            evidence=evidence,
+            predicates=predicates,
+            same_name=same_names(names, sources, targets),
+            has_record=self._of_vertices("has_record", vertices),
+            timestamps=self._of_vertices("timestamps", vertices),
+            trusted=self._of_vertices("trusted", vertices),
+            valid_from=self._of_vertices("valid_from", vertices),
+            valid_until=self._of_vertices("valid_until", vertices),
+            confidence=self._of_edges("confidence", edges),
+            edge_from=self._of_edges("edge_from", edges),
+            edge_until=self._of_edges("edge_until", edges),
+            edge_trusted=self._of_edges("edge_trusted", edges),
+            found=self._of_edges("found", edges),
+        )
+
+    def _places_of(self, ids: Iterable[str]) -> Numbers:
+        found: set[int] = set()
+        for identity in ids:
+            if identity in self._new.numbers:
+                found.add(self._place_of_new.item(self._new.numbers[identity]))
+            elif identity in self._read.numbers and identity not in self._gone:
+                found.add(self._read.numbers[identity])
+        return np.array(sorted(found), dtype=np.int64)
+
+    def _dead_edges(self) -> Iterable[int]:
+        """Yield the edges that were read and are changed."""
+        read, kinds = self._read, {name: place for place, name in enumerate(self._read.relationship_types)}
+        for source, kind, target in self.changed.edges:
+            begin, of_kind, end = read.numbers.get(source), kinds.get(kind), read.numbers.get(target)
+            if begin is None or of_kind is None or end is None:
+                continue
+            # Edges are in the order of their identities.
+            low, high = np.searchsorted(read.sources, begin), np.searchsorted(read.sources, begin, "right")
+            alike = (read.edge_types[low:high] == of_kind) & (read.targets[low:high] == end)
+            yield from (low + np.flatnonzero(alike)).tolist()
+
+    def _in_new(self, vertices: Numbers) -> tuple[Numbers, Mask]:
+        """Return the numbers of vertices among those that were read since, and which of them are there."""
+        if not len(self._places):
+            return np.zeros(len(vertices), dtype=np.int64), np.zeros(len(vertices), dtype=np.bool_)
+        at = np.minimum(np.searchsorted(self._places, vertices), len(self._places) - 1)
+        return self._new_at[at], self._places[at] == vertices
+
+    def _of_vertices(self, name: str, vertices: Numbers) -> NDArray[Any]:
+        at, changed = self._in_new(vertices)
+        before, since = getattr(self._read, name), getattr(self._new, name)
+        values = np.empty(len(vertices), dtype=before.dtype)
+        values[~changed], values[changed] = before[vertices[~changed]], since[at[changed]]
+        return values
+
+    def _entity_types_of(self, vertices: Numbers) -> Numbers:
+        at, changed = self._in_new(vertices)
+        values = np.empty(len(vertices), dtype=np.int64)
+        before, since = self._entity_codes
+        values[~changed] = before[self._read.type_of[vertices[~changed]]]
+        values[changed] = since[self._new.type_of[at[changed]]]
+        return values
+
+    def _of_edges(self, name: str, edges: Numbers) -> NDArray[Any]:
+        is_new = edges >= self._edges
+        before, since = getattr(self._read, name), getattr(self._new, name)
+        values = np.empty(len(edges), dtype=before.dtype)
+        values[~is_new], values[is_new] = before[edges[~is_new]], since[edges[is_new] - self._edges]
+        return values
+
+    def _types_of(self, edges: Numbers) -> Numbers:
+        is_new = edges >= self._edges
+        values = np.empty(len(edges), dtype=np.int64)
+        before, since = self._type_codes
+        values[~is_new] = before[self._read.edge_types[edges[~is_new]]]
+        values[is_new] = since[self._new.edge_types[edges[is_new] - self._edges]]
+        return values
+
+    def _stands(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
+        keep: Mask = self._of_vertices("valid_from", vertices) <= as_of
+        keep &= self._of_vertices("valid_until", vertices) > as_of
+        return keep & self._of_vertices("trusted", vertices) if trusted_only else keep
+
+    def _standing(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Numbers:
+        return vertices[self._stands(vertices, as_of, trusted_only=trusted_only)]
+
+
+def _both(before: list[str], since: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
+    """Return the words of both lists in order, and the place among them of each word of either."""
+    words = sorted({*before, *since})
+    places = {word: place for place, word in enumerate(words)}
+    one, other = (np.array([places[word] for word in each], dtype=np.int64) for each in (before, since))
+    return words, (one, other)

@@ -1,0 +1,147 @@
+"""Counts of the embedded graph that writes keep, and the log of what they changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.graph import adjacency, changes, following
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.store import EmbeddedStore
+from braid.ports.knowledge_graph import ExpandRequest
+
+from tests.contract.shapes import ACME, AS_OF, edge, to_format, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from braid.ports.knowledge_graph import GraphStats
+
+WALK = ExpandRequest(tenant_id=ACME, seeds=("a",), max_hops=2, as_of=AS_OF)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[EmbeddedStore]:
+    with EmbeddedStore(tmp_path) as store:
+        yield store
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the write generations at which a whole graph was read."""
+    whole: list[int] = []
+    load = adjacency.load
+    monkeypatch.setattr(adjacency, "load", lambda *given: whole.append(given[-1]) or load(*given))
+    return whole
+
+
+def counted(store: EmbeddedStore) -> GraphStats:
+    with store.read_tenant(ACME) as (connection, tenant):
+        assert tenant is not None
+        return changes.count(connection, tenant)
+
+
+def test_removed_mentions_are_counted_once_though_their_rows_go_later(store: EmbeddedStore) -> None:
+    graph = EmbeddedKnowledgeGraph(store)
+    found = [edge("name", text, "MENTIONS", position=3) for text in ("a", "b")]
+    graph.upsert([vertex("name", has_record=False, found=True), vertex("a"), vertex("b")], found)
+    for remove in (lambda: graph.remove_mentions(ACME, found[:1]), lambda: graph.finish_removals(ACME)):
+        remove()
+        stats = graph.stats(ACME)
+        assert stats == counted(store)
+        assert (stats.edges, stats.targets_by_relationship_type) == (1, {"MENTIONS": 1})
+    graph.remove_mentions(ACME, found[1:])
+    graph.finish_removals(ACME)
+    assert graph.stats(ACME) == counted(store)
+    assert graph.stats(ACME).vertices == 2
+
+
+def test_counts_of_a_write_that_fails_are_those_of_before(store: EmbeddedStore) -> None:
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+
+    def fail() -> None:
+        with store.transaction():
+            graph.upsert([vertex("c")], [edge("b", "c")])
+            assert graph.stats(ACME).vertices == 3
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert graph.stats(ACME) == counted(store)
+    graph.upsert([vertex("d")], [])
+    assert graph.stats(ACME) == counted(store)
+
+
+def test_what_one_transaction_writes_twice_is_followed_whole(store: EmbeddedStore, reads: list[int]) -> None:
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+    graph.expand(WALK)
+    with store.transaction():
+        graph.upsert([vertex("c")], [edge("b", "c")])
+        graph.upsert([vertex("d")], [edge("a", "d")])
+    assert {hit.id for hit in graph.expand(WALK).hits} == {"b", "c", "d"}
+    assert len(reads) == 1
+
+
+def test_a_graph_is_read_again_when_a_write_changes_more_than_the_log_names(
+    store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "MOST_LOGGED", 2)
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert([vertex("a")], [])
+    graph.expand(WALK)
+    graph.upsert([vertex("b"), vertex("c")], [edge("a", "b")])
+    assert [hit.id for hit in graph.expand(WALK).hits] == ["b"]
+    assert len(reads) == 2
+
+
+def test_a_graph_is_read_again_when_much_was_written_since(
+    store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MOST_FOLLOWED", 4)
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert([vertex("a")], [])
+    for name in "bcd":
+        graph.expand(WALK)
+        graph.upsert([vertex(name)], [edge("a", name)])
+    assert {hit.id for hit in graph.expand(WALK).hits} == {"b", "c", "d"}
+    assert len(reads) == 2
+
+
+def test_the_counts_of_an_older_store_are_taken_when_it_is_opened(tmp_path: Path) -> None:
+    with EmbeddedStore(tmp_path) as store:
+        EmbeddedKnowledgeGraph(store).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+        with store.transaction() as connection:
+            to_format(connection, 12)
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        assert graph.stats(ACME) == counted(store)
+        graph.upsert([vertex("c")], [edge("a", "c")])
+        assert graph.stats(ACME).sources_by_relationship_type == {"CAUSES": 1}
+
+
+def test_the_log_keeps_the_last_generations(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "GENERATIONS_KEPT", 2)
+    graph = EmbeddedKnowledgeGraph(store)
+    for name in "abcd":
+        graph.upsert([vertex(name)], [])
+    with store.read_tenant(ACME) as (connection, tenant):
+        assert tenant is not None
+        now = Generation.GRAPH.read(connection, tenant)
+        assert changes.since(connection, tenant, now - 3) is None
+        assert changes.since(connection, tenant, now - 2) == changes.Changes(frozenset("cd"), frozenset())
+        assert connection.execute("SELECT count(*) FROM graph_changes").fetchone() == (2,)
+
+
+def test_a_process_follows_the_writes_of_another(store: EmbeddedStore, reads: list[int], tmp_path: Path) -> None:
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert([vertex("a")], [])
+    graph.expand(WALK)
+    with EmbeddedStore(tmp_path) as other:
+        EmbeddedKnowledgeGraph(other).upsert([vertex("b")], [edge("a", "b")])
+    assert [hit.id for hit in graph.expand(WALK).hits] == ["b"]
+    assert len(reads) == 1
+    assert graph.stats(ACME).edges == 1
