@@ -184,7 +184,7 @@ class EmbeddedStore:
                     yield outer
                 return
             connection = self._lend()
-            self._local.committed = []
+            self._local.after_commit = []
             commits, size = None, None
             try:
                 if wait_ms is not None:
@@ -208,13 +208,13 @@ class EmbeddedStore:
             if commits is not None:
                 self._counted = commits
                 self._files.record_commit(self.identity, commits, size)
-            for action in self._local.committed:
+            for action in self._local.after_commit:
                 action()
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run an action after this thread's open transaction commits, or at once when there is none."""
         if self.in_transaction:
-            self._local.committed.append(action)
+            self._local.after_commit.append(action)
         else:
             action()
 
@@ -223,7 +223,7 @@ class EmbeddedStore:
         if not durable:
             return None, None
         changes.record(connection)
-        # Counted is what has to be there after a power cut.
+        # Only durable commits are counted: others may be lost in a power cut.
         return self._count_commit(connection), self._files.committed_size(connection)
 
     def _count_commit(self, connection: sqlite3.Connection) -> int:

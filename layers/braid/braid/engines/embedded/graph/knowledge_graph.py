@@ -314,10 +314,9 @@ class EmbeddedKnowledgeGraph:
             at, rows_read = self._rows_read.get(tenant, (generation, 0))
         if known is not None and known.generation == generation:
             return self._adjacency(connection, tenant, generation)
-        if known is not None and not self._store.in_transaction:
+        if known is not None and not self._store.in_transaction and (around := _around(request, named)) is not None:
             followed = self._follow(connection, tenant, generation, known)
-            around = _around(request, named) if followed else None
-            if followed and around:
+            if followed is not None:
                 return followed.around(around)
         rows_read = rows_read if at == generation else 0
         worth = self._small + _DEARER * rows_read
@@ -376,17 +375,17 @@ class EmbeddedKnowledgeGraph:
             return known
 
 
-def _around(
-    request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]] | None
-) -> Around | None:
-    from braid.engines.embedded.graph.surroundings import around
-
-    return around(request, named or {})
-
-
 def _has_more_edges(connection: sqlite3.Connection, tenant: int, than: int) -> bool:
     row = connection.execute("SELECT 1 FROM edges WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, than)).fetchone()
     return row is not None
+
+
+def _around(
+    request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]] | None
+) -> Around | None:
+    from braid.engines.embedded.graph.surroundings import around  # only where the whole graph is not in memory
+
+    return around(request, named or {})
 
 
 def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
