@@ -165,7 +165,8 @@ class EmbeddedStore:
             How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
             those of others.
         durable
-            False does not wait for the disk: a power cut may lose what was written, but nothing before it.
+            False does not wait for the disk: a power cut may lose what was written, but nothing before it. Not for
+            writes to a graph, whose counts and log are kept by those that are durable.
         """
         if self.read_only:
             raise StoreReadOnly(
@@ -190,7 +191,8 @@ class EmbeddedStore:
                     connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
                 if not durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
-                changes.watch(connection)
+                else:
+                    changes.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
@@ -218,9 +220,9 @@ class EmbeddedStore:
 
     def _prepare_commit(self, connection: Connection, *, durable: bool) -> tuple[int | None, int | None]:
         """Add what was changed to counts and logs; return the number of the coming commit and the size it leaves."""
-        changes.record(connection)
         if not durable:
             return None, None
+        changes.record(connection)
         # Only durable commits are counted: others may be lost in a power cut.
         return self._count_commit(connection), self._files.committed_size(connection)
 
