@@ -60,7 +60,7 @@ class Remembered:
     def cache(self) -> ResilientCache:
         return ResilientCache(NoCache())
 
-    retrieved_before: ContextCache | None = None
+    context_cache: ContextCache | None = None
 
     def answer(self, query: Query) -> Answer:
         self.asked.append(query)

@@ -51,6 +51,8 @@ FUNCTION_ARNS = {
     "ReembedFunctionArn": "reembed",
 }
 BUCKET = "objects"
+INGEST_DEFINITION = DEFINITION.with_name("ingest.asl.yaml")
+REEMBED_DEFINITION = DEFINITION.with_name("reembed.asl.yaml")
 ERRORS: dict[str, type[BraidError]] = {
     kind.__name__: kind for kind in (InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable)
 }

@@ -111,7 +111,7 @@ class Application(ModelSelection):
             graph=graph,
             model_ids=model_ids,
             candidates=self.settings.candidates,
-            # Both open the index only then.
+            # The index is opened only if the plan needs one of these.
             count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
             field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
         )
@@ -149,7 +149,7 @@ class Application(ModelSelection):
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
         with deadline.within(GRAPH_S, share=SHARE):
-            # What is kept is of the present: another moment may be before something began to be valid.
+            # Cached graph answers hold for now; a question as of another moment asks the graph itself.
             graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
             return graph_expand.run(
                 request,
@@ -366,7 +366,7 @@ class Application(ModelSelection):
         from braid.ingestion import deleting
 
         deadline.check()
-        with deadline.suspended():  # as of a write
+        with deadline.suspended():  # as a write: once begun, no deadline ends it
             return deleting.delete_records(tenant_id, ids, self)
 
     @property
@@ -377,7 +377,7 @@ class Application(ModelSelection):
         return ContextLimits.of(self.settings)
 
     @property
-    def retrieved_before(self) -> ContextCache | None:
+    def context_cache(self) -> ContextCache | None:
         """The cache of what was retrieved for contexts; None when it is off."""
         return self.caches.contexts
 

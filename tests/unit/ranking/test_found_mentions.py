@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from braid.models import MENTIONS
+from braid.models.records import DOCUMENT_TYPE
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.found_mentions import FoundMentions
 from braid.ranking.graph_walks import Node, StoredEdge
@@ -21,7 +22,10 @@ def mention(name: str, text: str, *, title: bool = False) -> StoredEdge:
 
 def nodes(*edges: StoredEdge) -> dict[str, Node]:
     ends = {edge.source: False for edge in edges} | {edge.target: True for edge in edges}
-    return {name: Node(name, "Concept", has_record, None, name) for name, has_record in ends.items()}
+    return {
+        name: Node(name, DOCUMENT_TYPE if has_record else "Concept", has_record, None, name)
+        for name, has_record in ends.items()
+    }
 
 
 def ranked(*edges: StoredEdge, request: PropagateRequest = REQUEST) -> list[str]:
@@ -60,6 +64,16 @@ def test_one_text_about_what_the_question_names_is_enough_to_trust_the_graph() -
     assert propagation_weight(keelson) == 1.0
     assert propagation_weight(longer) == 0.0
     assert propagation_weight(keelson, request=shortened) == 0.0
+
+
+def test_descriptions_of_entities_that_texts_name_are_no_texts_that_name_one_another() -> None:
+    keelson = StoredEdge("keelson", MENTIONS, "Keelson", 1.0, "Keelson", found=True)
+    edges = (keelson, mention("keelson", "a"), mention("keelson", "b"))
+    described = nodes(*edges)
+    assert propagation_weight(*edges) == 1.0
+    described["Keelson"] = described["Keelson"]._replace(entity_type="Service")
+    around = Neighbourhood.of(described, edges, truncated=False)
+    assert personalised_pagerank(REQUEST, around).propagation_weight == 0.0
 
 
 @pytest.mark.parametrize("texts", [10, 40])

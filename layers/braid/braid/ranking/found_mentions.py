@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from braid.models.records import DOCUMENT_TYPE
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -101,21 +103,27 @@ class FoundMentions:
 
         The product of two: how common it is that a text's title is mentioned by another, and how specific the
         question's best name is. Where a text has a name of the question as its whole title, texts are about what is
-        asked, and the first factor is 1.
+        asked, and the first factor is 1. Descriptions of entities are no such texts: all others name them.
         """
         around = self._around
         linked = sum(
             any(entity in self._titled and self._texts[entity] > 1 for entity in entities)
             for text, entities in self._titles.items()
-            if around.has_record[text]
+            if self._is_page(text)
         )
         named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
         specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
         linkedness = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         certain = (place for place, weight in named if weight >= CERTAIN_NAME)
-        if any((place, text) in self._same_name for place in certain for text in self._titled.get(place, ())):
+        abouts = ((place, text) for place in certain for text in self._titled.get(place, ()))
+        if any(about in self._same_name and self._is_page(about[1]) for about in abouts):
             linkedness = 1.0
         return min(1.0, max(0.0, linkedness)) * min(1.0, specific / SPECIFIC_NAME)
+
+    def _is_page(self, place: int) -> bool:
+        """Whether a vertex is a text of its own, and not the description of an entity."""
+        node = self._around.node(place)
+        return node.has_record and node.entity_type == DOCUMENT_TYPE
 
     @cached_property
     def _is_given_at_seeds(self) -> bool:

@@ -5,9 +5,9 @@ only if nobody changed them since they were read.
 """
 
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
-from braid.reembedding.migration import RecallQuestion, drop_previous, rollback, switch, verify
 from braid.reembedding.planning import MOVE, Place, pause, plan, status, tenant_pages
 from braid.reembedding.services import Budget, Limits, Services, outdated, raise_version
+from braid.reembedding.switching import RecallQuestion, drop_previous, rollback, switch, verify
 from braid.reembedding.workflow import run_to_end, work_one_page
 from braid.reembedding.writing import drain, reembed, refresh
 

@@ -12,18 +12,18 @@ from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
-from braid.reembedding.migration import switch, verify
 from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
 from braid.reembedding.services import Budget
+from braid.reembedding.switching import switch, verify
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.reembedding.migration import RecallQuestion
     from braid.reembedding.services import Services
+    from braid.reembedding.switching import RecallQuestion
 
 
 def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:

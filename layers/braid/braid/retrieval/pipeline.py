@@ -1,7 +1,8 @@
 """Runs the stages of one question in process, as the state machine does in AWS.
 
-The order, the retries and what happens to a lost stage are those of ``shared/statemachines/retrieve.asl.yaml``; a
-test runs every strategy and every single failure through both and requires equal answers.
+The order, the retries and what happens to a lost stage are those of ``shared/statemachines/retrieve.asl.yaml``: the
+others go on, and ``fuse_rerank`` marks the answer as degraded. A test runs every strategy and every single failure
+through both and requires equal answers.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class _Run:
         self.plan_ms = 0.0
         self.embedded: Embedded | None = None
         self.searched: Searched | None = None
-        self.linked: GraphFound | None = None
+        self.linked: GraphFound | None = None  # the question's names, or what its graph constraint reaches
         self.expanded: GraphFound | None = None
 
     def answer(self) -> Answer:
@@ -123,6 +124,7 @@ class _Run:
         return self._fuse()
 
     def _together(self) -> None:
+        """Link names while the question is embedded and searched, then expand what both found."""
         linking = _BESIDE.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
         self._embed()
         self._search(None)
@@ -132,8 +134,8 @@ class _Run:
     def _embed_and_search(self) -> None:
         self._embed()
         self._search(None)
-        asked = self.expanded or "graph_expand" in self.lost
-        if self.searched is None and not asked:
+        graph_was_asked = self.expanded or "graph_expand" in self.lost
+        if self.searched is None and not graph_was_asked:
             self._walk()
 
     def _constrained(self) -> None:
@@ -146,6 +148,7 @@ class _Run:
         while True:
             found = self._search(frontier)
             linked = self.linked
+            # Hits may lie outside where the search was first, or the graph's reach had to be cut.
             to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
             if "link" in self.lost or not to_check:
                 return

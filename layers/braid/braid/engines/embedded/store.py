@@ -165,7 +165,8 @@ class EmbeddedStore:
             How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
             those of others.
         durable
-            False does not wait for the disk: a power cut may lose what was written, but nothing before it.
+            False does not wait for the disk: a power cut may lose what was written, but nothing before it. Not for
+            writes to a graph, whose counts and log are kept by those that are durable.
         """
         if self.read_only:
             raise StoreReadOnly(
@@ -183,14 +184,15 @@ class EmbeddedStore:
                     yield outer
                 return
             connection = self._lend()
-            self._local.committed = []
+            self._local.after_commit = []
             commits, size = None, None
             try:
                 if wait_ms is not None:
                     connection.execute(f"PRAGMA busy_timeout = {wait_ms:d}")
                 if not durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
-                changes.watch(connection)
+                else:
+                    changes.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
@@ -206,22 +208,22 @@ class EmbeddedStore:
             if commits is not None:
                 self._counted = commits
                 self._files.record_commit(self.identity, commits, size)
-            for action in self._local.committed:
+            for action in self._local.after_commit:
                 action()
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run an action after this thread's open transaction commits, or at once when there is none."""
         if self.in_transaction:
-            self._local.committed.append(action)
+            self._local.after_commit.append(action)
         else:
             action()
 
     def _prepare_commit(self, connection: Connection, *, durable: bool) -> tuple[int | None, int | None]:
         """Add what was changed to counts and logs; return the number of the coming commit and the size it leaves."""
-        changes.record(connection)
         if not durable:
             return None, None
-        # Counted is what has to be there after a power cut.
+        changes.record(connection)
+        # Only durable commits are counted: others may be lost in a power cut.
         return self._count_commit(connection), self._files.committed_size(connection)
 
     def _count_commit(self, connection: sqlite3.Connection) -> int:

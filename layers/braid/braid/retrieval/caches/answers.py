@@ -1,7 +1,8 @@
 """Caches of answers and of what is retrieved for contexts, and the caches that the settings switch on.
 
-A value is found again only under the tenant's write generation, until something in it ceases to be valid, and until age
-could change the order. Recency scores are computed anew each time.
+A value is found again only under the tenant's write generation, which every write advances (``engine_selection``),
+until something in it ceases to be valid, and until age could change the order. Recency scores are computed anew each
+time.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ class Memory(Protocol):
         """Limits of contexts, of the settings."""
 
     @property
-    def retrieved_before(self) -> ContextCache | None:
+    def context_cache(self) -> ContextCache | None:
         """The cache of what was retrieved for contexts; None when it is off."""
 
     def answer(self, query: Query) -> Answer:
@@ -229,7 +229,7 @@ def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, no
             "episodic": request.episodic and limits.episodic,
         }
     )
-    before = memory.retrieved_before
+    before = memory.context_cache
     if before is None or not (asked.semantic or asked.episodic):
         return _ask(asked, memory, limits, now)
 

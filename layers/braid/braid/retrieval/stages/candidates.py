@@ -1,5 +1,7 @@
 """Candidates with their records: read in one call, dropped where they may not be answers, and raised by coherence.
 
+A record of an older schema version scores less here, by the factors of ``ranking.scoring``, or is dropped.
+
 Path coherence: "Where was the composer of Back in the U.S.A. born?" The song's page says "… written by Chuck Berry", so
 of all pages that it mentions that of Chuck Berry is the one to read next. No model is needed: what counts is how many
 of the question's words, without the names in it, stand beside the mention.

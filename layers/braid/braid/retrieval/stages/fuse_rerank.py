@@ -1,6 +1,7 @@
-"""Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer.
+"""Fuse and rerank stage: fuses the strands into one list, reads its records, reranks and scores, and makes the answer.
 
-Where texts cannot be read it answers without them; where both stores are lost it refuses.
+A strand is the hits of one kind: by vectors, by words, by the graph. What was lost, here or before, is named in the
+answer's ``degraded``. Where texts cannot be read it answers without them; where both stores are lost it refuses.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def run(
     if request.embedded and request.embedded.fallback:
         degraded.append("embed")
     if request.searched and request.searched.space_empty:
-        degraded.append("space")
+        degraded.append("space")  # no record has a vector of the model that embedded the question
     if schema_version is None:
         degraded.append("schema")
     if _nothing_answered(request):
@@ -244,7 +245,7 @@ def count_facets(
 
 
 def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
-    """Yield the moments at which a record or edge of the answer ceases to be valid, or a dropped one becomes valid."""
+    """Yield until when a cached answer holds: when a part of it ceases to be valid, or something left out begins."""
     if request.query.as_of:
         return
     yield hydrated.begins_at

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 TIME_FOR_MORE_MS = 500
-"""Most milliseconds after which the stage still asks the graph for optional hits: one more question of the graph
-(``BRAID_NEPTUNE_QUESTION_S``) then still ends within the workflow's limit on the stage."""
+"""Once the stage has run this many milliseconds it leaves optional calls to the graph out: one that it still makes
+(``BRAID_NEPTUNE_QUESTION_S``) ends within the workflow's limit on the stage."""
 FOUND_SHARE = 0.25
-"""What a mention that was found in a text counts in a walk, beside what is given: it may be of another of that name."""
+"""Weight in a walk of an edge that was found in a text, where a given one has 1: the text may mean a namesake."""
 MOST_REACHED = 200
 """Most hits of a walk or of propagation where the question has filters."""
 FACTS_UNTIL_S = 4.0
@@ -62,22 +62,22 @@ def run(
     unknown_words
         Returns which words no text has, as of :func:`~braid.retrieval.stages.linking_and_seeds.linked_names`.
     """
-    walk = _GraphStage(graph, request, now, budget, unknown_words)
+    stage = _GraphStage(graph, request, now, budget, unknown_words)
     match request.operation:
         case GraphOperation.LINK:
-            found = walk.link()
+            found = stage.link()
         case GraphOperation.EXPAND:
-            found = walk.expand(request.searched, request.linked)
+            found = stage.expand(request.searched, request.linked)
         case GraphOperation.CONSTRAIN | GraphOperation.CHECK:
-            found = walk.constrain(request)
+            found = stage.constrain(request)
         case GraphOperation.STEP:
-            found = walk.step(request)
+            found = stage.step(request)
     taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
     if request.operation in _WALKS and len(hits := linking_and_seeds.fit_to_state(found.hits, taken)) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
-    return found.altered(took_ms=walk.watch.ms())
+    return found.altered(took_ms=stage.watch.ms())
 
 
 def expansion_for(
@@ -135,7 +135,7 @@ class _GraphStage:
         unknown_words: UnknownWords | None,
     ) -> None:
         query = request.query
-        # Of what is reached, filters leave out a part that nobody knows before: so more is asked for.
+        # Filters leave out a part of what is reached, nobody knows how much: so more is asked for.
         self.budget = replace(budget, limit=MOST_REACHED) if query.filters.restrict else budget
         self.graph, self.query, self.plan, self.as_of = graph, query, request.plan, query.as_of or now
         self.watch, self._unknown_words = Stopwatch(), unknown_words
@@ -154,13 +154,13 @@ class _GraphStage:
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
         further = self._preference.keep(linking_and_seeds.scaled_by_seed(further, weights))
         answering = [hit for hit in further if self._preference.answers(hit)]
-        # Of the names in a question for causes none is the answer once a walk from one of them is.
-        begun = {hit.path.ids[0] for hit in answering}
-        begun = set(names) if begun and self.plan.intent is Intent.CAUSAL else begun
+        # Once a walk from one name answers a question for causes, all its names count less: none is the answer.
+        starts = {hit.path.ids[0] for hit in answering}
+        starts = set(names) if starts and self.plan.intent is Intent.CAUSAL else starts
         further += linking_and_seeds.evidence_hits(answering)
         hits = [
-            *linking_and_seeds.entity_hits(links, begun),
-            *linking_and_seeds.mention_hits(mentioned.hits, links, begun),
+            *linking_and_seeds.entity_hits(links, starts),
+            *linking_and_seeds.mention_hits(mentioned.hits, links, starts),
             *further,
         ]
         ranked = linking_and_seeds.ranked(hits)
@@ -184,9 +184,9 @@ class _GraphStage:
 
         A causal or temporal walk that found something, from a name or a hit, is the better answer to such a question.
         """
-        asked = self.query.fusion is Fusion.PROPAGATE
-        walks = self.plan.fusion is not Fusion.PROPAGATE or (self._preference.types is not None and not asked)
-        if walks:
+        propagation_asked_for = self.query.fusion is Fusion.PROPAGATE
+        prefers_types = self._preference.types is not None
+        if self.plan.fusion is not Fusion.PROPAGATE or (prefers_types and not propagation_asked_for):
             of_names = [hit for hit in linked.hits if self._preference.answers(hit)] if linked else []
             found = self._from_hits(searched, named=bool(of_names))
             if self.plan.fusion is not Fusion.PROPAGATE:

@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.engines.embedded.graph.removals import edges_seen
+from braid.engines.embedded.graph.rows import read_counts
 from braid.models import MENTIONS
 from braid.ports.knowledge_graph import GraphStats
 
@@ -80,14 +81,8 @@ def record(connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM temp.changed_edges")
 
 
-def stats(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    """Return the counts of a tenant's graph as of the last commit that the connection sees."""
-    row = connection.execute("SELECT counts FROM graph_counts WHERE tenant = ?", (tenant,)).fetchone()
-    return GraphStats() if row is None else GraphStats.model_validate_json(row[0])
-
-
 def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    """Return the same counts from the rows, of which it reads all."""
+    """Return the counts of a tenant's graph from the rows, of which it reads all."""
     vertices = connection.execute(
         "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
     ).fetchall()
@@ -131,7 +126,7 @@ def since(connection: sqlite3.Connection, tenant: int, generation: int) -> Chang
 
 
 def _add_counts(connection: sqlite3.Connection, tenant: int) -> None:
-    known = stats(connection, tenant)
+    known = read_counts(connection, tenant)
     vertices = connection.execute(
         "SELECT type, sum(count), sum(records) FROM temp.changed_vertices WHERE tenant = ? GROUP BY type", (tenant,)
     ).fetchall()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.generations import Given
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.graph.following import FollowedGraph
+    from braid.engines.embedded.graph.surroundings import Around
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
@@ -283,7 +284,7 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphStats()
             # What this thread writes is added at its commit.
-            counted = changes.count if self._store.in_transaction else changes.stats
+            counted = changes.count if self._store.in_transaction else rows.read_counts
             return self._stats.get(connection, tenant, counted)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
@@ -313,10 +314,7 @@ class EmbeddedKnowledgeGraph:
             at, rows_read = self._rows_read.get(tenant, (generation, 0))
         if known is not None and known.generation == generation:
             return self._adjacency(connection, tenant, generation)
-        from braid.engines.embedded.graph import surroundings
-
-        around = surroundings.around(request, named or {})
-        if known is not None and around is not None and not self._store.in_transaction:
+        if known is not None and not self._store.in_transaction and (around := _around(request, named)) is not None:
             followed = self._follow(connection, tenant, generation, known)
             if followed is not None:
                 return followed.around(around)
@@ -324,7 +322,9 @@ class EmbeddedKnowledgeGraph:
         worth = self._small + _DEARER * rows_read
         if worth < _MOST_IN_MEMORY and not _has_more_edges(connection, tenant, worth):
             return self._adjacency(connection, tenant, generation)
-        graph, read = surroundings.read(connection, tenant, generation, around)
+        from braid.engines.embedded.graph import surroundings
+
+        graph, read = surroundings.read(connection, tenant, generation, _around(request, named))
         with self._lock:
             self._rows_read[tenant] = (generation, rows_read + read)
         return self._adjacency(connection, tenant, generation) if graph is None else graph
@@ -378,6 +378,14 @@ class EmbeddedKnowledgeGraph:
 def _has_more_edges(connection: sqlite3.Connection, tenant: int, than: int) -> bool:
     row = connection.execute("SELECT 1 FROM edges WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, than)).fetchone()
     return row is not None
+
+
+def _around(
+    request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]] | None
+) -> Around | None:
+    from braid.engines.embedded.graph.surroundings import around  # only where the whole graph is not in memory
+
+    return around(request, named or {})
 
 
 def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:

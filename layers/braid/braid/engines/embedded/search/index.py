@@ -6,6 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -312,7 +313,7 @@ class EmbeddedSearchIndex:
         from braid.engines.embedded.search import knn
 
         # What is not committed must not enter a graph that other threads use: it may yet be undone.
-        graph = None if self._store.in_transaction else self._graph(tenant, embedding.space)
+        graph = None if self._store.in_transaction else partial(self._graph, tenant, embedding.space)
         return knn.search(
             connection,
             graph,

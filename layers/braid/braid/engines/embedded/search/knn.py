@@ -18,6 +18,7 @@ from braid.ranking.scoring import from_cosine
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -57,7 +58,7 @@ class ScoredRows(NamedTuple):
 
 def search(
     connection: sqlite3.Connection,
-    graph: HnswGraph | None,
+    graph: Callable[[], HnswGraph] | None,
     query: NDArray[np.float32],
     row_filter: RowFilter,
     *,
@@ -74,7 +75,7 @@ def search(
     Parameters
     ----------
     graph
-        None scores all rows.
+        Returns the graph, asked for where rows are too many to score. None scores all rows.
     query
         Shape (dimension,), of length 1.
     """
@@ -90,7 +91,7 @@ def search(
     elif _has_at_most(connection, values, exact_rows):
         scored = _score_all(connection, query, row_filter.where, values)
     if scored is None and graph is not None:
-        scored = _through_graph(connection, graph, query, row_filter=row_filter, space=space, k=k)
+        scored = _through_graph(connection, graph(), query, row_filter=row_filter, space=space, k=k)
     if scored is None:
         scored = _score_all(connection, query, row_filter.where, values)
     return _best(scored, k)

@@ -1,4 +1,7 @@
-"""Completes a move to another model profile: verification, switch, rollback, and removal of the previous index."""
+"""Verifies a move to another model profile and switches to it, rolls it back, and drops the previous index.
+
+``pages`` fills the index beside the active one before; the engine's migration has both indexes.
+"""
 
 from __future__ import annotations
 
