@@ -20,7 +20,7 @@ from braid.errors import BraidError
 from braid.settings import load_settings
 from pydantic import SecretStr
 
-from braid_cli.http_server.frames import READY, Start, framed, read_frame
+from braid_cli.http_server.frames import PING, PONG, READY, Start, framed, read_frame
 from braid_cli.http_server.memory import share_memory
 from braid_cli.http_server.tenants import ask_once
 from braid_cli.state_machine.invoke_endpoint import LocalContext
@@ -76,7 +76,10 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
         handle: Handler = make_handler(library)
         send(READY)
         while (request := read_frame(frames)) is not None:
-            pool.submit(answer, *request)
+            if request == PING:
+                send(PONG)
+            else:
+                pool.submit(answer, *request)
     finally:
         too_long = threading.Timer(END_S, os._exit, (EXIT_FAILED,))
         too_long.daemon = True

@@ -1,4 +1,4 @@
-"""Worker processes of ``braid serve``: started, given requests, and started again where one ends.
+"""Worker processes of ``braid serve``: started, given requests, and started again where one ends or says nothing.
 
 They are to the server what containers of the function are to API Gateway: each opens the stores for itself, and what
 has to be known of all requests lies in the stores' cache, such as quotas, idempotency keys, answers and write
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.api.problems import unavailable
 from braid.errors import StoreError
 
-from braid_cli.http_server.frames import LENGTH, READY, Start, framed, read_frame
+from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +38,10 @@ RESTART_S: Final = 1.0
 MOST_RESTART_S: Final = 30.0
 ENDS_IN_S: Final = 12.0
 """Longest that a worker may take to end."""
-READ_BYTES: Final = 1 << 18
+PING_S: Final = 3.0
+"""Seconds between two questions whether a worker still lives."""
+UNHEARD: Final = 5
+"""After as many times without a word from it a worker is ended: it is stopped, or native code holds all of it."""
 
 
 class Workers:
@@ -71,8 +74,9 @@ class Workers:
             worker.wait()
 
     def watch(self) -> None:
-        """Read their answers from now on, and start those again that end; in the event loop."""
-        self._watching = [asyncio.create_task(worker.watch()) for worker in self._workers]
+        """Read their answers from now on, and start those again that end or say nothing; in the event loop."""
+        both = ((worker.watch(), worker.ping()) for worker in self._workers)
+        self._watching = [asyncio.create_task(each) for each in itertools.chain.from_iterable(both)]
 
     def close(self) -> None:
         """End them, after what they have begun."""
@@ -114,7 +118,10 @@ class _Worker:
         self._start: Start | None = None
         self._numbers = itertools.count()
         self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
-        self._sending = asyncio.Lock()
+        self._sent: asyncio.StreamWriter | None = None
+        """What it is sent, which waits in memory where it reads slowly: no more than there are places for requests."""
+        self._heard = 0
+        """Frames that it sent."""
         self.process, self._socket = _process()
 
     @property
@@ -140,16 +147,15 @@ class _Worker:
         """Read its answers; start it again when it ends."""
         wait_s = RESTART_S
         while True:
-            with suppress(ConnectionError):
-                while True:
-                    received = await self._received()
-                    if received == READY:
-                        self.ready, wait_s = True, RESTART_S
-                        continue
-                    number, answer = received
-                    waiting = self._answers.get(number)
-                    if waiting is not None and not waiting.done():
-                        waiting.set_result(answer)
+            frames, self._sent = await asyncio.open_connection(sock=self._socket)
+            try:
+                # What is no frame ends it as well: where the next one begins, nobody knows.
+                with suppress(OSError, EOFError, ValueError, TypeError):
+                    while True:
+                        if await self._heard_of(frames):
+                            self.ready, wait_s = True, RESTART_S
+            finally:
+                self._sent.transport.abort()
             self._end()
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, MOST_RESTART_S)
@@ -158,35 +164,49 @@ class _Worker:
                 self.begin(self._start)
             self._socket.setblocking(False)
 
+    async def _heard_of(self, frames: asyncio.StreamReader) -> bool:
+        """Hand on what its next frame answers; return whether it says that it is ready."""
+        (size,) = LENGTH.unpack(await frames.readexactly(LENGTH.size))
+        received = json.loads(await frames.readexactly(size))
+        self._heard += 1
+        if received in (READY, PONG):
+            return bool(received == READY)
+        number, answer = received
+        waiting = self._answers.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+        return False
+
+    async def ping(self) -> None:
+        """End the process where it answers nothing any more; :meth:`watch` sees that, and starts the next one."""
+        unheard = 0
+        while True:
+            heard = self._heard
+            if self.ready and self._sent is not None and not unheard:
+                self._sent.write(framed(PING))
+            # Counted, not timed: where the server itself was stopped, the answers are there when it goes on.
+            await asyncio.sleep(PING_S)
+            unheard = unheard + 1 if self.ready and self._heard == heard else 0
+            if unheard == UNHEARD:
+                _LOG.warning("worker process %d says nothing", self.process.pid)
+                self.process.kill()
+
     async def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to an event. Raises ConnectionError if the process ends before it."""
-        loop, number = asyncio.get_running_loop(), next(self._numbers)
-        waiting = self._answers[number] = loop.create_future()
+        if self._sent is None:
+            raise ConnectionError
+        number = next(self._numbers)
+        waiting = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
-            async with self._sending:
-                await loop.sock_sendall(self._socket, framed([number, event]))
+            self._sent.write(framed([number, event]))
             answer: dict[str, Any] = await waiting
             return answer
         finally:
             del self._answers[number]
 
-    async def _received(self) -> Any:  # noqa: ANN401 - any JSON
-        (size,) = LENGTH.unpack(await self._bytes(LENGTH.size))
-        return json.loads(await self._bytes(size))
-
-    async def _bytes(self, size: int) -> bytearray:
-        loop, read = asyncio.get_running_loop(), bytearray()
-        while len(read) < size:
-            part = await loop.sock_recv(self._socket, min(size - len(read), READ_BYTES))
-            if not part:
-                raise ConnectionError
-            read += part
-        return read
-
     def _end(self) -> None:
         """End what is left of the process, and whatever waits for its answers."""
         self.ready = False
-        self._socket.close()
         self.process.kill()
         _LOG.warning("worker process %d ended (%d), and is started again", self.process.pid, self.process.wait())
         for waiting in self._answers.values():

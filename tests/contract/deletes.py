@@ -95,6 +95,14 @@ class DeletesContract:
         delete_records(ACME, ["note"], store)
         assert (store.cache.generation(ACME) or 0) > before
 
+    def test_what_moved_a_tenant_to_another_index_is_stopped_and_the_index_named(self, store: Application) -> None:
+        for tenant in (ACME, GLOBEX):
+            store.jobs.put(JobRecord(name=f"move:{tenant}", revision=1, body="{}"))
+        report = delete_tenant(ACME, store)
+        assert report.jobs == 1
+        assert ["--rollback" in what for what in report.left] == [True]
+        assert store.jobs.names() == [f"move:{GLOBEX}"]
+
     def test_nothing_is_left_of_a_tenant_and_everything_of_the_others(self, store: Application) -> None:
         for tenant in (ACME, GLOBEX):
             store.schemas.register(SchemaVersion(tenant_id=tenant, version=1, created_at=AS_OF))

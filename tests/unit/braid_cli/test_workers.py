@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from braid.api.handler import make_api
 from braid.settings import Settings
 
 from braid_cli.http_server import worker_process, workers
-from braid_cli.http_server.frames import READY, Start, framed, read_frame
+from braid_cli.http_server.frames import LENGTH, READY, Start, framed, read_frame
 from braid_cli.http_server.workers import Workers
 from tests.stages import DemoStages
 
@@ -121,3 +123,57 @@ def test_a_request_that_fails_unforeseen_is_answered(monkeypatch: pytest.MonkeyP
         ours.shutdown(socket.SHUT_WR)
         thread.join(30)
     assert (number, answer["statusCode"]) == (7, 500)
+
+
+STOPS = "os.kill(os.getpid(), signal.SIGSTOP)"
+SENDS = "server.sendall({!r}); server.recv(1); time.sleep(60)"
+
+
+@pytest.mark.parametrize(
+    "does",
+    [
+        STOPS,
+        SENDS.format(b"\x00\x00\x00\x05hello"),
+        SENDS.format(b"\x00\x00\x00\x017"),
+        SENDS.format(b"\x00\x00\x00\x02[]"),
+        f"server.sendall({LENGTH.pack(9) + b'[1'!r}); {STOPS}",
+        f"server.sendall({LENGTH.pack(9) + b'[1'!r}); sys.exit()",
+    ],
+    ids=["stops", "no JSON", "a number", "a list of nothing", "half a frame", "half a frame at its end"],
+)
+def test_a_process_that_says_nothing_more_is_replaced_and_what_it_was_asked_fails(
+    monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def make() -> tuple[subprocess.Popen[bytes], socket.socket]:
+        ours, theirs = socket.socketpair()
+        script = f"import os, signal, socket, sys, time; server = socket.socket(fileno=0); server.recv(9); {does}"
+        with theirs:
+            theirs.sendall(framed(READY))
+            started.append(subprocess.Popen([sys.executable, "-c", script], stdin=theirs))  # noqa: S603 - this interpreter
+        ours.setblocking(False)
+        return started[-1], ours
+
+    async def run(worker: workers._Worker) -> None:
+        watching = [asyncio.create_task(worker.watch()), asyncio.create_task(worker.ping())]
+        while not worker.ready:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+        # More than the socket takes at once: it is sent in part.
+        asked = [worker.answer({"body": "x" * 2_000_000}) for _ in range(3)]
+        answers = await asyncio.gather(*asked, return_exceptions=True)
+        assert [type(answer) for answer in answers] == [ConnectionError] * 3
+        while len(started) == 1 or not worker.ready:  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        for task in watching:
+            task.cancel()
+
+    monkeypatch.setattr(workers, "_process", make)
+    monkeypatch.setattr(workers, "RESTART_S", 0.01)
+    monkeypatch.setattr(workers, "PING_S", 0.1)
+    try:
+        asyncio.run(asyncio.wait_for(run(workers._Worker()), 30))
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()

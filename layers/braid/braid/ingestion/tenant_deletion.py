@@ -13,7 +13,7 @@ from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, delete_pages, record_pages
 from braid.ports.ingestion import DeleteStore
 from braid.ports.keys import pages
-from braid.ports.reembedding import refresh_job
+from braid.ports.reembedding import move_job, refresh_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 _MESSAGES = "messages that ask for records to be embedded again: they find none, and go when they are worked off"
+_INDEX = (
+    "an index of its own, without records, or one that a move began: until that has ended no other begins; end it "
+    "with `braid reembed --rollback` or `--drop-previous`, and an index of its own with `--index shared`"
+)
 
 
 class TenantReport(DeleteReport):
@@ -91,7 +95,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     """
     left: list[str] = []
     members = _named("members", left, lambda: store.members.forget(tenant_id))
-    jobs = _named("jobs", left, lambda: int(store.jobs.remove(refresh_job(tenant_id))))
+    jobs = _named("jobs", left, lambda: _jobs(tenant_id, store, left))
     messages = _messages(tenant_id, store, left)
     objects = _objects(tenant_id, store, left)
     removed = delete_pages(tenant_id, record_pages(tenant_id, store, None), store)
@@ -128,6 +132,14 @@ def _named(what: str, left: list[str], remove: Callable[[], int]) -> int:
     except ConfigurationError as error:
         left.append(f"{what}, if there are any: {error}")
         return 0
+
+
+def _jobs(tenant_id: str, store: TenantStore, left: list[str]) -> int:
+    """Remove the jobs, and report one that moved the tenant to another index: workers on it stop, the index stays."""
+    moved = store.jobs.remove(move_job(tenant_id))
+    if moved:
+        left.append(_INDEX)
+    return moved + store.jobs.remove(refresh_job(tenant_id))
 
 
 def _messages(tenant_id: str, store: TenantStore, left: list[str]) -> int:

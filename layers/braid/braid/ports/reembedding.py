@@ -239,6 +239,11 @@ def refresh_job(tenant_id: str | None) -> str:
     return f"refresh:{tenant_id}" if tenant_id else "refresh"
 
 
+def move_job(tenant: str | None) -> str:
+    """Return the name of the job that moves all to another profile, or one tenant to another index."""
+    return "move" if tenant is None else f"move:{tenant}"
+
+
 class PendingSend(Protocol):
     """A call to the re-embedding queue that may still be under way."""
 

@@ -5,14 +5,13 @@ only if nobody changed them since they were read.
 """
 
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
-from braid.reembedding.planning import MOVE, Place, pause, plan, status, tenant_pages
+from braid.reembedding.planning import Place, pause, plan, status, tenant_pages
 from braid.reembedding.services import Budget, Limits, Services, outdated, raise_version
 from braid.reembedding.switching import RecallQuestion, drop_previous, rollback, switch, verify
 from braid.reembedding.workflow import run_to_end, work_one_page
 from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [
-    "MOVE",
     "Budget",
     "Check",
     "JobKind",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models.model_profiles import AUTO, models_of, space_of
-from braid.ports.reembedding import refresh_job
+from braid.ports.reembedding import move_job, refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require, save
 from braid.reembedding.services import outdated
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 COUNTED_S: Final = 60.0
 """Most seconds for counting a new job's records, tenant by tenant; well below the limit of the first step."""
-MOVE: Final = "move"
 
 
 class Place(StrEnum):
@@ -27,11 +26,6 @@ class Place(StrEnum):
 
     OWN = "own"
     SHARED = "shared"
-
-
-def move_job(tenant: str | None) -> str:
-    """Return the name of the job that moves all to another profile, or one tenant to another index."""
-    return MOVE if tenant is None else f"{MOVE}:{tenant}"
 
 
 def plan(

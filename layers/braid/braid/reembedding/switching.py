@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import InvalidRequest
 from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
 from braid.models.model_profiles import resolve
+from braid.ports.reembedding import move_job
 from braid.ports.search_index import SearchRequest
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Check, Phase, ReembeddingJob, Status, require, save
 from braid.reembedding.pages import spaces_to_fill
-from braid.reembedding.planning import move_job, tenant_pages
+from braid.reembedding.planning import tenant_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
