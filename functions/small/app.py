@@ -36,7 +36,13 @@ if "BRAID_HOME" in os.environ:  # not in the function that has no store, and sho
 
 def _reembed(asked: Asked) -> Progress:
     services = application().reembedding
-    job = plan(services, resume_paused=not asked.scheduled)
+    job = plan(
+        services,
+        profile=asked.profile,
+        tenant=asked.tenant_id,
+        move_tenant=asked.index,
+        resume_paused=not asked.scheduled,
+    )
     return Progress.of(run_to_end(services, job, budget=Budget(seconds=REEMBED_S)))
 
 

@@ -38,7 +38,10 @@ def call(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, 
         assert spec.loader
         function = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(function)
-        answered: dict[str, Any] = function.handler(json.loads(event.read_text(encoding="utf-8")), LocalContext(stage))
+        try:
+            answered: dict[str, Any] = function.handler(json.loads(event.read_text("utf-8")), LocalContext(stage))
+        finally:
+            stages.resume()  # other functions do not know that one pauses its stores
         return answered
 
     return call
@@ -133,6 +136,11 @@ def test_the_ingest_event_of_a_new_object_finds_its_batches(
 def test_the_reembed_event_of_the_schedule_begins_a_job(call: Callable[..., dict[str, Any]]) -> None:
     progress = call("reembed", EVENTS / "reembed.json")
     assert (progress["job"], progress["status"], progress["phase"]) == ("refresh", "running", "fill")
+
+
+def test_the_small_modes_event_of_the_schedule_embeds_again(call: Callable[..., dict[str, Any]]) -> None:
+    progress = call("small", EVENTS / "small.json")
+    assert (progress["job"], progress["status"], progress["phase"]) == ("refresh", "finished", "done")
 
 
 def test_the_reembed_event_of_the_queue_is_worked_off(call: Callable[..., dict[str, Any]], stages: DemoStages) -> None:

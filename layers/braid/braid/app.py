@@ -6,10 +6,11 @@ import json
 import logging
 import os
 from datetime import UTC, datetime
-from functools import cache, cached_property
+from functools import cache
 from typing import TYPE_CHECKING
 
 from braid import deadline
+from braid.engine_selection import opened_once
 from braid.errors import StoreError
 from braid.model_selection import ModelSelection
 from braid.models import EmbeddingType
@@ -74,7 +75,7 @@ class Application(ModelSelection):
         super().__init__(settings)
         self.fitted = load_fitted(settings)
 
-    @cached_property
+    @opened_once
     def caches(self) -> Caches:
         """The caches that are on."""
         from braid.retrieval.caches.answers import Caches
@@ -209,7 +210,7 @@ class Application(ModelSelection):
         """Return how many outdated records were queued and how many were lost since the last call, by metric."""
         return self._outdated_sender.take_counts() if self._outdated_sender else {}
 
-    @cached_property
+    @opened_once
     def _outdated_sender(self) -> OutdatedRecordSender | None:
         """The re-embedding queue of outdated records that questions found; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
@@ -218,7 +219,7 @@ class Application(ModelSelection):
 
         return OutdatedRecordSender(lambda: self.queue)
 
-    @cached_property
+    @opened_once
     def _answered_elsewhere(self) -> AnswerFunction | RetrieveWorkflow | None:
         """The deployed function or workflow that answers, where one is named."""
         if self.settings.engine is not EngineKind.AWS:
@@ -240,14 +241,14 @@ class Application(ModelSelection):
         self.uses.note(query.tenant_id, (result.id for result in answer.results if result.facts is None))
         return answer
 
-    @cached_property
+    @opened_once
     def uses(self) -> UseCounts:
         """How often records were returned or opened of late."""
         from braid.retrieval.use_counts import UseCounts
 
         return UseCounts(lambda: self.cache, self.now)
 
-    @cached_property
+    @opened_once
     def quotas(self) -> Quotas:
         """The tenants' quotas and their use."""
         from braid.api.quotas import Quotas
@@ -307,7 +308,7 @@ class Application(ModelSelection):
         with deadline.within(self.settings.retrieve_timeout_s):
             return pipeline.answer(request.query, self)
 
-    @cached_property
+    @opened_once
     def _ingest_function(self) -> IngestFunction:
         from braid.engines.aws.functions import IngestFunction
 
@@ -327,7 +328,7 @@ class Application(ModelSelection):
         ):
             return writing.write(request, self)
 
-    @cached_property
+    @opened_once
     def imports(self) -> Imports:
         """Imports of objects: by the workflow where one is named, else by a thread of this process.
 
@@ -355,7 +356,7 @@ class Application(ModelSelection):
             self._reembed_workflow.start(tenant_id)
         return job
 
-    @cached_property
+    @opened_once
     def _reembed_workflow(self) -> ReembedWorkflow:
         from braid.engines.aws.step_functions import ReembedWorkflow
 

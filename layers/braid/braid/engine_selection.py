@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from braid.errors import ConfigurationError
 from braid.settings import EngineKind
@@ -32,8 +32,32 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 
+T = TypeVar("T")
 _UNCONNECTED = frozenset({"profiles", "spaces", "_rerankers"})
 """Properties that ``reopen`` leaves: configuration, and models, whose hosted kind connects by request."""
+
+
+class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator
+    """A cached property that is made once, whichever threads ask first.
+
+    ``functools`` promises that up to Python 3.11 only, and a second store on one folder would wait for the first one.
+    """
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> Self | T:
+        """Return the value, made under a lock of this property of the object."""
+        if instance is None:
+            return self
+        values, name = vars(instance), self.attrname or ""
+        locks: dict[str, threading.RLock] = values.setdefault("_opened_once", {})
+        with locks.setdefault(name, threading.RLock()):
+            if name not in values:
+                values[name] = self.func(instance)
+            made: T = values[name]
+            return made
 
 
 class EngineSelection:
@@ -71,13 +95,12 @@ class EngineSelection:
         if store is not None:
             store.resume()
 
-    @cached_property
+    @opened_once
     def store(self) -> EmbeddedStore:
         """The embedded engines' file."""
         from braid.engines.embedded.store import EmbeddedStore
 
-        with self._opening:
-            return EmbeddedStore(self.settings.home, journal=self.settings.store_journal)
+        return EmbeddedStore(self.settings.home, journal=self.settings.store_journal)
 
     @contextmanager
     def transaction(self, tenant_id: str) -> Iterator[None]:
@@ -105,7 +128,7 @@ class EngineSelection:
         """Return the tenant's write generation; None where stores do not commit in one transaction."""
         return self.cache.generation(tenant_id) if self.settings.engine is EngineKind.EMBEDDED else None
 
-    @cached_property
+    @opened_once
     def index(self) -> SearchIndex:
         """The search index."""
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -120,7 +143,7 @@ class EngineSelection:
 
         return OpenSearchIndex.connect(self.settings, self.profiles.dimensions())
 
-    @cached_property
+    @opened_once
     def graph(self) -> WritableGraph:
         """The knowledge graph."""
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -133,7 +156,7 @@ class EngineSelection:
 
         return GremlinGraph.connect(self.settings, counts=self.graph_counts)
 
-    @cached_property
+    @opened_once
     def graph_reader(self) -> WritableGraph:
         """The knowledge graph at its readers, where there are any: they show a write a little later."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.neptune_reader_endpoint:
@@ -142,7 +165,7 @@ class EngineSelection:
 
         return GremlinGraph.connect(self.settings, counts=self.graph_counts, to_reader=True)
 
-    @cached_property
+    @opened_once
     def graph_counts(self) -> StoredCounts | None:
         """The counts of each tenant's deployed graph; None where no table is named, and the graph is counted."""
         if not self.settings.cache_table:
@@ -151,7 +174,7 @@ class EngineSelection:
 
         return DynamoCounts.connect(self.settings)
 
-    @cached_property
+    @opened_once
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
@@ -162,7 +185,7 @@ class EngineSelection:
 
         return DynamoSchemaRegistry.connect(self.settings)
 
-    @cached_property
+    @opened_once
     def cursor_key(self) -> Callable[[], bytes]:
         """Returns the key that signs cursors."""
         from braid.engines.aws.clients import signing_key
@@ -174,7 +197,7 @@ class EngineSelection:
             timeout_s=self.settings.dynamodb_timeout_s,
         )
 
-    @cached_property
+    @opened_once
     def front_key(self) -> Callable[[], bytes] | None:
         """Returns the key that the firewall in front adds to requests; None without a firewall."""
         if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
@@ -193,7 +216,7 @@ class EngineSelection:
         if self.settings.shared_stores():
             raise ConfigurationError(f"{setting}: is not set")
 
-    @cached_property
+    @opened_once
     def members(self) -> MembershipStore:
         """Memberships: which caller belongs to which tenant.
 
@@ -208,7 +231,7 @@ class EngineSelection:
 
         return EmbeddedMembers(self.store)
 
-    @cached_property
+    @opened_once
     def cache(self) -> ResilientCache:
         """The cache; a failure of it counts as a miss."""
         from braid.ports.cache import NoCache, ResilientCache
@@ -226,7 +249,7 @@ class EngineSelection:
             cache = DynamoCache.connect(self.settings)
         return ResilientCache(cache, rest_s=self.settings.cache_rest_s)
 
-    @cached_property
+    @opened_once
     def queue(self) -> Queue:
         """The re-embedding queue."""
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -237,7 +260,7 @@ class EngineSelection:
 
         return SqsQueue.connect(self.settings)
 
-    @cached_property
+    @opened_once
     def objects(self) -> ObjectStore:
         """The files of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -248,7 +271,7 @@ class EngineSelection:
 
         return S3ObjectStore.connect(self.settings)
 
-    @cached_property
+    @opened_once
     def profiles(self) -> Profiles:
         """Every configured model and profile."""
         return load_profiles(self.settings.shared_dir)
@@ -258,14 +281,14 @@ class EngineSelection:
         """Where the graph comes from."""
         return self.settings.graph
 
-    @cached_property
+    @opened_once
     def name_finder(self) -> NameFinder:
         """What finds names in texts."""
         from braid.understanding.name_finding import RuleNameFinder
 
         return RuleNameFinder()
 
-    @cached_property
+    @opened_once
     def migration(self) -> IndexMigration:
         """Index migration: the search index as re-embedding uses it."""
         if self.settings.engine is EngineKind.EMBEDDED:
@@ -280,7 +303,7 @@ class EngineSelection:
 
         return OpenSearchMigration.connect(self.settings, self.profiles.dimensions())
 
-    @cached_property
+    @opened_once
     def jobs(self) -> JobStore:
         """Re-embedding jobs. Raises ConfigurationError if the stores are shared, and the settings name no table."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:

@@ -6,10 +6,9 @@ import logging
 import threading
 import time
 from datetime import UTC, datetime
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from braid.engine_selection import EngineSelection
+from braid.engine_selection import EngineSelection, opened_once
 from braid.errors import StoreError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
@@ -88,7 +87,7 @@ class ModelSelection(EngineSelection):
         super().__init__(settings)
         self._encoders: dict[str, Encoder] = {}
 
-    @cached_property
+    @opened_once
     def spaces(self) -> dict[str, ModelConfig]:
         """Every embedding space that vectors may be stored in, with its model."""
         return self.profiles.spaces()
@@ -98,7 +97,7 @@ class ModelSelection(EngineSelection):
         """Whether records may bring vectors of their own."""
         return self.settings.allow_supplied_vectors
 
-    @cached_property
+    @opened_once
     def _served(self) -> ServedProfiles:
         # Embedded, reading is cheap, and an answer is never a moment out of date.
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
@@ -131,7 +130,7 @@ class ModelSelection(EngineSelection):
         found = [model for name in self._served.all() for model in models_of(self.profiles, name)]
         return tuple({model.id: model for model in found}.values())
 
-    @cached_property
+    @opened_once
     def reembedding(self) -> Services:
         """What re-embedding works with."""
         from braid.reembedding import Limits, Services
@@ -192,7 +191,7 @@ class ModelSelection(EngineSelection):
                 self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
             return self._encoders[key]
 
-    @cached_property
+    @opened_once
     def _rerankers(self) -> Rerankers:
         from braid.engines.rerankers.selection import Rerankers
 
