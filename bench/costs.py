@@ -293,7 +293,7 @@ def tables() -> dict[str, str]:
         ],
     ]
     instead = (usd(small(load)) if load in STARTS else "–" for load in LOADS)
-    month.append(["*`small.yaml` instead, all of it*", *instead])
+    month.append(["*`small.yaml` instead: questions, store, metrics*", *instead])
     month += [
         [f"*Reranking:* {name}", *(f"+ {usd((each + waiting()) * load)}" for load in LOADS)]
         for name, each in RERANKERS.items()

@@ -1,8 +1,8 @@
 """The embedded engine at growing numbers of records: the default question, its memory, and what a write costs the next.
 
 Corpora are those of :mod:`bench.synthetic`, written in slices that go on where they stopped: a million records take
-hours. Embedding is no part of anything here, and nothing is kept from one question to the next. *CPU* is the time of
-the process, *after one write* of the first question after a record, a vertex and an edge are written.
+the better part of an hour. Embedding is no part of anything here, and nothing is kept from one question to the next.
+*CPU* is the time of the process, *after one write* of the first question after a record, a vertex and an edge.
 """
 
 from __future__ import annotations

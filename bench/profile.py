@@ -260,7 +260,8 @@ GROWN = (
 )
 STARTS = "pydantic makes the models' classes and checks (.1 s), opentelemetry's API and regular expressions (.06)"
 FOUND = "names and mentions found in the texts are kept beside the given graph: with that alone 255"
-LARGE = "not measured: writing takes hours; walks of graphs of more than a million edges are read from rows"
+LARGE = "words are a third (each is in thousands of texts, and SQLite scores them all), the graph is read from rows"
+MAPPED = "the files of the vectors are mapped, and pages of them count while nobody else needs memory: its own are 192"
 AIMS = (
     Aim("plain hybrid, 2wiki-dev, beyond the encoder, CPU ms", 2.0, ("2wiki-dev", "plain hybrid", BEYOND), PLAIN),
     Aim("default, 2wiki-dev, beyond the encoder, CPU ms", 7.0, ("2wiki-dev", "default", BEYOND), DEFAULT),
@@ -270,7 +271,7 @@ AIMS = (
     Aim("recall of the index at 1,000,000 records", 0.99, ("1000000", "recall"), LARGE, "growth", least=True),
     Aim("memory of a searching process, 6,000 records, MiB", 260, ("2wiki-dev", "default", "resident_mb"), FOUND),
     Aim("the same, 100,000 records, MiB", 350, ("100000", "memory_mb"), "ids, names and arrays of the graph", "growth"),
-    Aim("the same, 1,000,000 records, MiB", 900, ("1000000", "memory_mb"), LARGE, "growth"),
+    Aim("the same, 1,000,000 records, MiB", 900, ("1000000", "memory_mb"), MAPPED, "growth"),
     Aim("imports, CPU s", 0.25, ("import braid",), STARTS),
     Aim("a ready library, CPU s", 0.25, ("a ready library",), STARTS),
     Aim("braid --help, CPU s", 0.3, ("braid --help",)),

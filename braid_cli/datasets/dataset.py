@@ -56,7 +56,7 @@ class Dataset:
     places: Mapping[str, str]
     """File and line of each record, by id."""
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The folder's name."""
         return self.folder.resolve().name

@@ -85,7 +85,7 @@ class DatasetFiles:
         self.staging.clear_snapshots()
         yield self.staging
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The folder's name."""
         return self.folder.resolve().name

@@ -12,8 +12,8 @@ from braid.api.handler import make_handler
 from braid.app import application
 from braid.lambda_runtime.observability import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
-from braid.reembedding import Budget, plan, run_to_end
-from braid.reembedding.workflow import Asked, Progress
+from braid.reembedding import Budget, run_to_end
+from braid.reembedding.workflow import Asked, Progress, begin
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -36,13 +36,7 @@ if "BRAID_HOME" in os.environ:  # not in the function that has no store, and sho
 
 def _reembed(asked: Asked) -> Progress:
     services = application().reembedding
-    job = plan(
-        services,
-        profile=asked.profile,
-        tenant=asked.tenant_id,
-        move_tenant=asked.index,
-        resume_paused=not asked.scheduled,
-    )
+    job = begin(asked, services)
     return Progress.of(run_to_end(services, job, budget=Budget(seconds=REEMBED_S)))
 
 

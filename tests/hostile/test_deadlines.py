@@ -17,7 +17,7 @@ from braid.engines.embedded.search import rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
-from braid.ingestion import writing
+from braid.ingestion import record_vectors
 from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
@@ -299,7 +299,7 @@ def test_texts_that_take_too_long_to_embed_are_refused_and_a_write_that_has_begu
         really(records)
 
     really = stages.index.upsert
-    monkeypatch.setattr(writing, "embed", embed)
+    monkeypatch.setattr(record_vectors, "embed", embed)
     monkeypatch.setattr(stages.index, "upsert", upsert)
     body = {"records": [{"id": "long", "content": "long"}]}
     answered = door.ask("POST", "/records", body)

@@ -172,14 +172,7 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
         Seconds after which no more pages are listed; below the function's timeout.
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
-        asked = step.asked or Asked()
-        job = plan(
-            services,
-            profile=asked.profile,
-            tenant=asked.tenant_id,
-            move_tenant=asked.index,
-            resume_paused=not asked.scheduled,
-        )
+        job = begin(step.asked or Asked(), services)
     elif step.step is StepName.VERIFY:
         job = verify(services, step.job, step.run)
     elif step.step is StepName.SWITCH:
@@ -188,6 +181,17 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
         job = require(services.jobs, step.job, step.run)
         return _list(services, job, step, step_s=step_s) if step.page is None else _embed(services, job, step.page)
     return Progress.of(job)
+
+
+def begin(asked: Asked, services: Services) -> ReembeddingJob:
+    """Begin what an execution is asked for, or take it over; raises as :func:`braid.reembedding.plan`."""
+    return plan(
+        services,
+        profile=asked.profile,
+        tenant=asked.tenant_id,
+        move_tenant=asked.index,
+        resume_paused=not asked.scheduled,
+    )
 
 
 def work_off(text: str, services: Services) -> None:
