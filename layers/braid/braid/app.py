@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING
@@ -21,6 +20,7 @@ from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.linking_and_seeds import Budget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
+from braid.settings.folders import in_lambda
 from braid.telemetry import names, recording
 from braid.understanding.selectivity import MAX_COUNTED
 
@@ -340,7 +340,7 @@ class Application(ModelSelection):
             return IngestWorkflow.connect(self.settings)
         from braid.ingestion.bulk.local_imports import ImportsAtOnce, LocalImports
 
-        kind = ImportsAtOnce if "AWS_LAMBDA_FUNCTION_NAME" in os.environ else LocalImports
+        kind = ImportsAtOnce if in_lambda() else LocalImports
         # Not the error's text: it may quote what the object holds.
         return kind(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 

@@ -110,27 +110,35 @@ def test_each_vertex_is_reached_by_the_best_of_all_its_paths(  # noqa: PLR0917 -
     assert [hit.id for hit in found.hits] == sorted(walked, key=lambda name: (walked[name][0], name))
 
 
-@settings(max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    edges=st.lists(EDGES, max_size=14),
-    untrusted=st.sets(st.sampled_from(NAMES), max_size=2),
+def _requests(seeds: set[str], fan_out: int, hub: int, trusted_only: bool) -> tuple[ExpandRequest, PropagateRequest]:
+    """Return a walk from some names, and a propagation from the same."""
+    bounds: dict[str, Any] = {"tenant_id": ACME, "fan_out": fan_out, "as_of": AS_OF, "trusted_only": trusted_only}
+    names = tuple((seed, 1.0) for seed in sorted(seeds))
+    return ExpandRequest(seeds=tuple(seeds), max_hops=3, **bounds), PropagateRequest(names=names, hub=hub, **bounds)
+
+
+REQUESTS = st.builds(
+    _requests,
     seeds=st.sets(st.sampled_from(NAMES), min_size=1, max_size=3),
     fan_out=st.integers(1, 3),
     hub=st.integers(1, 3),
     trusted_only=st.booleans(),
 )
-def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(  # noqa: PLR0917 - as above
+
+
+@settings(max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    edges=st.lists(EDGES, max_size=14),
+    untrusted=st.sets(st.sampled_from(NAMES), max_size=2),
+    asked=REQUESTS,
+)
+def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(
     folder: Path,
     edges: list[Relationship],
     untrusted: set[str],
-    seeds: set[str],
-    fan_out: int,
-    hub: int,
-    trusted_only: bool,
+    asked: tuple[ExpandRequest, PropagateRequest],
 ) -> None:
-    bounds = {"tenant_id": ACME, "fan_out": fan_out, "as_of": AS_OF, "trusted_only": trusted_only}
-    around = PropagateRequest(names=tuple((seed, 1.0) for seed in sorted(seeds)), hub=hub, **bounds)
-    walk = ExpandRequest(seeds=tuple(seeds), max_hops=3, **bounds)
+    walk, around = asked
     with EmbeddedStore(folder) as store:
         whole, part = EmbeddedKnowledgeGraph(store), EmbeddedKnowledgeGraph(store, small=0)
         whole.delete(ACME, list(NAMES))
@@ -151,26 +159,18 @@ CHANGES = st.one_of(
 @given(
     edges=st.lists(EDGES, max_size=14),
     changes=st.lists(CHANGES, min_size=1, max_size=8),
-    seeds=st.sets(st.sampled_from(NAMES), min_size=1, max_size=3),
-    fan_out=st.integers(1, 3),
-    hub=st.integers(1, 3),
-    trusted_only=st.booleans(),
+    asked=REQUESTS,
 )
-def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_them(  # noqa: PLR0917 - as above
+def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_them(
     folder: Path,
     edges: list[Relationship],
     changes: list[tuple[Any, ...]],
-    seeds: set[str],
-    fan_out: int,
-    hub: int,
-    trusted_only: bool,
+    asked: tuple[ExpandRequest, PropagateRequest],
 ) -> None:
-    bounds = {"tenant_id": ACME, "fan_out": fan_out, "as_of": AS_OF, "trusted_only": trusted_only}
-    spread = PropagateRequest(names=tuple((seed, 1.0) for seed in sorted(seeds)), hub=hub, **bounds)
-    walk = ExpandRequest(seeds=tuple(seeds), max_hops=3, **bounds)
+    walk, spread = asked
     typed = walk.model_copy(update={"types": ("CAUSES",), "direction": Direction.IN, "by_confidence": True})
     query = GraphQuery.model_validate(
-        {"tenant_id": ACME, "as_of": AS_OF, "start": {"ids": sorted(seeds)}, "steps": [{"direction": "both"}]}
+        {"tenant_id": ACME, "as_of": AS_OF, "start": {"ids": sorted(walk.seeds)}, "steps": [{"direction": "both"}]}
     )
     with EmbeddedStore(folder) as store:
         follows = EmbeddedKnowledgeGraph(store)

@@ -26,6 +26,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Frozen
+from braid.settings.folders import in_lambda
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -132,7 +133,7 @@ class AuditLog:
 
 def open_audit_log(settings: Settings) -> AuditLog:
     """Return the audit log of this process. No file is opened before the first entry."""
-    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+    if in_lambda():
         return AuditLog(_to_standard_output, _to_standard_output)
     return AuditLog(_File(settings.home / FILE).add, _File(settings.home / UNKNOWN_FILE).add)
 

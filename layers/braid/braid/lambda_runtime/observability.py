@@ -22,6 +22,7 @@ from braid.errors import BraidError, InvalidRequest
 from braid.models import Answer, Frozen, Plan, Query, Source
 from braid.retrieval.stages import results_and_citations
 from braid.settings import load_settings
+from braid.settings.folders import in_lambda
 from braid.telemetry import exporting, names, recording
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def stage_handler(
                 metrics.add_metric(name=name, unit=MetricUnit.Count, value=number)
             metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
             _add_usage(metrics, tenant_id, elapsed_ms)
-            if _in_lambda():
+            if in_lambda():
                 metrics.flush_metrics()
         _log_latency(logger, settings, stage, parsed, elapsed_ms)
         if isinstance(result, Answer):
@@ -148,7 +149,7 @@ class RequestLog:
         self._logger.info(
             "request done", extra={**fields, "latency_ms": round(elapsed_ms, 1), "function_request_id": request_id}
         )
-        if _in_lambda():
+        if in_lambda():
             metrics = _metrics(self._service)
             metrics.add_metric(name="Latency", unit=MetricUnit.Milliseconds, value=round(elapsed_ms, 3))
             metrics.add_metric(name=f"Status{status // 100}xx", unit=MetricUnit.Count, value=1)
@@ -196,10 +197,6 @@ def _unit(name: str, figure: float) -> MetricUnit:
     return MetricUnit.Count if isinstance(figure, int) else MetricUnit.NoUnit
 
 
-def _in_lambda() -> bool:
-    return "AWS_LAMBDA_FUNCTION_NAME" in os.environ
-
-
 class _CurrentStream(logging.Handler):
     """Writes to the current standard output (in Lambda) or standard error (elsewhere).
 
@@ -207,7 +204,7 @@ class _CurrentStream(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        stream = sys.stdout if _in_lambda() else sys.stderr
+        stream = sys.stdout if in_lambda() else sys.stderr
         stream.write(self.format(record) + "\n")
         stream.flush()
 
@@ -226,7 +223,7 @@ def stage_logger(stage: str) -> Logger:
 
 def send_recorded() -> None:
     """Send spans, metrics and logs before the container stops; elsewhere threads send them from time to time."""
-    if _in_lambda():
+    if in_lambda():
         exporting.flush()
 
 

@@ -7,6 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
+from braid.settings.folders import in_lambda
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,7 +29,7 @@ def open_beforehand(*opens: Callable[[], object]) -> None:
     opens
         Each opens and caches something, such as a client, without network calls.
     """
-    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+    if in_lambda():
         _run(opens)
 
 

@@ -1,4 +1,4 @@
-"""Folders of the files that come with Braid, and of the user's data."""
+"""Folders of the files that come with Braid, and of the user's data, here and in a function."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ def shared_folder() -> Path:
     return Path("/opt")
 
 
+def in_lambda() -> bool:
+    """Return whether this process is a Lambda function's: it has no user, and is frozen between two events."""
+    return "AWS_LAMBDA_FUNCTION_NAME" in os.environ
+
+
 def user_folder() -> Path:
     """Return this user's folder of stores and models; a function has no user, and a temporary folder."""
-    if "AWS_LAMBDA_FUNCTION_NAME" in os.environ:
+    if in_lambda():
         return Path(tempfile.gettempdir()) / "braid"
     from platformdirs import user_data_path
 

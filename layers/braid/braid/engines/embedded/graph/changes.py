@@ -11,7 +11,6 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.engines.embedded.graph.removals import edges_seen
-from braid.engines.embedded.graph.rows import read_counts
 from braid.models import MENTIONS
 from braid.ports.knowledge_graph import GraphStats
 
@@ -79,6 +78,12 @@ def record(connection: sqlite3.Connection) -> None:
     if tenants:
         connection.execute("DELETE FROM temp.changed_vertices")
         connection.execute("DELETE FROM temp.changed_edges")
+
+
+def read_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
+    """Return the counts of a tenant's graph as of the last commit that the connection sees."""
+    row = connection.execute("SELECT counts FROM graph_counts WHERE tenant = ?", (tenant,)).fetchone()
+    return GraphStats() if row is None else GraphStats.model_validate_json(row[0])
 
 
 def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:

@@ -284,7 +284,7 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphStats()
             # What this thread writes is added at its commit.
-            counted = changes.count if self._store.in_transaction else rows.read_counts
+            counted = changes.count if self._store.in_transaction else changes.read_counts
             return self._stats.get(connection, tenant, counted)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's

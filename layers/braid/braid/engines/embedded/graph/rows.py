@@ -9,7 +9,7 @@ from braid.engines.embedded.graph.removals import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EdgeId, EntityLink, Relationship, Vertex
-from braid.ports.knowledge_graph import GraphStats, GraphTypes, NameKeys
+from braid.ports.knowledge_graph import GraphTypes, NameKeys
 from braid.understanding.names import (
     MISSPELT,
     is_form,
@@ -425,12 +425,6 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
     )
     found = {row[0]: _vertex(tenant_id, row) for row in rows}
     return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
-
-
-def read_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    """Return the counts of a tenant's graph as of the last commit that the connection sees."""
-    row = connection.execute("SELECT counts FROM graph_counts WHERE tenant = ?", (tenant,)).fetchone()
-    return GraphStats() if row is None else GraphStats.model_validate_json(row[0])
 
 
 def read_types(connection: sqlite3.Connection, tenant: int) -> GraphTypes:
