@@ -28,6 +28,27 @@ deploy-check: setup ## say what a deployment lacks, before anything is created (
 deploy-stores: setup ## make OpenSearch, Neptune and a network for them, and note where they are (CONFIG=dev PARAMETERS="A=b …")
 	@.venv/bin/python -m make.deploy_stores $(or $(CONFIG),dev) $(PARAMETERS)
 
+# For a machine in the stores' network, which has no way to a registry: Linux on x86_64, with a Python 3.13.
+TOOLBOX := dist/toolbox
+.PHONY: toolbox
+toolbox: setup ## pack the command line with all that it needs for a machine in the stores' network, as dist/toolbox.tar.gz
+	rm -rf $(TOOLBOX) $(TOOLBOX).tar.gz
+	mkdir -p $(TOOLBOX)/site
+	$(UV) build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir $(TOOLBOX)
+	$(UV) export --quiet --locked --no-default-groups --extra aws --extra documents --group clone --no-emit-project \
+		--output-file $(TOOLBOX)/requirements.txt >/dev/null
+	$(UV) pip install --quiet --python-version 3.13 --python-platform x86_64-manylinux_2_28 --only-binary :all: \
+		--require-hashes --target $(TOOLBOX)/site --requirement $(TOOLBOX)/requirements.txt
+	.venv/bin/python -m zipfile -e $(TOOLBOX)/braid-*.whl $(TOOLBOX)/site
+	printf '%s\n' '#!/bin/sh' 'PYTHONPATH="$$(cd "$$(dirname "$$0")" && pwd)/site" exec python3.13 -m braid_cli.main "$$@"' > $(TOOLBOX)/braid
+	chmod +x $(TOOLBOX)/braid
+	tar -czf $(TOOLBOX).tar.gz -C dist toolbox
+
+.PHONY: addresses
+addresses: $(UV) ## print where a deployed stack's stores are, as variables for braid on a machine that reaches them (CONFIG=dev)
+	@$(MAKE) --silent setup >&2
+	@.venv/bin/python -m make.addresses $(or $(CONFIG),dev)
+
 # Checkov looks at no resource that a loop makes, so it is given the templates with their loops unrolled.
 .PHONY: lint-deploy
 lint-deploy: setup $(SAM) $(CFN_LINT) $(CHECKOV) $(ASL_VALIDATOR) ## check the template, the state machines and the deployment's security

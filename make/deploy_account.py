@@ -132,7 +132,7 @@ def _upgrade(values: Mapping[str, str], client: Client, stack: str) -> Iterator[
         yield Finding(f"Release={values['Release']}", again if same else "")
     pages = client.get_paginator("list_stack_resources").paginate(StackName=stack)
     kinds = {each["ResourceType"] for each in pages.search("StackResourceSummaries")}
-    steps = "update in two steps (docs/deploy.md, Deploy): an alarm's name can be in one stack only"
+    steps = "update in two steps, without Observability and what names it, then with it: a name is in one stack only"
     yield Finding("alarms in a stack of their own", steps if "AWS::CloudWatch::Alarm" in kinds else "")
 
 

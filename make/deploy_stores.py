@@ -79,29 +79,38 @@ def written(text: str, section: str, outputs: Mapping[str, str]) -> str:
     return before + found + opening + opened + listed + closing + after
 
 
-def _aws(arguments: list[str]) -> str:
+def stack_name(samconfig: Path, section: str) -> str:
+    """Return the name of a section's stack. Raises LookupError if ``samconfig.toml`` has no such section."""
+    sections = tomllib.loads(samconfig.read_text(encoding="utf-8"))
+    if section not in sections:
+        message = f"samconfig.toml has no section {section}"
+        raise LookupError(message)
+    return str(sections[section]["global"]["parameters"]["stack_name"])
+
+
+def run_aws(arguments: list[str]) -> str:
+    """Run the AWS CLI and return what it prints; a deployment prints its progress instead."""
     quiet = arguments[1] != "deploy"
     return subprocess.run(["aws", *arguments], stdout=subprocess.PIPE if quiet else None, text=True, check=True).stdout  # noqa: S603, S607 - the AWS CLI on the PATH
 
 
 def main(
-    arguments: list[str], aws: Callable[[list[str]], str] = _aws, samconfig: Path = ROOT / "samconfig.toml"
+    arguments: list[str], aws: Callable[[list[str]], str] = run_aws, samconfig: Path = ROOT / "samconfig.toml"
 ) -> int:
     """Make the stores of one section; return 1 if the section is not there or the AWS CLI failed."""
     parser = argparse.ArgumentParser(prog="make deploy-stores")
     parser.add_argument("config")
     parser.add_argument("parameters", nargs="*", metavar="NAME=VALUE")
     asked = parser.parse_args(arguments)
-    text = samconfig.read_text(encoding="utf-8")
-    sections = tomllib.loads(text)
     known = read_template(ROOT / "stores.yaml")["Parameters"]
     if unknown := [each for each in asked.parameters if each.partition("=")[0] not in known]:
         print(f"{unknown[0]}: stores.yaml has {', '.join(known)}", file=sys.stderr)
         return 1
-    if asked.config not in sections:
-        print(f"samconfig.toml has no section {asked.config}", file=sys.stderr)
+    try:
+        stack = stack_name(samconfig, asked.config)
+    except LookupError as error:
+        print(error, file=sys.stderr)
         return 1
-    stack = sections[asked.config]["global"]["parameters"]["stack_name"]
     named = any(each.startswith("Name=") for each in asked.parameters)
     given = asked.parameters if named else [f"Name={stack}", *asked.parameters]
     try:
@@ -109,7 +118,7 @@ def main(
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         print(f"{error}; samconfig.toml is as it was", file=sys.stderr)
         return 1
-    samconfig.write_text(written(text, asked.config, outputs), encoding="utf-8")
+    samconfig.write_text(written(samconfig.read_text(encoding="utf-8"), asked.config, outputs), encoding="utf-8")
     print(f"samconfig.toml [{asked.config}] has {', '.join(outputs)}; next: make deploy-check CONFIG={asked.config}")
     return 0
 

@@ -1,18 +1,20 @@
 """Lambda function: all of Braid in one process, over a store on a file system of the network (``small.yaml``).
 
-It answers requests of the HTTP API, and embeds again what is outdated when the schedule calls it. Between two events
-the process may be frozen for good, and another one opens the store: so no thread of it may hold a lock then.
+It answers requests of the HTTP API, embeds again at the schedule's call, and deletes a tenant at an operator's. Between
+two events the process may be frozen for good, and another one opens the store: so no thread may hold a lock then.
 """
 
 import os
+from http import HTTPStatus
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from braid.api.handler import make_handler
 from braid.app import application
+from braid.ingestion.tenant_deletion import Deletion, delete_tenant
 from braid.lambda_runtime.observability import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
-from braid.reembedding import Budget, run_to_end
+from braid.reembedding import RunBudget, run_to_end
 from braid.reembedding.workflow import Asked, Progress, begin
 
 if TYPE_CHECKING:
@@ -37,17 +39,22 @@ if "BRAID_HOME" in os.environ:  # not in the function that has no store, and sho
 def _reembed(asked: Asked) -> Progress:
     services = application().reembedding
     job = begin(asked, services)
-    return Progress.of(run_to_end(services, job, budget=Budget(seconds=REEMBED_S)))
+    return Progress.of(run_to_end(services, job, budget=RunBudget(seconds=REEMBED_S)))
 
 
 _answer, _embed_again = make_handler(application()), stage_handler("reembed", Asked, _reembed)
+_delete = stage_handler("delete_tenant", Deletion, lambda asked: delete_tenant(asked.delete_tenant, application()))
 
 
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-    """Answer a request, or embed again."""
-    application().resume()
+    """Answer a request, delete a tenant, or embed again."""
+    of_event = _answer if "requestContext" in event else _delete if "delete_tenant" in event else _embed_again
     try:
-        return _answer(event, context) if "requestContext" in event else _embed_again(event, context)
+        application().resume()
+        answer = of_event(event, context)
     finally:
         if not application().pause(wait_s=PAUSE_S):
             os._exit(1)  # Lambda starts another, which undoes what was not committed
+    if answer.get("statusCode") == HTTPStatus.SERVICE_UNAVAILABLE and "Retry-After" not in answer["headers"]:
+        os._exit(1)  # The store is damaged or was replaced: Lambda counts an error, and another process opens it anew.
+    return answer

@@ -37,6 +37,28 @@ def test_what_is_proposed_was_checked_and_built_and_what_is_deployed_was_approve
     assert JOBS["deploy"]["environment"] != JOBS["change-set"]["environment"]
 
 
+@pytest.mark.parametrize("sound", [True, False])
+def test_a_proposal_that_fails_fails_the_run(sound: bool, tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    proposed = "arn:aws:cloudformation:eu-west-1:123456789012:changeSet/samcli-deploy1/0a1b"
+    sam = tmp_path / "bin" / "sam"
+    sam.write_text(f"#!/bin/sh\necho 'Created {proposed}'\nexit {0 if sound else 1}\n", encoding="utf-8")
+    sam.chmod(0o755)
+    files = {"GITHUB_STEP_SUMMARY": str(tmp_path / "summary"), "GITHUB_OUTPUT": str(tmp_path / "output")}
+    named = {"PATH": f"{sam.parent}:{os.environ['PATH']}", "RUNNER_TEMP": str(tmp_path), "CONFIG": "dev", **files}
+    assert PIPELINE["defaults"] == {"run": {"shell": "bash"}}  # which GitHub runs as below
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]
+    done = subprocess.run([*shell, STEPS[place("sam deploy")]["run"]], cwd=tmp_path, env=named, check=False)  # noqa: S603
+    assert (done.returncode == 0) == sound
+    if sound:
+        assert (tmp_path / "output").read_text(encoding="utf-8") == f"change-set={proposed}\n"
+
+
+def test_the_check_finds_the_sam_cli() -> None:
+    assert place("GITHUB_PATH") < place("make deploy-check")
+    assert ".uv/tools/aws-sam-cli/bin" in STEPS[place("GITHUB_PATH")]["run"]
+
+
 def test_every_action_is_pinned_by_its_commit() -> None:
     used = [step["uses"] for step in STEPS if "uses" in step]
     assert used

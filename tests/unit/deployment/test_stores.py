@@ -58,8 +58,10 @@ def test_there_is_an_endpoint_for_each_service_that_functions_call_and_the_costs
         text = endpoint["ServiceName"]
         service = text if isinstance(text, str) else text[0]
         of_kind[endpoint["VpcEndpointType"]].add(service.removeprefix("com.amazonaws.${AWS::Region}."))
-        (statement,) = endpoint["PolicyDocument"]["Statement"]
+        statement, *others = endpoint["PolicyDocument"]["Statement"]
         assert statement["Condition"] == {"StringEquals": {"aws:PrincipalAccount": "AWS::AccountId"}}
+        # Packages of Amazon Linux are read by nobody in particular.
+        assert all("al2023-repos" in each["Resource"] and each["Action"] == "s3:GetObject" for each in others)
     assert of_kind == {"Interface": set(INTERFACES), "Gateway": set(GATEWAYS)}
     assert len(INTERFACES) == costs.ENDPOINTS
     assert all(each["PrivateDnsEnabled"] for each in endpoints if each["VpcEndpointType"] == "Interface")
@@ -85,16 +87,30 @@ def test_the_subnets_have_no_way_to_the_internet() -> None:
 
 def test_stores_are_encrypted_backed_up_and_not_lost_with_their_stack() -> None:
     domain, cluster = RESOURCES["SearchDomain"], RESOURCES["GraphCluster"]
-    assert domain["DeletionPolicy"] == domain["UpdateReplacePolicy"] == "Retain"
-    assert cluster["DeletionPolicy"] == cluster["UpdateReplacePolicy"] == "Snapshot"
+    # A first deployment that fails leaves no domain, whose name the next one needs.
+    assert (domain["DeletionPolicy"], domain["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+    assert (cluster["DeletionPolicy"], cluster["UpdateReplacePolicy"]) == ("Snapshot", "Retain")
     assert domain["Properties"]["EncryptionAtRestOptions"]["Enabled"]
     assert domain["Properties"]["NodeToNodeEncryptionOptions"]["Enabled"]
     assert domain["Properties"]["DomainEndpointOptions"]["EnforceHTTPS"]
-    for asked in ("StorageEncrypted", "IamAuthEnabled", "DeletionProtection"):
+    for asked in ("IamAuthEnabled", "DeletionProtection"):
         assert cluster["Properties"][asked] is True
+    # One of a backup is encrypted as that is.
+    assert cluster["Properties"]["StorageEncrypted"] == ["IsRestored", "AWS::NoValue", True]
     assert cluster["Properties"]["BackupRetentionPeriod"] >= 7
     # Its logs would hold what is asked.
     assert "EnableCloudwatchLogsExports" not in cluster["Properties"]
+
+
+def test_a_cluster_of_a_backup_has_another_name_and_its_instances_names_of_their_own() -> None:
+    cluster = RESOURCES["GraphCluster"]["Properties"]
+    assert cluster["DBClusterIdentifier"] == ["HasGraphName", "GraphName", "Name"]
+    assert cluster["SnapshotIdentifier"][:2] == ["IsOfSnapshot", "GraphSnapshot"]
+    assert cluster["SourceDBClusterIdentifier"][:2] == ["IsOfMoment", "GraphSource"]
+    assert cluster["RestoreToTime"][:2] == ["IsOfMoment", "GraphSourceTime"]
+    for instance in of_type("AWS::Neptune::DBInstance").values():
+        assert instance["DBInstanceIdentifier"].startswith("${GraphCluster}-")
+        assert instance["DBClusterIdentifier"] == "GraphCluster"
 
 
 def test_the_domain_lets_roles_of_the_account_decide_and_no_one_else_in() -> None:

@@ -24,7 +24,7 @@ from braid.models import RerankerKind
 from braid.ports.cache import counter_key
 from braid.ports.ingestion import ARRIVING, ImportJob
 from braid.ports.object_store import ObjectInfo
-from braid.reembedding import Limits
+from braid.reembedding import ReembeddingLimits
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
 from braid.settings.files import load_profiles
@@ -651,7 +651,7 @@ def test_the_workflow_reads_what_it_maps_over_and_nothing_else_of_the_bucket() -
 def test_embedding_again_ends_before_its_history_is_full_and_leaves_room_for_steps_that_are_repeated() -> None:
     definition = yaml.safe_load((ROOT / "shared/statemachines/reembed.asl.yaml").read_text(encoding="utf-8"))
     page = int(FUNCTIONS["ReembedFunction"]["Properties"]["Environment"]["Variables"]["BRAID_REEMBED_PAGE"])
-    lists = 300_000_000 / page / Limits().pages
+    lists = 300_000_000 / page / ReembeddingLimits().pages
     assert lists * (TASK + CHOICE + MAP) < 0.8 * EVENTS_AN_EXECUTION_HAS
     assert definition["States"]["Pages"]["ItemProcessor"]["ProcessorConfig"]["Mode"] == "DISTRIBUTED"
 
