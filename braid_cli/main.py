@@ -37,7 +37,7 @@ COMMANDS = {
     "ingest": ("ingest", "Embed documents or a dataset, and write them to the search index and the knowledge graph."),
     "ingest-graph": ("ingest", "Write a graph of nodes and edges; nodes with content can be answers as well."),
     "stats": ("listing", "Count what is stored for a tenant: documents, records and the knowledge graph."),
-    "list": ("listing", "List the documents or the entities of a tenant."),
+    "list": ("listing", "List the documents or the entities of a tenant, or the tenants themselves."),
     "delete": (
         "delete",
         "Remove records, documents or a whole tenant, for good, from the search index and the knowledge graph.",

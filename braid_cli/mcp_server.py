@@ -39,22 +39,22 @@ INSTRUCTIONS: Final = (
 )
 LISTED_RECORDS: Final = 10_000
 """Records that are looked at for a list of documents."""
-_MOST_TOKENS: Final = 20_000
+_MAX_TOKENS: Final = 20_000
 """Of any answer, and of a resource."""
 _LEAST_TEXT: Final = 60
 """Tokens of a result's text that are worth reading: where there is less room, fewer results are shown."""
 _MORE: Final = "… and more, with a larger `budget` or `limit`"
-_MOST_WORDS: Final = 10_000
+_MAX_WORDS: Final = 10_000
 _ANY_ID: Final = ResourceSecurity(exempt_params={"id"})
 """Ids are no paths: one may begin with a slash, or have two dots in it."""
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
-Question = Annotated[str, Field(min_length=1, max_length=_MOST_WORDS, description="The question, in plain words.")]
+Question = Annotated[str, Field(min_length=1, max_length=_MAX_WORDS, description="The question, in plain words.")]
 Budget = Annotated[
     int,
     Field(
         ge=300,
-        le=_MOST_TOKENS,
+        le=_MAX_TOKENS,
         description="Most tokens of the answer, estimated on the high side. Texts are cut to fit, then the last "
         "results are left out.",
     ),
@@ -202,12 +202,14 @@ def _add_documents(server: MCPServer, store: Store) -> None:
     def list_documents(limit: Limit = 50, budget: Budget = 3_000) -> str:
         """List the documents that are stored, with how many passages each has."""
         with told():
-            records = list(islice(store().records(), LISTED_RECORDS + 1))
-        counted = Counter(
-            record.source.title or record.document_id for record in records[:LISTED_RECORDS] if record.trusted
-        )
+            records = store().records()  # of which a page is in memory
+            counted = Counter(
+                record.source.title or record.document_id
+                for record in islice(records, LISTED_RECORDS)
+                if record.trusted
+            )
+            more = len(counted) > limit or next(records, None) is not None
         lines = [f"{title}: {count}" for title, count in counted.most_common(limit)]
-        more = len(counted) > limit or len(records) > LISTED_RECORDS
         return _listed(budget, lines, "list_documents", more=more) or "None."
 
     @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
@@ -217,7 +219,7 @@ def _add_documents(server: MCPServer, store: Store) -> None:
         if found is None or not found.trusted:
             raise ResourceNotFoundError(f"no record is called {id!r}")
         text = found.text()
-        short = cut(text, _MOST_TOKENS)
+        short = cut(text, _MAX_TOKENS)
         return _fenced(f"{short} …" if len(short) < len(text) else text, "record")
 
     @server.resource("braid://entities/{+id}", title="Entity", mime_type="text/plain", security=_ANY_ID)
@@ -227,7 +229,7 @@ def _add_documents(server: MCPServer, store: Store) -> None:
             found = store().facts(id, trusted_only=True)
         except BraidError as error:
             raise ResourceNotFoundError(_refusal(error)) from error
-        return _listed(_MOST_TOKENS, [_cited(fact) for fact in found], "entity")
+        return _listed(_MAX_TOKENS, [_cited(fact) for fact in found], "entity")
 
 
 def _add_writing(server: MCPServer, store: Store) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
+from braid.models.scalars import UNSEEN
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -54,13 +55,15 @@ COMBINED = {
 }
 """Explanations of the fusions."""
 RELATED_SHOWN = 8
-# Ingested text must not send control sequences to a terminal; its line breaks and tabs become spaces.
-_CONTROLS = {code: " " if code in {0x09, 0x0A, 0x0D} else "�" for code in (*range(0x20), *range(0x7F, 0xA0))}
+# Ingested text must not send control sequences to a terminal, nor turn around what stands beside it. Its line breaks
+# and tabs become spaces.
+_SPACES = {0x09, 0x0A, 0x0D, 0x2028, 0x2029}
+_CONTROLS = {code: " " if code in _SPACES else "�" for code in (*range(0x20), *range(0x7F, 0xA0), *_SPACES)}
 
 
 def printable(text: str) -> str:
-    """Return text on one line, without control characters."""
-    return text.translate(_CONTROLS)
+    """Return text on one line, with each control character and each that is not seen, such as U+202E, as ``�``."""
+    return UNSEEN.sub("�", text.translate(_CONTROLS))
 
 
 def show_answer(console: Console, answer: Answer, *, explain: bool = False, legend: bool = True) -> None:
@@ -98,7 +101,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
         more = len(names) - RELATED_SHOWN
         shown = ", ".join(names[:RELATED_SHOWN]) + (f" and {more} more" if more > 0 else "")
-        console.print(Text(f"related: {shown}", style="dim"))
+        console.print(Text(printable(f"related: {shown}"), style="dim"))
     if explain:
         _show_latencies(console, answer)
     if legend and answer.results:
@@ -191,11 +194,11 @@ def _excerpt(citation: Citation) -> Text:
 def path_text(path: Path) -> Text:
     """Render a path: names, and the relationship types between them."""
     names = path.names or path.ids
-    text = Text(names[0], style="magenta")
+    text = Text(printable(names[0]), style="magenta")
     inward = path.inward or (False,) * len(path.types)
     for kind, against, name in zip(path.types, inward, names[1:], strict=True):
         text.append(f" ←{kind}─ " if against else f" ─{kind}→ ", style="dim")
-        text.append(name, style="magenta")
+        text.append(printable(name), style="magenta")
     return text
 
 
@@ -207,7 +210,7 @@ def where(result: Result) -> str:
         parts.append(f"page {citation.page}")
     if citation.chunk_index is not None:
         parts.append(f"chunk {citation.chunk_index}")
-    return f"{', '.join(parts)} · {result.id}"
+    return printable(f"{', '.join(parts)} · {result.id}")
 
 
 def _origin(result: Result) -> Text:

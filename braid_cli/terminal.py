@@ -30,8 +30,14 @@ err = Console(stderr=True, highlight=False)
 
 
 def complain(message: str, *, style: str = "red") -> None:
-    """Print to standard error, without breaking lines: paths in them are to be copied, and searched for."""
-    err.print(Text(f"braid: {message}", style=style), soft_wrap=True)
+    """Print to standard error, without breaking lines: paths in them are to be copied, and searched for.
+
+    What a message quotes, of a file or a server's answer, steers no terminal.
+    """
+    from braid.models.scalars import printable
+
+    shown = "\n".join(map(printable, message.split("\n")))
+    err.print(Text(f"braid: {shown}", style=style), soft_wrap=True)
 
 
 class Warnings(logging.Handler):

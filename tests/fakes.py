@@ -27,7 +27,7 @@ from braid.ports.knowledge_graph import Expansion, GraphStats
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits
 from braid.retrieval.stages import fuse_rerank
 from braid.retrieval.stages.candidates import meets
-from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.fuse_rerank import FusionLimits
 from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ def fused(
     index: FakeIndex | None = None,
     reranker: FakeReranker | None = None,
     schema_version: int = 1,
-    limits: Limits | None = None,
+    limits: FusionLimits | None = None,
     outdated_sender: OutdatedRecordSender | None = None,
     uses: Callable[[str], Mapping[str, float]] | None = None,
     **pieces: Any,
@@ -277,7 +277,7 @@ def fused(
         reranker=reranker,
         now=NOW,
         schema_version=schema_version,
-        limits=limits or Limits(),
+        limits=limits or FusionLimits(),
         outdated_sender=outdated_sender,
         uses=uses,
     )

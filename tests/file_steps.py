@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Page, Phase, Split
+from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, PageRequest, Phase, Split
 
 from tests.contract.shapes import ACME
 
@@ -33,7 +33,7 @@ def begun(store: DemoStages, name: str = "j", **fields: Any) -> ImportJob:
 def batches(store: DemoStages, job: ImportJob, phase: Phase) -> Iterator[Batch]:
     cursor = Cursor()
     while True:
-        out = steps.page(Page(job=job, cursor=cursor), store)
+        out = steps.page(PageRequest(job=job, cursor=cursor), store)
         if out.items is None:
             return
         for place in manifest.items(job, out.items, store.objects):

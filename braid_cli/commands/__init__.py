@@ -1,1 +1,4 @@
-"""The commands of ``braid``: each module's ``app`` holds one or more, :data:`braid_cli.main.COMMANDS` names them."""
+"""The commands of ``braid``: each module's ``app`` holds one or more, :data:`braid_cli.main.COMMANDS` names them.
+
+``listing`` holds ``stats``, too.
+"""

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
 from braid_cli.question import check_known, check_tenant, of_option
-from braid_cli.show import path_text
+from braid_cli.show import path_text, printable
 from braid_cli.terminal import examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:
@@ -107,10 +107,11 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
     for hit in hits:
         line = Table.grid(padding=(0, 2, 0, 0))
         line.add_row(
-            Text(f"{hit.score:.2f}", style="bold"), path_text(hit.path) if hit.path.types else Text(hit.name or hit.id)
+            Text(f"{hit.score:.2f}", style="bold"),
+            path_text(hit.path) if hit.path.types else Text(printable(hit.name or hit.id)),
         )
         out.print(line)
-        about = Text(f"      {hit.entity_type} · {hit.id}", style="dim")
+        about = Text(printable(f"      {hit.entity_type} · {hit.id}"), style="dim")
         if not hit.trusted:
             about.append(" · not trusted", style="yellow")
         out.print(about, soft_wrap=True)  # ids are there to be copied

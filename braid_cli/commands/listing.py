@@ -1,4 +1,4 @@
-"""``braid list`` and ``braid stats``: what is stored for a tenant."""
+"""``braid list`` and ``braid stats``: what is stored, and for whom."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.text import Text
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
 from braid_cli.question import check_known, check_tenant, foreign_to
 from braid_cli.show import printable
-from braid_cli.terminal import counted, examples, open_application, out, print_json
+from braid_cli.terminal import counted, err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -31,8 +31,10 @@ app = typer.Typer()
 listing = typer.Typer(
     name="list",
     no_args_is_help=True,
-    help="List the documents or the entities of a tenant.",
-    epilog=examples("braid list documents --tenant acme", "braid list entities --tenant acme --limit 20"),
+    help="List the documents or the entities of a tenant, or the tenants themselves.",
+    epilog=examples(
+        "braid list documents --tenant acme", "braid list entities --tenant acme --limit 20", "braid list tenants"
+    ),
 )
 app.add_typer(listing)
 Limit = Annotated[int, typer.Option(help="Most lines.", min=1, metavar="N")]
@@ -83,6 +85,20 @@ def list_entities(
     _table(("id", "name", "type"), ((one.id, one.name or "", one.entity_type) for one in found), limit)
 
 
+@listing.command(name="tenants", epilog=examples("braid list tenants --engine aws --limit 100000"))
+def list_tenants(*, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson = False) -> None:
+    """List the tenants that have records, in the order of their names, one a line."""
+    application = open_application(engine)
+    found = list(islice(_tenants(application), limit + 1))
+    if as_json:
+        print_json({"tenants": found[:limit], "more": len(found) > limit})
+        return
+    for tenant in found[:limit]:
+        out.print(Text(tenant), soft_wrap=True)
+    if len(found) > limit:
+        err.print("and more; --limit shows them")
+
+
 @app.command(epilog=examples("braid stats --tenant acme"))
 def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
     """Count what is stored for a tenant: documents, records and the knowledge graph."""
@@ -114,6 +130,13 @@ def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: As
     out.print(f"graph      {counted(graph.vertices, 'vertex', 'vertices')}, {counted(graph.edges, 'relationship')}")
     if foreign:
         out.print(Text(foreign, style="yellow"))
+
+
+def _tenants(application: Application) -> Iterator[str]:
+    after: str | None = None
+    while page := application.migration.tenants(after=after, limit=_PAGE):
+        yield from page
+        after = page[-1]
 
 
 def _documents(application: Application, tenant: str) -> Iterator[DocumentSummary]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid import reembedding
 from braid.errors import InvalidRequest, TakenOver
-from braid.reembedding import Budget, JobKind, Phase, Place, RecallQuestion, Status
+from braid.reembedding import JobKind, Phase, Place, RecallQuestion, RunBudget, Status
 from braid.reembedding.workflow import Progress
 from rich.table import Table
 
@@ -88,7 +88,7 @@ def reembed(
         check_known(tenant, application)
     # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
     services = replace(application.reembedding, encoder_for=partial(application.encoder_for, threads=os.cpu_count()))
-    bounds = Budget(texts=budget, seconds=seconds)
+    bounds = RunBudget(texts=budget, seconds=seconds)
     if status:
         _show_jobs(services, as_json=as_json)
     elif dry_run:
@@ -119,7 +119,7 @@ def _pause(services: Services, *, as_json: bool) -> None:
         _show_job(reembedding.pause(services, name), as_json=as_json)
 
 
-def _drain_queue(services: Services, queue: Queue, budget: Budget, *, as_json: bool) -> None:
+def _drain_queue(services: Services, queue: Queue, budget: RunBudget, *, as_json: bool) -> None:
     done = reembedding.drain(services, queue, budget=budget)
     if as_json:
         print_json(done.model_dump(mode="json"))
@@ -132,7 +132,7 @@ def _drain_queue(services: Services, queue: Queue, budget: Budget, *, as_json: b
 def _run(
     services: Services,
     job: ReembeddingJob,
-    budget: Budget,
+    budget: RunBudget,
     judged: list[Path],
     tolerance: float | None,
     *,

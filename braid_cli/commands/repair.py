@@ -9,6 +9,7 @@ from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_known, check_tenant
+from braid_cli.show import printable
 from braid_cli.terminal import counted, examples, open_application, out, print_json
 
 app = typer.Typer()
@@ -35,7 +36,7 @@ def repair(
         print_json(report.model_dump(mode="json"))
         return
     for finding in report.findings:
-        out.print(Text(f"{finding.fault.value}  {finding.id}  {finding.message}"), soft_wrap=True)
+        out.print(Text(printable(f"{finding.fault.value}  {finding.id}  {finding.message}")), soft_wrap=True)
     total = sum(report.counts.values())
     compared = ", ".join(
         (

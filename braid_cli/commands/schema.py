@@ -12,9 +12,11 @@ from braid.errors import InvalidRequest
 from braid.ports.schema_registry import SchemaVersion, report
 from pydantic import ValidationError
 from rich.table import Table
+from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
+from braid_cli.show import printable
 from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_
             f"{each.created_at:%Y-%m-%d}",
             str(len(each.entity_types)),
             str(len(each.relationship_types)),
-            each.changes,
+            Text(printable(each.changes)),
         )
     out.print(table)
 
@@ -139,4 +141,4 @@ def _show(found: SchemaReport) -> None:
     since = f"version {found.since}" if found.since else "nothing registered"
     out.print(f"version {found.version} is {verdict} with {since}")
     for line in found.lines():
-        out.print(f"  {line}", markup=False)
+        out.print(f"  {printable(line)}", markup=False)

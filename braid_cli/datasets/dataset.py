@@ -88,10 +88,8 @@ class Dataset:
         """Provide the staging tables with all items and edges."""
         staging = Staging()
         try:
-            for item in chain(self.record_items(), self.entity_items()):
-                staging.add_item(item)
-            for place, edge in self.edges():
-                staging.add_edge(place, edge)
+            staging.add_items(chain(self.record_items(), self.entity_items()))
+            staging.add_edges(self.edges())
             yield staging
         finally:
             staging.close()

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError
+from braid.ingestion.regular_files import open_regular
 
 from braid_cli.datasets.dataset import Dataset
 from braid_cli.datasets.graph_elements import AS_NAMED, Fields, read_elements
@@ -36,7 +37,7 @@ class GraphFile(Dataset):
 def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFile:
     """Read a graph file and check it as a whole.
 
-    Raises DatasetError if the file is malformed; names the file and the element.
+    Raises DatasetError if the file is malformed, which names the file and the element, and OSError if it is no file.
 
     Parameters
     ----------
@@ -52,7 +53,8 @@ def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFi
     """
     if path.is_dir():
         raise DatasetError(f"{path}: is a folder; `braid ingest` reads one that holds a graph.json")
-    raw = path.read_bytes()
+    with open_regular(path) as file:
+        raw = file.read()
     errors = Mistakes()
     elements = read_elements(path, raw, tenant_id, errors, fields)
     nodes, edges = elements.nodes, elements.edges

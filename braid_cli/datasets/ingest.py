@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 from collections import deque
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
@@ -42,15 +44,17 @@ if TYPE_CHECKING:
 
 STORED_FORM = "long texts in parts"
 """Version of how content is stored: a dataset that was written under another one is written again."""
-RECORDS_AT_ONCE, ENTITIES_AT_ONCE, EDGES_AT_ONCE = 256, 1_024, 1_024
+RECORDS_AT_ONCE, ENTITIES_AT_ONCE, EDGES_AT_ONCE = 256, 2_048, 4_096
 """How many are checked together and written in one commit."""
 _PAGES_TOGETHER = (1, 2, 4)
 """Pages of records that are embedded in the order of their lengths, the last number for all further ones: soon
 something is written, and then little is padding."""
-_MOST_AHEAD = 8_000_000
+_MAX_AHEAD = 8_000_000
 """Characters of the texts that are embedded before they are written, about."""
 _SIZE_WITHOUT_TEXT = 1_000
 """What a record counts besides its text."""
+_OBJECTS_MADE = 20_000
+"""Objects more than were freed, after which Python looks for cycles of them; by itself it does after 700."""
 _T = TypeVar("_T")
 
 
@@ -159,7 +163,7 @@ def ingest(
     for model in models:
         application.encoder_for(model, threads=threads)
     began = time.perf_counter()
-    with dataset.staged() as staging:
+    with _fewer_collections(), dataset.staged() as staging:
         staging.snapshot_current()
         if objects:
             read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
@@ -174,8 +178,11 @@ def ingest(
         # Under another stored form vertices are written again although their content has not changed.
         rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_form_prefix())
         done = _Totals()
-        _write_items(dataset, staging, application, done, threads=threads, rewrite=rewrite, on_progress=on_progress)
-        _write_edges(dataset, staging, application, done, rewrite=rewrite)
+        edges = _Edges(dataset, staging, application, done, rewrite=rewrite)
+        _write_items(
+            dataset, staging, application, done, edges, threads=threads, rewrite=rewrite, on_progress=on_progress
+        )
+        edges.write_rest()
         removed = 0
         if objects and prune:
             # What another dataset of the tenant has as well is kept.
@@ -186,6 +193,7 @@ def ingest(
             write_manifest(
                 objects, tenant_id, key, header, staging, Snapshot.CURRENT, *(() if prune else (Snapshot.PREVIOUS,))
             )
+        application.graph.prepare_walks(tenant_id)
         same = before.fingerprint != UNFINISHED and staging.edges_unchanged()
         return IngestReport(
             records=staging.record_count,
@@ -200,6 +208,17 @@ def ingest(
             mentions=done.mentions,
             unmentioned=done.unmentioned,
         )
+
+
+@contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """Look for cycles of objects more rarely: the items of pages are in none, and there are tens of thousands."""
+    before = gc.get_threshold()
+    gc.set_threshold(_OBJECTS_MADE, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class _Totals:
@@ -224,6 +243,7 @@ def _write_items(
     staging: Staging,
     application: Application,
     done: _Totals,
+    edges: _Edges,
     *,
     threads: int | None,
     rewrite: bool,
@@ -231,7 +251,8 @@ def _write_items(
 ) -> None:
     """Write entities, then records, so that what names in texts mean is known; supersessions follow with the edges.
 
-    Records are embedded on a thread of their own, the first of them while the entities are written.
+    Records are embedded on a thread of their own, the first of them while the entities are written. While the next are
+    embedded, edges are written whose ends are written.
     """
     earlier = 0
 
@@ -244,6 +265,7 @@ def _write_items(
         for items in _pages(dataset.entity_items(), ENTITIES_AT_ONCE):
             request = _request(dataset, staging, items, rewrite=rewrite)
             done.add(write(request, application, threads=threads))
+        edges.write_ready()
         for items, vectors in pages:
             request = _request(dataset, staging, items, rewrite=rewrite)
             earlier += len(request.records)
@@ -251,6 +273,8 @@ def _write_items(
             done.add(report)
             if not report.written:
                 tell(0, 0)
+            staging.note_written(record.id for record in request.records)
+            edges.write_ready()
 
 
 def _request(dataset: DatasetSource, staging: Staging, items: Sequence[Item], *, rewrite: bool) -> WriteRequest:
@@ -292,7 +316,7 @@ class _Embedded:
     def _begin(self) -> None:
         """Begin to embed more pages, those together that are embedded in the order of their lengths."""
         size = sum(_size(page) for pages, _ in self._begun for page in pages)
-        while size < _MOST_AHEAD and (pages := list(islice(self._pages, next(self._sizes)))):
+        while size < _MAX_AHEAD and (pages := list(islice(self._pages, next(self._sizes)))):
             records = [item.record for page in pages for item in page if item.record is not None]
             self._begun.append((pages, self._ahead.begin(records)))
             size += sum(map(_size, pages))
@@ -302,26 +326,55 @@ def _size(page: Sequence[Item]) -> int:
     return sum(_SIZE_WITHOUT_TEXT + len(item.record.content) for item in page if item.record is not None)
 
 
-def _write_edges(
-    dataset: DatasetSource, staging: Staging, application: Application, done: _Totals, *, rewrite: bool
-) -> None:
-    """Write edges, then supersessions by records, then supersessions by edges.
+class _Edges:
+    """Writes edges in their order, a page as soon as its ends are written, then supersessions.
 
-    The order is that of :mod:`braid.ingestion.bulk.phases`: an edge and what ends it may stand on pages far apart.
+    First all plain edges, then supersessions by records, then supersessions by edges: the order of
+    :mod:`braid.ingestion.bulk.phases`, as an edge and what ends it may stand on pages far apart.
     """
-    plain = ((place, edge) for place, edge in staging.last_of_each_edge(dataset.edges()) if edge.type != SUPERSEDES)
-    for edges, ending in ((plain, False), (staging.supersedes_edges(), False), (staging.ending_edges(), True)):
-        for page in _pages(edges, EDGES_AT_ONCE):
-            stated = [edge.altered(supersedes=()) if edge.supersedes and not ending else edge for _, edge in page]
-            request = WriteRequest(
-                tenant_id=dataset.tenant_id,
-                relationships=tuple(stated),
-                places=Places(relationships=tuple(place for place, _ in page)),
-                supersede_only=ending,
-                ended_apart=staging.ended_identities(stated),
-                rewrite=rewrite and not ending,
-            )
-            done.add(write(request, application))
+
+    def __init__(
+        self, dataset: DatasetSource, staging: Staging, application: Application, done: _Totals, *, rewrite: bool
+    ) -> None:
+        self._dataset, self._staging, self._application = dataset, staging, application
+        self._done, self._rewrite = done, rewrite
+        stated = staging.last_of_each_edge(dataset.edges())
+        self._plain = _pages(((place, edge) for place, edge in stated if edge.type != SUPERSEDES), EDGES_AT_ONCE)
+        self._next: list[tuple[str, Relationship]] = []
+
+    def write_ready(self) -> None:
+        """Write the next plain edges up to those that wait for a record."""
+        while self._peek() and not self._staging.wait_for_records(edge for _, edge in self._next):
+            self._write_next()
+
+    def write_rest(self) -> None:
+        """Write all other edges, when all records are written."""
+        while self._peek():
+            self._write_next()
+        for edges, ending in ((self._staging.supersedes_edges(), False), (self._staging.ending_edges(), True)):
+            for page in _pages(edges, EDGES_AT_ONCE):
+                self._write(page, ending=ending)
+
+    def _peek(self) -> bool:
+        """Read the next page of plain edges if none is read; return whether there is one."""
+        self._next = self._next or next(self._plain, [])
+        return bool(self._next)
+
+    def _write_next(self) -> None:
+        self._write(self._next, ending=False)
+        self._next = []
+
+    def _write(self, page: Sequence[tuple[str, Relationship]], *, ending: bool) -> None:
+        stated = [edge.altered(supersedes=()) if edge.supersedes and not ending else edge for _, edge in page]
+        request = WriteRequest(
+            tenant_id=self._dataset.tenant_id,
+            relationships=tuple(stated),
+            places=Places(relationships=tuple(place for place, _ in page)),
+            supersede_only=ending,
+            ended_apart=self._staging.ended_identities(stated),
+            rewrite=self._rewrite and not ending,
+        )
+        self._done.add(write(request, self._application))
 
 
 def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:

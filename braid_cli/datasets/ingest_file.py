@@ -11,6 +11,7 @@ from braid.ingestion.bulk.phases import fingerprints_of, part_of, phases_of
 from braid.ingestion.bulk.step_messages import Phase
 from braid.ingestion.bulk.steps import in_batches
 from braid.ingestion.items import Items
+from braid.ingestion.regular_files import open_regular
 from braid.ingestion.writing import write
 from braid.ports.object_store import MAX_LINE_BYTES
 
@@ -132,7 +133,7 @@ def _batches_of_phase(
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
     """Yield lines, the first one's number, and the bytes read so far."""
     first = 1
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for lines in in_batches(_lines(file)):
             yield lines, first, file.tell()
             first += len(lines)

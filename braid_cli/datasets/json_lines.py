@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.items import InvalidItem
+from braid.ingestion.regular_files import open_regular
 from braid.models.scalars import printable
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
@@ -77,7 +78,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
     """Yield lines; of one that is too long only the beginning."""
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         while raw := file.readline(MAX_LINE_BYTES + 1):
             yield raw
             while len(raw) > MAX_LINE_BYTES and not raw.endswith(b"\n"):

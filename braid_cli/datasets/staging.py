@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from enum import StrEnum
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.ingestion.supersession import SUPERSEDES
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from braid.models import EdgeId
 
 _TABLES = """
-CREATE TABLE records (id TEXT PRIMARY KEY, place TEXT, version INT, is_entity INT, at INT) WITHOUT ROWID;
+CREATE TABLE records (id TEXT PRIMARY KEY, place TEXT, version INT, is_entity INT, at INT, written INT)
+    WITHOUT ROWID;
 CREATE TABLE vertices (id TEXT PRIMARY KEY, place TEXT) WITHOUT ROWID;
 CREATE TABLE edges (source TEXT, type TEXT, target TEXT, predicate TEXT, place TEXT, at INT,
     PRIMARY KEY (source, type, target, predicate)) WITHOUT ROWID;
@@ -36,6 +38,9 @@ CREATE TABLE entries (snapshot TEXT, kind TEXT, a TEXT, b TEXT, c TEXT, d TEXT,
 """
 _SLIM = {"id", "tenant_id", "kind", "supersedes", "valid_at", "timestamp"}
 _PAGE = 500
+_CACHE_KIB = 16_384
+_ROWS_AT_ONCE = 100
+"""Items that are inserted together: they are held in memory."""
 
 
 class Snapshot(StrEnum):
@@ -57,6 +62,15 @@ class Item(NamedTuple):
     vertex: Vertex | None
 
 
+class _Row(NamedTuple):
+    """An item without its text, of which many are inserted together."""
+
+    place: str
+    record: tuple[object, ...]
+    """Its row in the table of records; empty if it has none."""
+    vertex: Vertex | None
+
+
 class Dangling(NamedTuple):
     """An end of an edge that is neither an entity nor a record of the dataset."""
 
@@ -71,7 +85,8 @@ class Staging:
 
     def __init__(self) -> None:
         self._db = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._db.executescript(f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; {_TABLES} BEGIN")
+        fast = f"PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -{_CACHE_KIB:d};"
+        self._db.executescript(f"{fast} {_TABLES} BEGIN")
         self.record_count = self.relationship_count = 0
         self._at = 0
         self._have_claims = False
@@ -80,21 +95,35 @@ class Staging:
         """Close and remove the tables."""
         self._db.close()
 
-    def add_item(self, item: Item) -> None:
-        """Add a record, an entity, or both."""
-        self._at += 1
-        if item.record is not None:
-            self.record_count += 1
-            self._add_record(item.place, item.record)
-        if item.vertex is not None:
-            name = item.vertex.id
-            if item.record is None and self._value("SELECT 1 FROM records WHERE id = ?", name):
-                self._db.execute("INSERT OR IGNORE INTO beside VALUES (?, ?)", (name, item.vertex.model_dump_json()))
-            self._insert_once("vertices", name, item.place, (name, item.place))
+    def add_items(self, items: Iterable[Item]) -> None:
+        """Add records, entities, or both."""
+        rows = map(self._without_text, items)
+        while page := list(islice(rows, _ROWS_AT_ONCE)):
+            self._insert_once("records", [one.record for one in page if one.record])
+            vertices = [(one.vertex, one) for one in page if one.vertex is not None]
+            described = self._places("records", [vertex.id for vertex, one in vertices if not one.record])
+            self._db.executemany(
+                "INSERT OR IGNORE INTO beside VALUES (?, ?)",
+                [
+                    (vertex.id, vertex.model_dump_json())
+                    for vertex, one in vertices
+                    if not one.record and vertex.id in described
+                ],
+            )
+            self._insert_once("vertices", [(vertex.id, one.place) for vertex, one in vertices])
 
-    def _add_record(self, place: str, record: Record) -> None:
-        row = (record.id, place, record.schema_version, record.kind is Kind.ENTITY, self._at)
-        self._insert_once("records", record.id, place, row)
+    def _without_text(self, item: Item) -> _Row:
+        """Return what is kept of an item, when what its record supersedes is added."""
+        self._at += 1
+        record = item.record
+        if record is None:
+            return _Row(item.place, (), item.vertex)
+        self.record_count += 1
+        self._add_supersession(item.place, record)
+        is_entity = record.kind is Kind.ENTITY
+        return _Row(item.place, (record.id, item.place, record.schema_version, is_entity, self._at, 0), item.vertex)
+
+    def _add_supersession(self, place: str, record: Record) -> None:
         if record.supersedes:
             slim = record.model_dump_json(include=_SLIM)
             self._db.execute("INSERT OR IGNORE INTO superseding VALUES (?, ?, ?)", (record.id, slim, place))
@@ -105,11 +134,16 @@ class Staging:
             )
             self._add_supersedes_edge("IGNORE", link, place)
 
-    def add_edge(self, place: str, edge: Relationship) -> None:
-        """Add an edge; a later edge of the same identity replaces it with its supersessions."""
+    def add_edges(self, edges: Iterable[tuple[str, Relationship]]) -> None:
+        """Add edges with their places; a later edge of the same identity replaces one with its supersessions."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)",
+            (self._edge_row(place, edge) for place, edge in edges),
+        )
+
+    def _edge_row(self, place: str, edge: Relationship) -> tuple[object, ...]:
+        """Return an edge's row, when the edges that it supersedes are added."""
         self.relationship_count += 1
-        row = (*edge.identity(), place, self.relationship_count)
-        self._db.execute("INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)", row)
         if edge.type == SUPERSEDES:  # a stated edge wins over the one that a record implies
             self._add_supersedes_edge("REPLACE", edge, place)
         self._have_claims = self._have_claims or bool(edge.supersedes)
@@ -119,17 +153,32 @@ class Staging:
             for key in edge.supersedes:
                 said = (json.dumps(key.identity()), by, edge.model_dump_json(), place)
                 self._db.execute("INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?)", said)
+        return (*edge.identity(), place, self.relationship_count)
 
     def _add_supersedes_edge(self, otherwise: str, edge: Relationship, place: str) -> None:
         source, _, target, predicate = edge.identity()
         said = (source, target, predicate, edge.model_dump_json(), place)
         self._db.execute(f"INSERT OR {otherwise} INTO links VALUES (?, ?, ?, ?, ?)", said)  # noqa: S608 - IGNORE or REPLACE
 
-    def _insert_once(self, table: str, identity: str, place: str, row: Sequence[object]) -> None:
-        marks = ", ".join("?" * len(row))
-        if not self._db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row).rowcount:  # noqa: S608 - our own table
-            first = self._value(f"SELECT place FROM {table} WHERE id = ?", identity)  # noqa: S608 - our own table
-            self._db.execute("INSERT INTO repeated VALUES (?, ?, ?)", (place, identity, first))
+    def _insert_once(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Insert rows, which begin with id and place, unless their id is there; note those that are repeated."""
+        first = self._places(table, [row[0] for row in rows])
+        new: list[tuple[Any, ...]] = []
+        for row in rows:
+            identity, place = row[:2]
+            if identity in first:
+                self._db.execute("INSERT INTO repeated VALUES (?, ?, ?)", (place, identity, first[identity]))
+            else:
+                first[identity] = place
+                new.append(row)
+        if new:
+            marks = ", ".join("?" * len(new[0]))
+            self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", new)  # noqa: S608 - our own table
+
+    def _places(self, table: str, ids: Sequence[str]) -> dict[str, str]:
+        """Return the places of the ids that a table has."""
+        query = f"SELECT id, place FROM {table} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own table
+        return dict(self._db.execute(query, (json.dumps(ids),)).fetchall())
 
     def clear_snapshots(self) -> None:
         """Empty all snapshots."""
@@ -221,6 +270,8 @@ class Staging:
 
     def ended_identities(self, edges: Iterable[Relationship]) -> frozenset[EdgeId]:
         """Return the identities of those edges among these that another edge of the dataset ends."""
+        if not self._have_claims:
+            return frozenset()
         named = {json.dumps(edge.identity()): edge.identity() for edge in edges}
         keys = json.dumps(list(named))
         query = "SELECT DISTINCT key FROM claims WHERE key IN (SELECT value FROM json_each(?))"
@@ -244,6 +295,17 @@ class Staging:
             if self._value(f"SELECT at FROM edges WHERE {where}", *edge.identity()) == at:  # noqa: S608 - the line above
                 yield place, edge
 
+    def note_written(self, records: Iterable[str]) -> None:
+        """Note that records are written, by their ids."""
+        chosen = "id IN (SELECT value FROM json_each(?))"
+        self._db.execute(f"UPDATE records SET written = 1 WHERE {chosen}", (json.dumps(list(records)),))  # noqa: S608 - ours
+
+    def wait_for_records(self, edges: Iterable[Relationship]) -> bool:
+        """Return whether an end of these edges, or their evidence, is a record that is not written yet."""
+        ids = {name for edge in edges for name in (edge.source, edge.target, edge.evidence) if name}
+        chosen = "NOT written AND id IN (SELECT value FROM json_each(?))"
+        return bool(self._value(f"SELECT EXISTS (SELECT 1 FROM records WHERE {chosen})", json.dumps(list(ids))))  # noqa: S608 - ours
+
     def vertices_with_a_record(self, ids: Iterable[str]) -> dict[str, Vertex]:
         """Return the vertices among these ids that are lines of their own while the corpus has their record."""
         rows = self._db.execute(
@@ -257,13 +319,14 @@ class Staging:
 
     def manifest_lines(self, *snapshots: Snapshot) -> Iterator[str]:
         """Yield the lines of a manifest of the union of snapshots, in order, as JSON."""
-        chosen = json.dumps(list(snapshots))
+        # Those of one snapshot stand in its table in this order, and each once.
+        chosen, distinct = ("snapshot = ?2", "") if len(snapshots) == 1 else ("snapshot IN (?2, ?3)", "DISTINCT")
         for kind in ("record", "vertex", "edge"):
             value = "json_array(a, b, c, d)" if kind == "edge" else "a"
             rows = self._db.execute(
-                f"SELECT json_object(?1, {value}) FROM (SELECT DISTINCT a, b, c, d FROM entries"  # noqa: S608 - ours
-                " WHERE kind = ?1 AND snapshot IN (SELECT value FROM json_each(?2)) ORDER BY a, b, c, d)",
-                (kind, chosen),
+                f"SELECT json_object(?1, {value}) FROM (SELECT {distinct} a, b, c, d FROM entries"  # noqa: S608 - ours
+                f" WHERE kind = ?1 AND {chosen} ORDER BY a, b, c, d)",
+                (kind, *snapshots),
             )
             yield from (line for (line,) in rows)
 

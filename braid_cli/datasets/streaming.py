@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError
 from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
+from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, GraphSource, Kind, Relationship
 from braid.ports.schema_registry import SchemaVersion
 
@@ -30,6 +31,7 @@ GRAPH = "graph.json"
 STORED = ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl", GRAPH)
 _PART = 2**20
 _S = TypeVar("_S", bound=Frozen)
+_T = TypeVar("_T")
 
 
 def _why_no_folder(path: Path) -> str:
@@ -171,12 +173,8 @@ class DatasetFiles:
         on_item: Callable[[Item], None],
         on_edge: Callable[[tuple[str, Relationship]], None],
     ) -> None:
-        for item in items:
-            self.staging.add_item(item)
-            on_item(item)
-        for place, edge in edges:
-            self.staging.add_edge(place, edge)
-            on_edge((place, edge))
+        self.staging.add_items(_told(items, on_item))
+        self.staging.add_edges(_told(edges, on_edge))
 
     def _corpus(self, errors: Mistakes) -> Iterator[Item]:
         lines = each_line(
@@ -220,6 +218,12 @@ class DatasetFiles:
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
 
 
+def _told(items: Iterable[_T], tell: Callable[[_T], None]) -> Iterator[_T]:
+    for item in items:
+        tell(item)
+        yield item
+
+
 def _is_entity(item: Item) -> bool:
     return item.record is not None and item.record.kind is Kind.ENTITY
 
@@ -250,7 +254,7 @@ def content_hash(folder: Path) -> str:
             continue
         digest.update(f"{name}\0".encode())
         if path.exists():
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 while part := file.read(_PART):
                     digest.update(part)
     return digest.hexdigest()

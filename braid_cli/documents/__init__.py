@@ -1,1 +1,4 @@
-"""Documents on the command line: recognised, ingested with their progress shown, and listed."""
+"""Documents on the command line.
+
+``recognise`` tells them from datasets; ``ingest`` ingests them and shows the progress.
+"""

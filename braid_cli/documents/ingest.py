@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _LINE_EVERY_S = 5.0
 """Seconds between two lines of progress, where there is no terminal to draw on."""
 LEAST_INTERVAL_S: Final = 1.0
-MOST_INTERVAL_S: Final = 86_400.0
+MAX_INTERVAL_S: Final = 86_400.0
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
@@ -59,9 +59,9 @@ def watch(
     wait
         Waits so many seconds; returns whether to go on.
     """
-    if not LEAST_INTERVAL_S <= interval_s <= MOST_INTERVAL_S:
+    if not LEAST_INTERVAL_S <= interval_s <= MAX_INTERVAL_S:
         raise InvalidRequest(
-            f"--every: must be {LEAST_INTERVAL_S:g} to {MOST_INTERVAL_S:,.0f} seconds", field="interval_s"
+            f"--every: must be {LEAST_INTERVAL_S:g} to {MAX_INTERVAL_S:,.0f} seconds", field="interval_s"
         )
     yield from ingest()
     while wait(interval_s):

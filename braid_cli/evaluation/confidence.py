@@ -1,4 +1,4 @@
-"""How far an answer's confidence can be trusted: on questions that are answered, and on ones that cannot be.
+"""Measures the calibration of answers' confidence: on questions that are answered, and on ones that cannot be.
 
 What cannot be answered is made by rule: the judged questions once more while their records are left out of all that is
 found, and questions of the demo's archives, every other one about a name that the judged question knows.

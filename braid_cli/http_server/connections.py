@@ -1,4 +1,6 @@
-"""Connections of the server on a laptop: bounded in number and in time, each refusal a problem document.
+"""Bounds of connections: their number, the time that they take, and the bytes of answers that nobody reads.
+
+What is no HTTP is refused with a problem document. How many requests a tenant may have at once, ``server`` bounds.
 
 uvicorn waits for the headers of a request, and for a client that does not read its answer, without end. Here a
 connection has :attr:`Connection.headers_s` for the headers of each request and :attr:`Connection.answer_s` to read an

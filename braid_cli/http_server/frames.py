@@ -2,9 +2,9 @@
 
 Frames go both ways: four bytes of length, big-endian, and as many of JSON. The first of the server is a
 :class:`Start`; the worker sends :data:`READY` when it can answer. From then on the server sends ``[number, event]`` and
-the worker ``[number, answer]``, in the order in which they are answered. A :data:`PING` of the server is answered with
-:data:`PONG` whatever else the worker does. When the server closes its end, or ends itself, the worker finishes what it
-has begun and ends.
+the worker ``[number, answer, processor seconds]``, in the order in which they are answered. A :data:`PING` of the
+server is answered with :data:`PONG` whatever else the worker does. When the server closes its end, or ends itself, the
+worker finishes what it has begun and ends.
 """
 
 from __future__ import annotations

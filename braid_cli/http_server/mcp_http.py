@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from braid import Braid
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken
+from starlette.routing import Route
 
 from braid_cli.http_server.connections import configured
 from braid_cli.mcp_server import make_server
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     import uvicorn
 
-MOST_CALLERS: Final = 64
+MAX_CALLERS: Final = 64
 """Connections to a deployed Braid that are kept, one a token."""
-MOST_BYTES: Final = 2_000_000
+MAX_BYTES: Final = 2_000_000
 """Of a request's body."""
 
 
@@ -50,7 +51,7 @@ def _holder(token: str) -> AccessToken:
 
 def of_callers(url: str, tenant: str | None) -> Callable[[], Braid]:
     """Return what finds the deployed Braid as whoever asks may use it: by the token that came with the request."""
-    deployed = lru_cache(MOST_CALLERS)(lambda token: Braid.deployed(url, token, tenant=tenant))
+    deployed = lru_cache(MAX_CALLERS)(lambda token: Braid.deployed(url, token, tenant=tenant))
 
     def store() -> Braid:
         caller = get_access_token()
@@ -64,9 +65,13 @@ def mcp_over_http(
 ) -> uvicorn.Config:
     """Return how the tools are served at ``/mcp``, to programs on this machine.
 
-    No request depends on an earlier one, so that none holds a session. A request by another name of this machine, as
-    pages of the web make them by rebinding a name of theirs, is refused.
+    No request depends on an earlier one, so that none holds a session, and nobody listens for what no request asked:
+    such a connection would stay open with nothing to say. A request by another name of this machine, as pages of the
+    web make them by rebinding a name of theirs, is refused.
     """
     server = make_server(store, may_add=may_add, verifier=verifier)
-    application = server.streamable_http_app(stateless_http=True, json_response=True, max_request_body_size=MOST_BYTES)
+    application = server.streamable_http_app(stateless_http=True, json_response=True, max_request_body_size=MAX_BYTES)
+    for route in application.routes:
+        if isinstance(route, Route):
+            route.methods = {"POST"}
     return configured(application, lifespan="on")

@@ -1,10 +1,11 @@
-"""The front door on a laptop: the function's own handler behind a small HTTP server.
+"""The HTTP server on a laptop: the function's own handler, and bounds on the requests of each tenant and of all.
 
 What API Gateway does in front of the function is done here. A token is verified by the headers alone, before anything
 else is read: a request without one takes no place, and its body is not kept. Of requests with one, more than a number
 at once, of one tenant or in all, are refused rather than queued, so that whoever waits for an answer does not wait for
-others' first; and a place is taken when the body is there. A body that is too long, late or cut short is refused, and
-none of it is handed on. Bodies being read are bounded in number, too, and slow ones make room for others.
+others' first (:class:`Bounds`, ``Server._places``); and a place is taken when the body is there. A body that is too
+long, late or cut short is refused, and none of it is handed on. Bodies being read are bounded in number, too, and slow
+ones make room for others.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.signed_tokens import InvalidToken, sign, verify
 
 from braid_cli.http_server.connections import TENANT, WORKED_ON
+from braid_cli.http_server.heavy_tenants import ProcessorTime, Shares
 from braid_cli.http_server.turns import Turns
+from braid_cli.http_server.workers import is_question
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 
+    from braid_cli.http_server.heavy_tenants import Spent
     from braid_cli.http_server.workers import Workers
     from braid_cli.state_machine.invoke_endpoint import Handler
 
@@ -71,7 +75,7 @@ class Bounds:
     """Of one tenant; one more is refused with 429."""
     body_bytes: int = 2_000_000
     begun: int | None = None
-    """Of those taken on, how many are begun at a time, as of :class:`Turns`; None begins all at once."""
+    """Of those taken on, how many may be begun and not yet slow, as of :class:`Turns`; None begins all at once."""
 
 
 @dataclass(eq=False)
@@ -132,9 +136,11 @@ class Server:
         self._clock = clock
         self._readers: set[Reader] = set()
         self._busy: Counter[str] = Counter()
-        """Places by their tenant."""
+        """Places that requests hold, by their tenant: at most ``Bounds.per_tenant`` of each."""
         self._answering = 0
-        self._turns = Turns(self._bounds.begun or self._bounds.at_once)
+        self._shares = Shares(workers.count if workers else 1)
+        self._turns = Turns(self._bounds.begun or self._bounds.at_once, shares=self._shares)
+        self._processor = ProcessorTime()
         self._pool = ThreadPoolExecutor(self._bounds.at_once, thread_name_prefix="braid")
         self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
 
@@ -156,7 +162,7 @@ class Server:
             if claims is None or is_open(scope["path"]):
                 if scope["path"] == HEALTH_PATH and self._workers and not self._workers.processes:
                     raise unavailable("the server starts again")
-                answer = await self._handled(_event(scope, headers, b"", self._authorizer(claims)), self._open_pool)
+                answer = await self._answered_without_place(_event(scope, headers, b"", self._authorizer(claims)))
                 if not await _discarded(parts):
                     answer = _unread(answer)
             else:
@@ -165,8 +171,8 @@ class Server:
                     body = await self._body(headers, parts, tenant_id)
                 with _worked_on(scope), self._places(tenant_id, 1 + len(body) // PLACE_BYTES):
                     event = _event(scope, headers, body, self._authorizer(claims))
-                    async with self._turns.turn(tenant_id):
-                        answer = await self._answered(event)
+                    async with self._turns.turn(tenant_id, is_question=is_question(event)) as spent:
+                        answer = await self._answered(event, spent)
         except Problem as problem:
             await _discarded(parts)
             answer = _unread(problem.response())
@@ -186,27 +192,38 @@ class Server:
         await receive()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answered(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the function's answer to a request with a place."""
+    async def _answered(self, event: dict[str, Any], spent: Spent) -> dict[str, Any]:
+        """Return the function's answer to a request with a place, and note its processor seconds."""
         if self._workers:
-            return await self._workers.answer(event)
-        return await self._handled(event, self._pool)
+            answer, spent.seconds = await self._workers.answer(event)
+            return answer
+        answer, spent.seconds = await asyncio.get_running_loop().run_in_executor(self._pool, self._measured, event)
+        return answer
 
-    async def _handled(self, event: dict[str, Any], pool: ThreadPoolExecutor) -> dict[str, Any]:
-        """Return the function's answer, worked out on a thread of a pool."""
+    def _measured(self, event: dict[str, Any]) -> tuple[dict[str, Any], float]:
+        """Return the function's answer, worked out on this thread, and its processor seconds."""
+        with self._processor.measured() as spent:
+            answer = self._handler(event, LocalContext("search_api"))
+        return answer, spent.seconds
+
+    async def _answered_without_place(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the function's answer to a request that takes no place, worked out on threads of their own."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(pool, self._handler, event, LocalContext("search_api"))
+        return await loop.run_in_executor(self._open_pool, self._handler, event, LocalContext("search_api"))
 
     @contextlib.contextmanager
     def _places(self, tenant_id: str, wanted: int) -> Iterator[None]:
         """Hold a request's places of its tenant while it is answered, or refuse it. Only on the event loop's thread.
 
-        No more than the tenant may have: a long body that wants them all is answered when nothing else of it is.
+        No more than the tenant may have: a long body that wants them all is answered when nothing else of it is. A
+        tenant whose questions are heavy has fewer while others ask: what waits for its turn would keep places from
+        them.
         """
         if self._answering >= self._bounds.at_once:
             raise unavailable("the server is busy")
-        wanted = min(wanted, self._bounds.per_tenant)
-        if self._busy[tenant_id] + wanted > self._bounds.per_tenant:
+        own = min(self._bounds.per_tenant, self._shares.places(tenant_id, self._bounds.at_once))
+        wanted = min(wanted, own)
+        if self._busy[tenant_id] + wanted > own:
             raise _asks_too_much()
         self._busy[tenant_id] += wanted
         self._answering += 1

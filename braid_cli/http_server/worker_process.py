@@ -21,8 +21,9 @@ from braid.settings import load_settings
 from pydantic import SecretStr
 
 from braid_cli.http_server.frames import PING, PONG, READY, Start, framed, read_frame
+from braid_cli.http_server.heavy_tenants import ProcessorTime
 from braid_cli.http_server.memory import share_memory
-from braid_cli.http_server.tenants import ask_once
+from braid_cli.http_server.tenant_links import ask_once
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 from braid_cli.terminal import EXIT_FAILED, GARBAGE, Warnings, complain
 
@@ -56,7 +57,7 @@ def main() -> None:
 def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
     library = Application(load_settings().model_copy(update={"cursor_key": SecretStr(start.cursor_key)}))
     pool = ThreadPoolExecutor(start.at_once, thread_name_prefix="braid")
-    sending = threading.Lock()
+    sending, processor = threading.Lock(), ProcessorTime()
 
     def send(value: object) -> None:
         # Where the server is gone, nobody waits for an answer.
@@ -65,11 +66,12 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
 
     def answer(number: int, event: dict[str, Any]) -> None:
         reply = internal().response()
-        try:
-            reply = handle(event, LocalContext("search_api"))
-        except BaseException as error:  # noqa: BLE001 - native code raises such, and the request would keep its place
-            _LOG.warning("a request failed with %s", type(error).__name__)  # not the message, which may quote it
-        send([number, reply])
+        with processor.measured() as spent:
+            try:
+                reply = handle(event, LocalContext("search_api"))
+            except BaseException as error:  # noqa: BLE001 - native code raises such, and the request would keep its place
+                _LOG.warning("a request failed with %s", type(error).__name__)  # not the message, which may quote it
+        send([number, reply, spent.seconds])
 
     try:
         ask_once(library, start.tenants)

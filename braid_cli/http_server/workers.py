@@ -23,6 +23,7 @@ from braid.api.problems import unavailable
 from braid.errors import StoreError
 
 from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame
+from braid_cli.http_server.turns import SLOW_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,15 +34,23 @@ QUESTIONS: Final = frozenset(
     {"/search", "/search/semantic", "/context", "/graph/query", "/entities:read", "/records:read"}
 )
 """Paths of requests with a body that write nothing. Whatever is not known to be one of them counts as a write."""
+SLOW_WEIGHT: Final = 4
+"""Further requests that a slow one counts for where a question's process is chosen: it may well take seconds more."""
 RESTART_S: Final = 1.0
 """Seconds until a worker is started again, doubled each time that it ends before it is ready."""
-MOST_RESTART_S: Final = 30.0
+MAX_RESTART_S: Final = 30.0
 ENDS_IN_S: Final = 12.0
 """Longest that a worker may take to end."""
 PING_S: Final = 3.0
 """Seconds between two questions whether a worker still lives."""
 UNHEARD: Final = 5
 """After as many times without a word from it a worker is ended: it is stopped, or native code holds all of it."""
+
+
+def is_question(event: Mapping[str, Any]) -> bool:
+    """Whether a request only reads, by its method and path."""
+    http = event["requestContext"]["http"]
+    return http["method"] in READING or http["path"] in QUESTIONS
 
 
 class Workers:
@@ -90,8 +99,15 @@ class Workers:
         """The ids of those that can answer."""
         return tuple(worker.process.pid for worker in self._workers if worker.ready)
 
-    async def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
+    @property
+    def count(self) -> int:
+        """How many processes there are."""
+        return len(self._workers)
+
+    async def answer(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
         """Return the answer of the process that writes, or to a question of the one that has the least to do.
+
+        With the processor seconds that it took.
 
         Raises Problem 503 if none can answer, or if that process ends meanwhile: whatever it was asked may then be done
         or not, and can be asked again.
@@ -101,9 +117,8 @@ class Workers:
             raise unavailable("the server starts again")
         if not self._writing.ready:
             self._writing = ready[0]
-        http = event["requestContext"]["http"]
-        reads = http["method"] in READING or http["path"] in QUESTIONS
-        worker = min(ready, key=lambda one: (one.asked, one is self._writing)) if reads else self._writing
+        least = min(ready, key=lambda one: (one.load, one is self._writing))
+        worker = least if is_question(event) else self._writing
         try:
             return await worker.answer(event)
         except ConnectionError:
@@ -117,7 +132,9 @@ class _Worker:
         self.ready = False
         self._start: Start | None = None
         self._numbers = itertools.count()
-        self._answers: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._answers: dict[int, asyncio.Future[tuple[dict[str, Any], float]]] = {}
+        self._slow: set[int] = set()
+        """Numbers of the requests that it has for longer than a quick one takes."""
         self._sent: asyncio.StreamWriter | None = None
         """What it is sent, which waits in memory where it reads slowly: no more than there are places for requests."""
         self._heard = 0
@@ -125,9 +142,9 @@ class _Worker:
         self.process, self._socket = _process()
 
     @property
-    def asked(self) -> int:
-        """Requests that it has not answered yet."""
-        return len(self._answers)
+    def load(self) -> int:
+        """Requests that it has not answered yet; slow ones count several times."""
+        return len(self._answers) + SLOW_WEIGHT * len(self._slow)
 
     def begin(self, start: Start) -> None:
         """Tell the process how to start."""
@@ -158,7 +175,7 @@ class _Worker:
                 self._sent.transport.abort()
             self._end()
             await asyncio.sleep(wait_s)
-            wait_s = min(2 * wait_s, MOST_RESTART_S)
+            wait_s = min(2 * wait_s, MAX_RESTART_S)
             self.process, self._socket = _process()
             if self._start is not None:
                 self.begin(self._start)
@@ -171,37 +188,45 @@ class _Worker:
         self._heard += 1
         if received in (READY, PONG):
             return bool(received == READY)
-        number, answer = received
+        number, answer, seconds = received
         waiting = self._answers.get(number)
         if waiting is not None and not waiting.done():
-            waiting.set_result(answer)
+            waiting.set_result((answer, float(seconds)))
         return False
 
     async def ping(self) -> None:
         """End the process where it answers nothing any more; :meth:`watch` sees that, and starts the next one."""
         unheard = 0
         while True:
-            heard = self._heard
-            if self.ready and self._sent is not None and not unheard:
+            heard, can_hear = self._heard, self.ready and self._sent is not None
+            if self._sent is not None and can_hear and not unheard:
                 self._sent.write(framed(PING))
             # Counted, not timed: where the server itself was stopped, the answers are there when it goes on.
             await asyncio.sleep(PING_S)
-            unheard = unheard + 1 if self.ready and self._heard == heard else 0
+            # Not before it was asked: at first nothing can be sent to it yet.
+            unheard = unheard + 1 if can_hear and self.ready and self._heard == heard else 0
             if unheard == UNHEARD:
                 _LOG.warning("worker process %d says nothing", self.process.pid)
                 self.process.kill()
 
-    async def answer(self, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the answer to an event. Raises ConnectionError if the process ends before it."""
+    async def answer(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
+        """Return the answer to an event, and its processor seconds.
+
+        Raises ConnectionError if the process ends before it.
+        """
         if self._sent is None:
             raise ConnectionError
         number = next(self._numbers)
-        waiting = self._answers[number] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting = self._answers[number] = loop.create_future()
+        slow = loop.call_later(SLOW_S, self._slow.add, number)
         try:
             self._sent.write(framed([number, event]))
-            answer: dict[str, Any] = await waiting
-            return answer
+            answered: tuple[dict[str, Any], float] = await waiting
+            return answered
         finally:
+            slow.cancel()
+            self._slow.discard(number)
             del self._answers[number]
 
     def _end(self) -> None:

@@ -1,5 +1,5 @@
 """Fitting fusion parameters on judged questions, with cross-validation.
 
-``captured`` asks each question once and fuses it again with other parameters; ``search`` finds parameters; ``run``
-cross-validates and writes them; ``show`` renders the result.
+- ``captured`` asks each question once and fuses it again with other parameters
+- ``coordinate_search`` finds parameters; ``run`` cross-validates and writes them; ``show`` renders the result
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -163,15 +164,14 @@ def lengthened(embedding: dict[str, Any]) -> dict[str, Any]:
 
 
 def rewrite(folder: Path, name: str, text: str) -> None:
-    """Replace a part, and what the manifest says of it."""
+    """Replace a part, and what the manifest says of it; without a text leave it out."""
     (folder / name).write_text(text, encoding="utf-8")
     manifest = archive.read_manifest(folder)
     sha256 = archive.hashlib.sha256(text.encode()).hexdigest()
     parts = tuple(
-        part.model_copy(update={"sha256": sha256, "items": max(1, len(text.splitlines()))})
-        if part.name == name
-        else part
+        part.model_copy(update={"sha256": sha256, "items": len(text.splitlines())}) if part.name == name else part
         for part in manifest.parts
+        if part.name != name or text
     )
     path = folder / archive.MANIFEST
     path.write_text(manifest.model_copy(update={"parts": parts}).model_dump_json(), encoding="utf-8")
@@ -230,6 +230,35 @@ class DamagedArchiveContract:
         assert "is damaged" in given(parts=[manifest["parts"][0] | {"name": "../records-000001.jsonl"}])
         assert "was interrupted" in given(stage=1)
         assert "is no archive" in self.refused(store, tmp_path / "nowhere")
+
+    def test_a_count_that_is_not_the_parts_and_a_part_that_is_listed_twice_are_named(
+        self, store: Application, folder: Path
+    ) -> None:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        parts = manifest["parts"]
+
+        def given(changed: list[dict[str, Any]]) -> str:
+            (folder / "manifest.json").write_text(json.dumps(manifest | {"parts": changed}), encoding="utf-8")
+            return self.refused(store, folder)
+
+        name, items = parts[1]["name"], parts[1]["items"]
+        for wrong in (items - 1, items + 1):
+            said = f"manifest.json: parts.1.items: is {wrong}, and {name} has {items} lines"
+            assert said in given([parts[0], parts[1] | {"items": wrong}, *parts[2:]])
+            assert not store.graph.scan(GLOBEX, limit=1).vertices
+        assert f"manifest.json: is damaged: parts: {name} is listed more than once" in given([*parts, parts[1]])
+        assert "is damaged: parts.0.items: " in given([parts[0] | {"items": 0}, *parts[1:]])
+
+    @pytest.mark.parametrize("name", ["manifest.json", "records-000001.jsonl"])
+    def test_a_pipe_or_a_device_in_the_place_of_a_file_is_refused(
+        self, store: Application, folder: Path, name: str
+    ) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        assert "is no regular file" in self.refused(store, folder)
+        (folder / name).unlink()
+        (folder / name).symlink_to("/dev/zero")
+        assert "is no regular file" in self.refused(store, folder)
 
     def test_a_line_that_no_braid_wrote_is_named_and_is_no_other_tenants(
         self, store: Application, folder: Path

@@ -6,7 +6,8 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import StoreError
+from braid.errors import StoreError, TenantBeingDeleted
+from braid.ingestion import writing
 from braid.ingestion.deleting import delete_document, delete_records
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.tenant_deletion import delete_tenant
@@ -103,6 +104,64 @@ class DeletesContract:
         assert ["--rollback" in what for what in report.left] == [True]
         assert store.jobs.names() == [f"move:{GLOBEX}"]
 
+    def test_a_tenant_takes_no_writes_while_it_is_deleted(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        refused: list[str] = []
+        forget = store.schemas.forget
+
+        def write_meanwhile(tenant_id: str) -> int:
+            with pytest.raises(TenantBeingDeleted, match="delete the tenant once more") as caught:
+                written(store, record("pump", "the pump", kind=Kind.ENTITY, name="Pump"))
+            refused.append(str(caught.value))
+            write(WriteRequest(tenant_id=GLOBEX, records=(record("gate", "their gate", tenant_id=GLOBEX),)), store)
+            return forget(tenant_id)
+
+        monkeypatch.setattr(store.schemas, "forget", write_meanwhile)
+        delete_tenant(ACME, store)
+        assert len(refused) == 1
+        assert store.index.stats(ACME).records == store.graph.stats(ACME).vertices == 0
+        assert store.index.stats(GLOBEX).records == 2
+        assert written(store, record("pump", "the pump", kind=Kind.ENTITY, name="Pump")).written == 1
+
+    def test_a_write_that_was_under_way_while_its_tenant_was_deleted_is_whole_or_leaves_nothing(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pump = record("pump", "the pump", kind=Kind.ENTITY, name="Pump")
+        items = (pump, vertex("hall", name="Hall"), edge("pump", "hall", "STANDS_IN"))
+        check = writing.check
+        deletions = iter([lambda: delete_tenant(ACME, store)])
+
+        def delete_first(request: WriteRequest, given: Application) -> Any:
+            checked = check(request, given)
+            for delete in deletions:
+                delete()
+            return checked
+
+        monkeypatch.setattr(writing, "check", delete_first)
+        with nullcontext() if store.write_generation(ACME) else pytest.raises(TenantBeingDeleted, match="was kept"):
+            written(store, *items)
+        counts = store.index.stats(ACME).records, store.graph.stats(ACME).vertices, store.graph.stats(ACME).edges
+        assert counts == ((1, 2, 1) if store.write_generation(ACME) else (0, 0, 0))
+        assert repair(ACME, store, dry_run=True).counts == {}
+        assert found(store, "pump") == (["pump"] if store.write_generation(ACME) else [])
+
+    def test_a_deletion_that_breaks_off_is_repeated_before_the_tenant_takes_writes(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def stop(*_: Any, **__: Any) -> None:
+            message = "stopped"
+            raise StoreError(message)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store.schemas, "forget", stop)
+            with pytest.raises(StoreError, match="stopped"):
+                delete_tenant(ACME, store)
+        with pytest.raises(TenantBeingDeleted):
+            written(store, record("pump", "the pump"))
+        delete_tenant(ACME, store)
+        assert written(store, record("pump", "the pump")).written == 1
+
     def test_nothing_is_left_of_a_tenant_and_everything_of_the_others(self, store: Application) -> None:
         for tenant in (ACME, GLOBEX):
             store.schemas.register(SchemaVersion(tenant_id=tenant, version=1, created_at=AS_OF))
@@ -161,11 +220,16 @@ ITEMS = (
 )
 
 
-def broken_off(store: Application, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Break a write off between two stores that cannot commit together, as a process that ends does."""
+def without_transactions(store: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a pair of stores commit nothing together, and log their writes, as deployed ones do."""
     monkeypatch.setattr(type(store), "intent_log", store.objects)
     if store.write_generation(ACME) is not None:
         monkeypatch.setattr(store, "transaction", lambda _: nullcontext())
+
+
+def broken_off(store: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Break a write off between two stores that cannot commit together, as a process that ends does."""
+    without_transactions(store, monkeypatch)
 
     def stop(*_: Any) -> None:
         message = "stopped"

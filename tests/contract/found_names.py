@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import StoreError
 from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.found_names import found_id
+from braid.ingestion.name_vertices import found_id
 from braid.ingestion.repair import Fault, repair
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MENTIONS, GraphSource, Relationship
 
+from tests.contract.deletes import without_transactions
 from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
-from tests.contract.writes import written
+from tests.contract.writes import stored, written
 
 if TYPE_CHECKING:
     from braid.app import Application
+    from braid.models import Record
 
 BERG, KEELSON = found_id("anna berg"), found_id("keelson project")
 
@@ -28,6 +32,21 @@ def mentions(store: Application, *texts: str) -> list[Relationship]:
 def names(store: Application, text: str) -> set[str]:
     """Return the ids of the entities that a text mentions."""
     return {one.source for one in mentions(store, text)}
+
+
+def break_off(store: Application, monkeypatch: pytest.MonkeyPatch, *changed: Record) -> None:
+    """Break a write off after its texts are in the index, between two stores that cannot commit together."""
+
+    def stop(*_: object) -> None:
+        message = "stopped"
+        raise StoreError(message)
+
+    without_transactions(store, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.graph, "upsert", stop)
+        patch.setattr(store.graph, "delete_relationships", stop)
+        with pytest.raises(StoreError, match="stopped"):
+            written(store, *changed)
 
 
 class FoundNamesContract:
@@ -60,6 +79,78 @@ class FoundNamesContract:
         written(store, record("a", "It was nobody."))
         assert names(store, "a") == set()
         assert store.graph.get_many(ACME, [BERG]) == []
+
+    def test_a_mention_that_a_broken_off_write_took_from_a_text_is_removed_by_a_repair(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        changed = (record("a", "It was nobody."), record("b", "The Keelson Project alone"))
+        written(store, record("a", "It was Anna Berg."), record("b", "The Keelson Project by Anna Berg"))
+        break_off(store, monkeypatch, *changed)
+        assert names(store, "a") == {BERG}
+        found = repair(ACME, store, dry_run=True).counts
+        assert found == {Fault.OLD_MENTION: 2}
+        assert repair(ACME, store).counts == found
+        assert (names(store, "a"), names(store, "b")) == (set(), {KEELSON})
+        assert store.graph.get_many(ACME, [BERG]) == []
+        assert repair(ACME, store).counts == {}
+        assert list(store.objects.list(ACME)) == []
+
+    def test_what_a_killed_write_left_beside_a_deletion_is_reported_and_goes_when_that_is_repeated(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        forget = store.schemas.forget
+
+        def killed_meanwhile(tenant_id: str) -> int:
+            # It had begun before the deletion: nothing refuses it.
+            monkeypatch.setattr(writing, "refuse_while_deleted", lambda *_: None)
+            monkeypatch.setattr(writing, "was_deleted_since", lambda *_: False)
+            break_off(store, monkeypatch, record("b", "It was Anna Berg again."))
+            return forget(tenant_id)
+
+        without_transactions(store, monkeypatch)
+        with monkeypatch.context() as patch:
+            patch.setattr(store.schemas, "forget", killed_meanwhile)
+            report = delete_tenant(ACME, store)
+        assert [one for one in report.left if "writes that had not ended, 1" in one]
+        assert [one.id for one in store.index.scan(ACME).records] == ["b"]
+        again = delete_tenant(ACME, store)
+        assert (again.records, again.left) == (1, ())
+        assert not store.index.scan(ACME).records
+        assert list(store.objects.list(ACME)) == []
+        assert repair(ACME, store).counts == {}
+
+    def test_of_two_writes_of_one_id_beside_each_other_each_store_keeps_what_reached_it_last(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        without_transactions(store, monkeypatch)
+        upsert, other = store.graph.upsert, [record("a", "The Keelson Project alone", name="Second")]
+
+        def overtaken(*items: Any) -> None:
+            if other:
+                with monkeypatch.context() as patch:  # of another process, which this one's turns do not bind
+                    patch.setattr(writing, "writing_turn", lambda *_: nullcontext())
+                    written(store, other.pop())
+            upsert(*items)
+
+        monkeypatch.setattr(store.graph, "upsert", overtaken)
+        first = record("a", "It was Anna Berg.", name="First")
+        written(store, first)
+        assert stored(store, "a").content == "The Keelson Project alone", "it reached the index last"
+        assert [one.name for one in store.graph.get_many(ACME, ["a"])] == ["First"], "it reached the graph last"
+        assert names(store, "a") >= {BERG, KEELSON}, "edges are added up"
+        written(store, first)
+        assert stored(store, "a").content == "It was Anna Berg."
+        assert names(store, "a") & {BERG, KEELSON} == {BERG}
+
+    def test_a_mention_that_a_text_has_again_is_no_longer_removed(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        break_off(store, monkeypatch, record("a", "It was nobody."))
+        written(store, record("a", "It was Anna Berg again."))
+        assert repair(ACME, store).counts == {}
+        assert names(store, "a") == {BERG}
 
     def test_with_a_text_goes_what_only_it_said(self, store: Application) -> None:
         written(store, record("a", "It was Anna Berg."), record("b", "The Keelson Project by Anna Berg"))

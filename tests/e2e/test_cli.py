@@ -449,11 +449,15 @@ def test_a_home_that_is_a_file_is_named(braid: Braid, tmp_path: Path) -> None:
 def test_a_file_that_may_not_be_read_is_named(braid: Braid, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "t"}\n', encoding="utf-8")
 
-    def refuse(self: Path, *_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied", str(self))
+    really = os.open
+
+    def refuse(path: Any, *given: Any, **named: Any) -> int:
+        if str(path).endswith("corpus.jsonl"):
+            raise PermissionError(13, "Permission denied", str(path))
+        return really(path, *given, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(tmp_path), "open", refuse)
+        patched.setattr(os, "open", refuse)
         done = braid("ingest", str(tmp_path))
     assert done.status == 1
     assert one_line(done) == f"braid: {tmp_path}/corpus.jsonl: Permission denied\n"

@@ -45,6 +45,15 @@ def test_a_folder_of_documents_is_ingested_searched_listed_and_kept_up_to_date(t
     assert "documents  13" in run(home, "stats", "--tenant", "acme").out
 
 
+def test_tenants_are_listed_a_name_a_line(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    files = folder(tmp_path, {"guide.md": SENTENCE.encode()})
+    for tenant in ("globex", "acme"):
+        assert run(home, "ingest", str(files), "--tenant", tenant).status == 0
+    assert run(home, "list", "tenants").out.splitlines() == ["acme", "globex"]
+    assert rows(run(home, "list", "tenants", "--limit", "1", "--json")) == {"tenants": ["acme"], "more": True}
+
+
 def test_files_that_cannot_be_read_are_named_and_the_status_says_so(tmp_path: Path) -> None:
     files = folder(
         tmp_path, {"good.md": SENTENCE.encode(), "bad.pdf": b"%PDF-1.7 bad", "photo.png": b"\x89PNG" + bytes(9)}

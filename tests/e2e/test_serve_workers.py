@@ -39,6 +39,14 @@ class Answered(NamedTuple):
     body: Any
 
 
+def runs(process: psutil.Process) -> bool:
+    """Whether a process has not ended; it may do so while it is asked."""
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Running:
     """A server, and a client of it."""
 
@@ -48,9 +56,7 @@ class Running:
         self.process, self.url, self.token = process, said["url"], said["tokens"][TENANT]
 
     def workers(self) -> list[psutil.Process]:
-        return [
-            child for child in psutil.Process(self.process.pid).children() if child.status() != psutil.STATUS_ZOMBIE
-        ]
+        return [child for child in psutil.Process(self.process.pid).children() if runs(child)]
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answered:
         given = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json", **headers}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -138,3 +139,38 @@ def test_a_document_is_read_before_its_request_is_answered(function: Environment
 def test_the_schedule_embeds_again_what_is_outdated(function: Environment) -> None:
     assert function.ask("POST", "/records", RECORDS).status == 200
     assert function.invoke({"scheduled": True})["status"] == "finished"
+
+
+def test_an_operator_deletes_a_tenant_and_the_others_stay(function: Environment) -> None:
+    others = claims(tenant="globex")
+    assert function.ask("POST", "/records", RECORDS).status == 200
+    assert function.invoke(event("POST", "/records", RECORDS, authorizer=others))["statusCode"] == 200
+    report = function.invoke({"delete_tenant": claims()["jwt"]["claims"]["tenant_id"]})
+    assert (report["records"], report["left"]) == (2, [])
+    assert function.ask("GET", "/stats").json()["records"] == 0
+    assert json.loads(function.invoke(event("GET", "/stats", authorizer=others))["body"])["records"] == 2
+
+
+@pytest.mark.parametrize("sound", [True, False], ids=["restored", "damaged"])
+def test_a_process_whose_store_was_replaced_ends_and_the_next_one_opens_what_is_there(
+    sound: bool, tmp_path: Path, home: Path, function: Environment
+) -> None:
+    assert function.ask("POST", "/records", RECORDS).status == 200
+    store = tmp_path / "efs"
+    shutil.copytree(store, tmp_path / "copy")
+    store.rename(tmp_path / "away")
+    (tmp_path / "copy").rename(store)
+    if not sound:
+        database = store / "braid.db"
+        database.write_bytes(b"x" * database.stat().st_size)
+    with pytest.raises(AssertionError, match="the process ended"):
+        function.ask("POST", "/search", QUESTION)
+    after = Environment(store, home / "models")
+    try:
+        if sound:
+            assert found(after.ask("POST", "/search", QUESTION))["degraded"] == []
+        else:
+            with pytest.raises((AssertionError, BrokenPipeError)):
+                after.ask("POST", "/search", QUESTION)
+    finally:
+        after.end()

@@ -11,11 +11,12 @@ from braid.engines.aws.dynamodb_counts import DynamoCounts
 from braid.engines.opensearch.client import open_client
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
-from braid.settings import Refresh, Settings
+from braid.settings import EngineKind, Refresh, Settings
 from moto import mock_aws
 
 from braid_cli.local_servers import state
 from tests.contract.shapes import DIMENSIONS
+from tests.deployed_stages import DeployedStages
 from tests.dynamo_table import make_table, serial_client
 
 if TYPE_CHECKING:
@@ -101,3 +102,32 @@ def index(client: OpenSearch, settings: Settings) -> OpenSearchIndex:
 def moves(client: OpenSearch, settings: Settings) -> OpenSearchMigration:
     """Return the migration of that index."""
     return OpenSearchMigration(client, settings, DIMENSIONS)
+
+
+@pytest.fixture
+def make_deployed(
+    opensearch_endpoint: str, gremlin_endpoint: str, make_settings: Callable[..., Settings]
+) -> Iterator[Callable[..., DeployedStages]]:
+    """Return a function that gives stages of these settings over an index of their own and an empty graph."""
+    made: list[DeployedStages] = []
+
+    def make(**fields: Any) -> DeployedStages:
+        stages = DeployedStages(
+            make_settings(
+                engine=EngineKind.AWS,
+                opensearch_endpoint=opensearch_endpoint,
+                opensearch_index=f"test-{uuid.uuid4().hex}",
+                opensearch_refresh=Refresh.NOW,
+                neptune_endpoint=gremlin_endpoint,
+                **fields,
+            )
+        )
+        made.append(stages)
+        stages.index.create()
+        stages.graph._connection.submit(lambda g: g.V().drop())
+        return stages
+
+    yield make
+    for stages in made:
+        stages.index._client.indices.delete(index=f"{stages.settings.opensearch_index}-*")
+        stages.close()

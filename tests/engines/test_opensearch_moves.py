@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.single_index import SingleIndex
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
 from tests.contract.shapes import ACME, DIMENSIONS, record
 
 if TYPE_CHECKING:
     import pytest
+    from braid.engines.opensearch.index import OpenSearchIndex
     from braid.engines.opensearch.migration import OpenSearchMigration
     from braid.settings import Settings
     from opensearchpy import OpenSearch
@@ -44,9 +45,9 @@ def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
     index.upsert([record(name, "old", cosine=0.5) for name in ("changed", "gone", "same")])
     moves.begin("old", "new", SPACES)
     fill(index, moves)
-    alone = OpenSearchIndex(client, settings, DIMENSIONS, alias=settings.opensearch_index)
+    alone = SingleIndex(client, settings, DIMENSIONS, settings.opensearch_index)
     alone.upsert([record("changed", "new", cosine=0.4), record("added", cosine=0.3)])
-    alone.delete_here([f"{ACME}|gone"])
+    alone.delete(ACME, ["gone"])
     assert reconcile(moves) == 3
     assert names(pending(index, moves)) == ["added", "changed"]
     fill(index, moves)
@@ -67,15 +68,15 @@ def test_a_write_that_meets_the_switch_lands_in_both(
     index.upsert([record("a", "old", cosine=0.5)])
     moves.begin("old", "new", SPACES)
     fill(index, moves)
-    write_here, switched = OpenSearchIndex.upsert_here, [False]
+    write, switched = SingleIndex.upsert, [False]
 
-    def upsert_here(self: OpenSearchIndex, records: list[object]) -> None:
-        write_here(self, records)  # type: ignore[arg-type]
+    def upsert(self: SingleIndex, records: list[object]) -> None:
+        write(self, records)  # type: ignore[arg-type]
         if not switched[0]:
             switched[0] = True
             moves.switch()
 
-    monkeypatch.setattr(OpenSearchIndex, "upsert_here", upsert_here)
+    monkeypatch.setattr(SingleIndex, "upsert", upsert)
     index.upsert([record("a", "new").model_copy(update={"embeddings": both(0.5)})])
     assert index.get_many(ACME, ["a"])[0].content == "new"
     moves.rollback()

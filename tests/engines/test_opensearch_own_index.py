@@ -16,7 +16,7 @@ from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.errors import InvalidRequest, TransientStoreError
 from braid.ports.reembedding import MigrationState, ReembeddedRecord
 from braid.ports.search_index import SearchRequest
-from tenacity import retry, retry_if_exception_type, stop_after_attempt
+from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, reconcile, with_wide
 from tests.contract.index_moves import fill as fill_wide
@@ -161,7 +161,12 @@ def test_who_read_the_aliases_a_minute_ago_reads_them_again(
     assert len(whole(index)) == 7
 
 
-@retry(retry=retry_if_exception_type(TransientStoreError), stop=stop_after_attempt(5), reraise=True)
+@retry(
+    retry=retry_if_exception_type(TransientStoreError),
+    stop=stop_after_attempt(5),
+    wait=wait_exponential(multiplier=0.05),
+    reraise=True,
+)
 def again(change: Callable[..., object], *given: object) -> None:
     """Repeat a write, as whoever writes does: an index that is being removed has no shard that answers."""
     change(*given)
@@ -218,6 +223,30 @@ def test_writes_of_several_processes_during_moves_are_all_there_and_no_others(
     later = OpenSearchIndex(client, settings, DIMENSIONS)
     assert {each.id for each in later.scan(ACME, limit=1000).records} == expected
     assert documents(client, names(client, settings)[settings.opensearch_index]) == set()
+
+
+def test_a_write_waits_for_the_shards_of_a_new_index(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    """The alias of an index is there before its shards have started, which take seconds on a busy cluster."""
+    index.upsert(RECORDS)
+    own = moves.of_tenant(ACME)
+    own.begin("old", "old", {})
+    following = names(client, settings)[next_alias(tenant_alias(settings.opensearch_index, ACME))]
+    allocation = "index.routing.allocation.require._name"
+    made = mapping.index_body(settings, own=True) | {
+        part: client.indices.get(index=following)[following][part] for part in ("mappings", "aliases")
+    }
+    made["settings"][allocation] = "nobody"
+    client.indices.delete(index=following)
+    client.indices.create(index=following, body=made, params={"wait_for_active_shards": 0})
+    starts = threading.Timer(2, client.indices.put_settings, kwargs={"index": following, "body": {allocation: None}})
+    starts.start()
+    try:
+        index.upsert([record("new", "ledger", cosine=0.5)])
+    finally:
+        starts.join()
+    assert documents(client, following) == {f"{ACME}|new"}
 
 
 def test_a_tenant_moves_back_with_all_that_it_has(
@@ -362,3 +391,45 @@ def test_next_and_previous_are_no_tenants(settings: Settings) -> None:
     shared = settings.opensearch_index
     assert len({tenant_alias(shared, name) for name in ("next", "previous", "Acme", ACME)}) == 4
     assert next_alias(shared) not in {tenant_alias(shared, name) for name in ("next", "")}
+
+
+@pytest.mark.parametrize("rolls_back", [False, True])
+@pytest.mark.parametrize("at", ["begun", "read", "filled", "switched"])
+def test_what_is_written_and_deleted_while_a_tenant_moves_back_stays_so_however_that_ends(
+    index: OpenSearchIndex,
+    moves: OpenSearchMigration,
+    client: OpenSearch,
+    settings: Settings,
+    at: str,
+    *,
+    rolls_back: bool,
+) -> None:
+    """All records of the tenant but one that is written then, by a process that knows of no move."""
+    index.upsert([*RECORDS, record("theirs", tenant_id=GLOBEX, cosine=0.5)])
+    move(moves, index)
+    other, reader = (OpenSearchIndex(client, settings, DIMENSIONS) for _ in range(2))
+    assert len(whole(other)) == 7
+    own = moves.of_tenant(ACME, back=True)
+
+    def reached(step: str) -> None:
+        if step == at:
+            assert other.delete(ACME, [each.id for each in RECORDS]) == 7
+            other.upsert([record("new", "ledger")])
+
+    own.begin("old", "old", {})
+    reached("begun")
+    records = reader.get_many(ACME, own.pending(ACME, own.ids(ACME), ()))
+    reached("read")
+    own.fill(ACME, [ReembeddedRecord(read=each, write=each) for each in records])
+    reached("filled")
+    own.switch()
+    reached("switched")
+    if rolls_back:
+        own.rollback()
+    own.drop(())
+    shared = settings.opensearch_index
+    there = set().union(*(documents(client, found) for found in set(names(client, settings).values())))
+    assert there == {f"{GLOBEX}|theirs", f"{ACME}|new"}
+    assert names(client, settings)[shared] == f"{shared}-000001"
+    assert set(whole(OpenSearchIndex(client, settings, DIMENSIONS))) == {"new"}
+    assert set(whole(OpenSearchIndex(client, settings, DIMENSIONS), GLOBEX)) == {"theirs"}

@@ -12,7 +12,7 @@ from braid.engines.opensearch.index import OpenSearchIndex
 from braid.settings import EngineKind, Refresh, Settings
 
 from tests.contract.tenants import NOUNS, TenantsContract, World, write_world
-from tests.engines.test_writes import DeployedStages
+from tests.deployed_stages import DeployedStages
 from tests.front_door import FrontDoor
 
 if TYPE_CHECKING:

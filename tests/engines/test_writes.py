@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import elements
 from braid.models import GraphSource, RelationshipKey
-from braid.settings import EngineKind, Refresh, Settings
+from braid.settings import Settings
 
 from tests.contract.archive import ArchiveContract
 from tests.contract.bad_input import BadInputContract
@@ -21,7 +20,6 @@ from tests.contract.long_texts import LongTextsContract
 from tests.contract.shapes import ACME, day, edge, record, vertex
 from tests.contract.supplied_vectors import SuppliedVectorsContract
 from tests.contract.writes import WritesContract, stored, written
-from tests.deployed_stages import DeployedStages
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -30,6 +28,8 @@ if TYPE_CHECKING:
 
     from braid.ports.knowledge_graph import WritableGraph
 
+    from tests.deployed_stages import DeployedStages
+
 
 @pytest.fixture
 def graph_source() -> GraphSource:
@@ -37,24 +37,8 @@ def graph_source() -> GraphSource:
 
 
 @pytest.fixture
-def store(
-    opensearch_endpoint: str, gremlin_endpoint: str, make_settings: Callable[..., Settings], graph_source: GraphSource
-) -> Iterator[DeployedStages]:
-    stages = DeployedStages(
-        make_settings(
-            engine=EngineKind.AWS,
-            opensearch_endpoint=opensearch_endpoint,
-            opensearch_index=f"test-{uuid.uuid4().hex}",
-            opensearch_refresh=Refresh.NOW,
-            neptune_endpoint=gremlin_endpoint,
-            graph=graph_source,
-        )
-    )
-    stages.index.create()
-    stages.graph._connection.submit(lambda g: g.V().drop())
-    yield stages
-    stages.index._client.indices.delete(index=f"{stages.settings.opensearch_index}-*")
-    stages.close()
+def store(make_deployed: Callable[..., DeployedStages], graph_source: GraphSource) -> DeployedStages:
+    return make_deployed(graph=graph_source)
 
 
 class TestFoundNames(FoundNamesContract):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded import key_value
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.graph import removals, rows
+from braid.engines.embedded.graph import changes, edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedCache
 from braid.ingestion import checks
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.found_names import found_id
+from braid.ingestion.name_vertices import found_id
 from braid.ingestion.supersession import SUPERSEDES
 from braid.models import MENTIONS, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
@@ -104,14 +104,14 @@ def test_a_write_of_many_wrong_items_is_refused_without_looking_again_for_each(
 @contextmanager
 def no_edges_read(reading: str, hub: str = "hub") -> Iterator[None]:
     """Fail when an edge that leads out of the hub is read, unless it leads to a text of the write."""
-    really = rows._edge
+    really = edge_rows._edge
 
     def read(tenant_id: str, row: Any) -> Any:
         assert row[0] != hub or row[2].startswith("q"), reading
         return really(tenant_id, row)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rows, "_edge", read)
+        patch.setattr(edge_rows, "_edge", read)
         yield
 
 
@@ -276,7 +276,7 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
 def test_a_hub_and_the_evidence_of_many_edges_are_deleted_few_edges_at_a_time(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(removals, "ROWS_AT_ONCE", 30)
+    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 30)
     store_hub(stages, evidence="said")
     stages.index.upsert([record("said", "what was said")])
     most: list[int] = []
@@ -289,7 +289,7 @@ def test_a_hub_and_the_evidence_of_many_edges_are_deleted_few_edges_at_a_time(
         return counted
 
     for name in ("delete_some_edges_of", "delete_edges_of"):
-        monkeypatch.setattr(rows, name, counting(getattr(rows, name)))
+        monkeypatch.setattr(edge_rows, name, counting(getattr(edge_rows, name)))
     assert delete_records(ACME, ["said"], stages).relationships == 200
     store_hub(stages)
     assert delete_records(ACME, ["hub"], stages).relationships == 200 + 1

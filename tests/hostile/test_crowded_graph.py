@@ -5,11 +5,11 @@ from __future__ import annotations
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.embedded.graph import rows
+from braid.engines.embedded.graph import edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune import elements
-from braid.engines.neptune.knowledge_graph import MOST_LINKED, GremlinGraph
+from braid.engines.neptune.knowledge_graph import MAX_LINKED, GremlinGraph
 from braid.ingestion.deleting import delete_records
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
@@ -51,7 +51,7 @@ def test_the_deployed_graph_sends_of_a_vertex_only_the_names_that_were_asked_for
     monkeypatch.setattr(GremlinGraph, "_ask", ask)
     GremlinGraph(None).link(ACME, ["heron"], as_of=AS_OF)  # type: ignore[arg-type]
     steps = asked[0].bytecode.step_instructions
-    assert ["limit", MOST_LINKED] in steps
+    assert ["limit", MAX_LINKED] in steps
     (keys,) = (step[1] for step in steps if step[0] == "by" and str(elements.LINK_KEY) in str(step[1]))
     assert [step[0] for step in keys.step_instructions] == ["values", "is", "fold"]
 
@@ -66,7 +66,7 @@ def test_a_hub_is_deleted_without_reading_its_edges(tmp_path: Path, monkeypatch:
         raise AssertionError(message)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "_edge", read)
+        patch.setattr(edge_rows, "_edge", read)
         report = delete_records(ACME, ["hub"], stages)
     assert (report.vertices, report.relationships) == (1, 200)
     stages.close()

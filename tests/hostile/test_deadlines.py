@@ -159,7 +159,7 @@ def test_a_search_in_texts_of_nothing_but_its_words_ends_in_time(tmp_path: Path)
     content = " ".join(words) * 100
     question = SearchRequest(tenant_id=HEAVY, text=" ".join(words), k=5, as_of="2026-01-01")
     with EmbeddedStore(tmp_path) as store:
-        index = EmbeddedSearchIndex(store, {}, question_s=0.05)
+        index = EmbeddedSearchIndex(store, {}, question_s=0.01)
         index.upsert([Record(id=f"r{number}", tenant_id=HEAVY, content=content) for number in range(60)])
         with pytest.raises(StoreTooSlow):
             index.search(question)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import ObjectChanged
 from braid.ingestion.bulk import local_imports, manifest, steps
-from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, Page, Split
+from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.ingestion.documents import reader_process, reading, uploads
 from braid.ingestion.documents.chunking import Chunker
-from braid.ingestion.documents.document import Document, Limits, Section, Source, Unreadable
+from braid.ingestion.documents.document import Document, ReadingLimits, Section, Source, Unreadable
 from braid.ingestion.documents.files import find
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
@@ -41,9 +41,9 @@ SHEET = "xl/worksheets/sheet1.xml"
 MEBIBYTE = 1024 * 1024
 
 
-def refused(name: str, content: bytes, limits: Limits | None = None) -> str:
+def refused(name: str, content: bytes, limits: ReadingLimits | None = None) -> str:
     with pytest.raises(Unreadable) as error:
-        reading.read(Source(name, content, limits or Limits()))
+        reading.read(Source(name, content, limits or ReadingLimits()))
     return str(error.value)
 
 
@@ -139,7 +139,7 @@ def test_a_stream_of_a_pdf_that_unpacks_to_gigabytes_ends_in_a_line() -> None:
 
 
 def test_a_document_of_more_text_or_sections_than_one_may_hold_is_refused() -> None:
-    limits = Limits(characters=1_000, sections=10)
+    limits = ReadingLimits(characters=1_000, sections=10)
     assert "1,000 characters" in refused("a.txt", b"gate " * 1_000, limits)
     assert "10 sections" in refused("a.md", b"# gate\n\ntext\n\n" * 20, limits)
     assert "1,000 characters" in refused("a.csv", b"a,b\n" + b"gate,opens\n" * 1_000, limits)
@@ -147,7 +147,7 @@ def test_a_document_of_more_text_or_sections_than_one_may_hold_is_refused() -> N
 
 def test_a_heading_above_very_many_sections_counts_as_often_as_it_is_stored() -> None:
     html = b"<h1>" + b"gate " * 1_000 + b"</h1>" + b"<h2>a</h2>b" * 300
-    assert "1,000 characters" in refused("a.html", html, Limits(characters=1_000))
+    assert "1,000 characters" in refused("a.html", html, ReadingLimits(characters=1_000))
     book = json.dumps({"cells": [cell("markdown", f"# {'gate ' * 1_000}\n\nx"), *[cell("code", "x")] * 60]})
     found = reading.read(Source("a.ipynb", book.encode()))
     assert max(len(part) for section in found.sections for part in section.heading) <= 500
@@ -279,11 +279,11 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: 
     slow, good = tmp_path / "slow.csv", tmp_path / "good.md"
     slow.write_bytes(b"a,b\n" + b"x,y\n" * 2_000_000)
     good.write_text(SENTENCE)
-    with ReaderProcess(Limits(seconds=0.0)) as reader:
+    with ReaderProcess(ReadingLimits(seconds=0.0)) as reader:
         late = reader.read(str(slow), "slow.csv")
         assert (late.document, late.permanent) == (None, False)
         assert "takes longer" in late.unreadable
-        reader.limits = Limits()
+        reader.limits = ReadingLimits()
         assert reader.read(str(good), "good.md").document is not None
 
 
@@ -306,7 +306,7 @@ def test_small_files_that_are_made_to_be_slow_are_read_in_time(tmp_path: Path) -
         "addresses.eml": b"Subject: a\nTo: " + b"a@b.c, " * 300_000 + b"\n\nx",
         "parameters.eml": b"Subject: a\nContent-Type: text/plain" + b";a=b" * 200_000 + b"\n\nx",
     }
-    with ReaderProcess(Limits(seconds=30)) as reader:
+    with ReaderProcess(ReadingLimits(seconds=30)) as reader:
         for name, content in files.items():
             (tmp_path / name).write_bytes(content)
             assert reader.read(str(tmp_path / name), name).document is not None, name
@@ -316,7 +316,7 @@ def test_a_file_that_takes_too_much_memory_is_given_up_and_the_next_one_read(tmp
     large, good = tmp_path / "large.json", tmp_path / "good.md"
     large.write_bytes(b"[" + b'{"a":1},' * 3_000_000 + b"0]")
     good.write_text(SENTENCE)
-    with ReaderProcess(Limits(memory_bytes=400 * MEBIBYTE)) as reader:
+    with ReaderProcess(ReadingLimits(memory_bytes=400 * MEBIBYTE)) as reader:
         assert "memory" in reader.read(str(large), "large.json").unreadable
         assert reader.read(str(good), "good.md").document is not None
 
@@ -368,7 +368,7 @@ def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_sto
         store.objects.put(TENANT, f"posted/{name}/=a.md", text.encode())
         event = {"tenant_id": TENANT, "key": f"posted/{name}/=a.md"}
         job = steps.split(Split(job=name, event=event), store, batch_lines=2)
-        page = steps.page(Page(job=job, cursor=Cursor()), store)
+        page = steps.page(PageRequest(job=job, cursor=Cursor()), store)
         assert page.items is not None
         places = manifest.items(job, page.items, store.objects)
         return job, [Batch(job=job, phase=page.phase, batch=place) for place in places]

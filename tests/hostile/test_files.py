@@ -10,6 +10,8 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.embedded.graph import tenant_graphs
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
@@ -17,9 +19,10 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
 from braid.ingestion.archive import export_tenant
 from braid.models import EmbeddingType
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.reembedding import JobRecord
 
-from tests.contract.shapes import ACME
+from tests.contract.shapes import ACME, AS_OF, edge, vertex
 from tests.front_door import FrontDoor, claims
 from tests.hostile.test_kills import found_by_meaning, found_by_words
 from tests.hostile.writers import apply, everything, stages, word
@@ -275,6 +278,26 @@ def test_a_server_whose_mapped_vectors_are_damaged_finds_them_all_the_same(
     status, text = server.search()
     assert (status, "a0-e" in text) == (200, "a0-e" in right)
     assert server.process.is_alive()
+
+
+def walk_a_graph_that_is_cut(folder: Path) -> None:
+    """Walk a graph that is mapped from a file, and again once that is empty."""
+    tenant_graphs._LEAST_SAVED = 0  # as of a graph of 100,000 edges, which is still read whole
+    with EmbeddedStore(folder) as store:
+        graph = EmbeddedKnowledgeGraph(store, small=0)
+        graph.upsert([vertex(name) for name in "abc"], [edge("a", "b"), edge("b", "c")])
+        asked = ExpandRequest(tenant_id=ACME, seeds=("a",), max_hops=2, records_only=False, as_of=AS_OF)
+        before = [graph.expand(asked) for _ in range(3)]
+        (file,) = (folder / "graphs").iterdir()
+        emptied(file)
+        assert graph.expand(asked) == before[0] == before[2]
+
+
+def test_a_process_whose_mapped_graph_is_cut_lives_and_reads_the_rows(tmp_path: Path) -> None:
+    process = PROCESSES.Process(target=walk_a_graph_that_is_cut, args=(tmp_path,))
+    process.start()
+    process.join(60)
+    assert process.exitcode == 0
 
 
 def modes(home: Path) -> dict[str, int]:

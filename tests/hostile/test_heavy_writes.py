@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.deadline import Locks
-from braid.engines.embedded.graph import removals, rows
+from braid.engines.embedded.graph import changes, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, found_names, supersession, tenant_locks, writing
+from braid.ingestion import deleting, name_vertices, supersession, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
@@ -230,7 +230,7 @@ def test_what_another_process_changes_meanwhile_is_embedded_while_others_can_wri
 def test_a_write_that_another_process_overtakes_again_and_again_is_written(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "MOST_OVERTAKEN", 2)
+    monkeypatch.setattr(writing, "MAX_OVERTAKEN", 2)
     numbers, transaction = count(), library.transaction
 
     @contextmanager
@@ -292,7 +292,7 @@ def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_the
 def test_of_the_names_found_in_one_write_only_so_many_are_written(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(found_names, "_MOST_NAMES", 3)
+    monkeypatch.setattr(name_vertices, "_MAX_NAMES", 3)
     records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
     report = write(WriteRequest(tenant_id=ACME, records=records), library)
     require_written(report)
@@ -312,7 +312,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
         report = write(request, library)
         changed = connection.total_changes - before
     require_written(report)
-    assert report.names == found_names._MOST_NAMES
+    assert report.names == name_vertices._MAX_NAMES
     assert changed < 90_000
     (link,) = library.graph.link(ACME, misspellings(names[0].casefold().replace("a", "", 1)), as_of=day(1))
     assert link.name == names[0]
@@ -321,16 +321,16 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
 @pytest.fixture
 def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many names each removal was given, of which one transaction has few."""
-    for module in (deleting, writing, removals):
+    for module in (deleting, writing, changes):
         monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
     given: list[int] = []
-    really = rows.delete_unmentioned
+    really = vertex_rows.delete_unmentioned
 
     def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
         given.append(len(ids))
         return really(connection, tenant, ids)
 
-    monkeypatch.setattr(rows, "delete_unmentioned", delete_unmentioned)
+    monkeypatch.setattr(vertex_rows, "delete_unmentioned", delete_unmentioned)
     return given
 
 
@@ -371,7 +371,7 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let more than two mentions leave after the write, two at a time."""
     monkeypatch.setattr(writing, "MENTIONS_AT_ONCE", 2)
-    monkeypatch.setattr(removals, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 2)
 
 
 def of_names(*texts: str) -> WriteRequest:
@@ -392,13 +392,13 @@ def test_mentions_that_very_many_texts_lose_leave_few_at_a_time_and_nobody_sees_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_written(write(of_names("Here Aba met Cec, Dod, Eve and Fif.", "So Gig met Hah."), library))
-    really, seen = removals.remove_rows, []
+    really, seen = changes.remove_rows, []
 
     def remove_rows(*given: Any) -> list[int]:
         seen.append(edges_and_rows(library))
         return really(*given)
 
-    monkeypatch.setattr(removals, "remove_rows", remove_rows)
+    monkeypatch.setattr(changes, "remove_rows", remove_rows)
     require_written(write(of_names("Here Aba met nobody.", "So Gig met Hah."), library))
     assert seen == [(3, 3, 7), (3, 3, 5)]
     assert edges_and_rows(library) == (3, 3, 3)
@@ -417,7 +417,7 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
         raise StoreError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(removals, "remove_rows", stop)
+        patch.setattr(changes, "remove_rows", stop)
         with pytest.raises(StoreError, match="stopped"):
             write(after, library)
     with closing(DemoStages(library.settings)) as next_process:

@@ -12,12 +12,14 @@ import pytest
 from braid.api import idempotency
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.ports.cache import ResilientCache
-from braid.settings import Settings
+from braid.ports.members import Membership as Member
+from braid.ports.members import Role
+from braid.settings import Membership, Settings
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
 from tests.dynamo_table import cache_table
-from tests.front_door import FrontDoor
+from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
@@ -198,3 +200,27 @@ def test_the_same_written_twice_at_once_without_a_key_is_counted_once(tmp_path: 
         assert list(gone) == [200] * 4
         counted = stages.graph.stats("saltmarrow")
         assert (counted.vertices, counted.edges) == (27, 26)
+
+
+def test_a_key_of_another_tenant_is_another_key(library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    door, asked = FrontDoor(library), {"records": [{"id": "theirs", "content": "The ferry was late."}]}
+    counted = Counted(library.write, 1)
+    monkeypatch.setattr(library, "write", counted)
+    tenants = ("saltmarrow", "wrenfield", "saltmarrow|once")
+    answers = [door.ask("POST", "/records", asked, headers=KEY, authorizer=claims(tenant)) for tenant in tenants]
+    assert [answered.status for answered in answers] == [200, 200, 403]
+    assert counted.calls == 2
+    other = door.ask("POST", "/records", RECORD, headers=KEY, authorizer=claims("wrenfield"))
+    assert (other.status, other.problem) == (422, "idempotency-key-reused")
+    assert door.ask("POST", "/records", RECORD, headers=KEY, authorizer=claims("pellworth")).status == 200
+    assert library.index.stats("wrenfield").records == 1
+
+
+def test_who_may_only_ask_gets_nobodys_answer_by_its_key(library: DemoStages) -> None:
+    door = FrontDoor(library)
+    written = door.ask("POST", "/records", RECORD, headers=KEY)
+    assert written.status == 200
+    library.settings = library.settings.model_copy(update={"membership": Membership.STORE})
+    library.members.add(Member(subject="user:ada", tenant_id="saltmarrow", role=Role.READER))
+    refused = FrontDoor(library).ask("POST", "/records", RECORD, headers=KEY)
+    assert (refused.status, written.json()["written"]) == (403, 1)

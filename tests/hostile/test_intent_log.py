@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.intent_log import forget, unfinished
 from braid.ingestion.repair import Fault, repair
@@ -76,7 +77,7 @@ def break_off(store: Apart, *items: Any, after: str = "graph") -> None:
         patch.setattr(store.graph, "upsert", end)
         with pytest.raises(BrokeOff):
             write(request, store)
-    assert len(list(unfinished(ACME, store.objects))) == 1
+    assert list(unfinished(ACME, store.objects))
 
 
 PEOPLE = (vertex("ada", name="Ada", has_record=False), vertex("hall", name="Hall", has_record=False))
@@ -146,6 +147,34 @@ def test_an_edge_that_a_dataset_no_longer_has_takes_kept_answers_and_notes_with_
     assert [one.type for one in store.graph.scan(ACME).relationships] == ["OWNS"]
     assert generations != []
     assert (store.cache.generation(ACME) or 0) > (generations[-1] or 0)
+
+
+def test_of_two_writes_of_the_same_records_beside_each_other_the_one_that_breaks_off_is_repaired(
+    store: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "writing_turn", lambda *_: nullcontext())  # as in two processes
+    upsert = store.graph.upsert
+
+    def meanwhile(*written: Any) -> None:
+        monkeypatch.setattr(store.graph, "upsert", upsert)
+        break_off(store, record("note", "a note on the Osprey Mill"), after="index")
+        upsert(*written)
+
+    monkeypatch.setattr(store.graph, "upsert", meanwhile)
+    write(WriteRequest(tenant_id=ACME, records=(record("note", "a note on the Heron Hall"),)), store)
+    assert store.index.get_many(ACME, ["note"])[0].content == "a note on the Osprey Mill"
+    repair(ACME, store)
+    page = store.graph.scan(ACME)
+    mentions = {one.source for one in page.relationships if one.target == "note"}
+    assert "Osprey Mill" in {vertex.name for vertex in page.vertices if vertex.id in mentions}
+    assert list(unfinished(ACME, store.objects)) == []
+
+
+def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(store: Apart) -> None:
+    items = (record("a", "alpha"), record("b", "beta"), edge("a", "b", "CITES"))
+    break_off(store, *items, after="index")
+    write(WriteRequest(tenant_id=ACME, records=items[:2], relationships=items[2:]), store)
+    assert list(unfinished(ACME, store.objects)) == []
 
 
 NOTE = b'{"tenant_id": "globex", "id": "x", "name": "X"}'

@@ -2,24 +2,106 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import stat
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pytest
 from braid.engines.embedded.files import StoreFiles
+from braid.engines.embedded.graph import saved, tenant_graphs
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search import index as index_module
+from braid.engines.embedded.search.hnsw_graph import HnswGraph
+from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.settings import Settings
 
 from braid_cli.commands.delete import delete_tenant as run_delete
 from braid_cli.evaluation.run import isolated_engines
-from tests.contract.shapes import ACME, GLOBEX
+from tests.contract.shapes import ACME, DIMENSIONS, GLOBEX, edge, embedding, random_vector, record, vertex
 from tests.stages import DEMO, DemoStages, read_dataset
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    import pytest
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
+    """Give a store of one tenant with files of a graph and of vectors."""
+    monkeypatch.setattr(tenant_graphs, "_MAX_AT_ONCE", 0)  # every graph is large
+    with contextlib.closing(DemoStages(Settings(home=tmp_path))) as stages:
+        stages.graph.upsert([vertex("a", name="Orla Quill"), vertex("b")], [edge("a", "b")])
+        generator = random.Random(1)  # noqa: S311 - a fixed sequence
+        vectors = [embedding(random_vector(generator)) for _ in range(300)]
+        records = [record(f"r{number}", embeddings=(each,)) for number, each in enumerate(vectors)]
+        EmbeddedSearchIndex(stages.store, DIMENSIONS).upsert(records)
+        yield stages
+
+
+def save_graph(stages: DemoStages) -> None:
+    """Save the graph as another process would."""
+    EmbeddedKnowledgeGraph(stages.store, small=0).prepare_walks(ACME)
+
+
+def save_vectors(stages: DemoStages) -> None:
+    """Save the vectors as another process would."""
+    EmbeddedSearchIndex(stages.store, DIMENSIONS).optimise(ACME)
+
+
+def files(stages: DemoStages) -> list[str]:
+    folders = ("graphs", "vectors")
+    return [str(path) for name in folders for path in (stages.store.folder / name).glob("*")]
+
+
+@pytest.mark.parametrize(
+    ("save", "owner", "name"),
+    [(save_graph, saved, "write"), (save_vectors, HnswGraph, "_save")],
+    ids=["graph", "vectors"],
+)
+def test_what_a_process_saves_of_a_tenant_that_another_has_deleted_meanwhile_is_removed(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, save: Callable[[DemoStages], None], owner: Any, name: str
+) -> None:
+    original = getattr(owner, name)
+
+    def deleted_meanwhile(*given: Any) -> None:
+        delete_tenant(ACME, store)
+        original(*given)
+
+    monkeypatch.setattr(owner, name, deleted_meanwhile)
+    save(store)
+    assert files(store) == []
+
+
+def test_a_deletion_that_is_killed_before_it_removes_the_files_is_completed_by_repeating_it(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_graph(store)
+    save_vectors(store)
+    with monkeypatch.context() as killed:
+        for module in (tenant_graphs, index_module):
+            killed.setattr(module, "remove_files", lambda *_: None)
+        delete_tenant(ACME, store)
+    assert len(files(store)) == 3
+    delete_tenant(ACME, store)
+    assert files(store) == []
+
+
+def test_a_half_written_graph_of_a_killed_process_goes_with_the_next_or_with_its_tenant(store: DemoStages) -> None:
+    folder = store.store.folder / "graphs"
+    folder.mkdir()
+    old, new, another = folder / "1.old.new", folder / "1.new.new", folder / "2.old.new"
+    for path in (old, new, another):
+        path.write_bytes(b"Orla Quill")
+    for path in (old, another):
+        os.utime(path, (time.time() - 2 * 3_600,) * 2)
+    save_graph(store)
+    assert set(folder.iterdir()) == {new, another, folder / "1.graph"}
+    store.graph.delete(ACME, ["a", "b"])
+    assert set(folder.iterdir()) == {another}
 
 
 def test_the_file_of_a_process_that_was_killed_goes_with_its_tenant(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.graph import rows as graph_rows
-from braid.engines.embedded.search import rows
+from braid.engines.embedded.graph import name_rows
+from braid.engines.embedded.search import row_writes, rows
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.tables import words_table
 from braid.errors import StoreError
@@ -23,6 +23,7 @@ from tests.front_door import FrontDoor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
     from braid.models import Record, Vertex
     from braid.ports.knowledge_graph import NameKeys
@@ -39,15 +40,15 @@ def found(stages: DemoStages, text: str, tenant_id: str = ACME) -> list[str]:
     return sorted(hit.id for hit in stages.index.search(request).lexical)
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[Any]:
+def counted(monkeypatch: pytest.MonkeyPatch, name: str, module: ModuleType = row_writes) -> list[Any]:
     """Note what a function of the rows of records returns at each call."""
-    really, returned = getattr(rows, name), list[Any]()
+    really, returned = getattr(module, name), list[Any]()
 
     def noted(*given: Any, **named: Any) -> Any:
         returned.append(really(*given, **named))
         return returned[-1]
 
-    monkeypatch.setattr(rows, name, noted)
+    monkeypatch.setattr(module, name, noted)
     return returned
 
 
@@ -85,7 +86,7 @@ def blocks(stages: DemoStages, tenant: int = 1) -> int:
 
 def emptied(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Write and delete texts of many words, two blocks a transaction; note each."""
-    monkeypatch.setattr(rows, "BLOCKS_AT_ONCE", 2)
+    monkeypatch.setattr(row_writes, "BLOCKS_AT_ONCE", 2)
     written(stages, record("theirs", "the turbine hums", tenant_id=GLOBEX), tenant_id=GLOBEX)
     texts = [" ".join(f"w{number}x{word}" for word in range(3_000)) for number in range(6)]
     written(stages, *(record(f"r{number}", text) for number, text in enumerate(texts)))
@@ -116,18 +117,18 @@ def test_words_of_which_a_stopped_process_left_any_number_of_blocks_harm_no_late
     emptied(stages, monkeypatch)
     delete_records(ACME, [f"r{number}" for number in range(5)], stages)
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "remove_some_words", lambda *_: (_ for _ in ()).throw(StoreError("stopped")))
+        patch.setattr(row_writes, "remove_some_words", lambda *_: (_ for _ in ()).throw(StoreError("stopped")))
         with pytest.raises(StoreError, match="stopped"):
             delete_records(ACME, ["r5"], stages)
-    left, really = blocks(stages, tenant=2), rows.clear_words
+    left, really = blocks(stages, tenant=2), row_writes.clear_words
     assert left > 5
-    monkeypatch.setattr(rows, "clear_words", lambda *_: (_ for _ in ()).throw(StoreError("stopped")))
-    monkeypatch.setattr(rows, "BLOCKS_AT_ONCE", 1)
+    monkeypatch.setattr(row_writes, "clear_words", lambda *_: (_ for _ in ()).throw(StoreError("stopped")))
+    monkeypatch.setattr(row_writes, "BLOCKS_AT_ONCE", 1)
     for _ in range(left):
         with stages.store.transaction() as connection, suppress(StoreError):
-            rows.remove_some_words(connection, 2)
+            row_writes.remove_some_words(connection, 2)
     assert blocks(stages, tenant=2) == 1
-    monkeypatch.setattr(rows, "clear_words", really)
+    monkeypatch.setattr(row_writes, "clear_words", really)
     for number in range(20):
         text = " ".join(f"w{number}x{word}" for word in range(2_000))
         stages.index.upsert([record(f"r{number}", f"the turbine hums {text}")])
@@ -142,7 +143,7 @@ def test_words_that_a_stopped_process_left_are_removed_by_what_comes_next(
     emptied(stages, monkeypatch)
     delete_records(ACME, [f"r{number}" for number in range(5)], stages)
     turns = [0]
-    really = rows.remove_some_words
+    really = row_writes.remove_some_words
 
     def stop(*given: Any) -> None:
         turns[0] += 1
@@ -151,7 +152,7 @@ def test_words_that_a_stopped_process_left_are_removed_by_what_comes_next(
         really(*given)
 
     with monkeypatch.context() as patch:
-        patch.setattr(rows, "remove_some_words", stop)
+        patch.setattr(row_writes, "remove_some_words", stop)
         with pytest.raises(StoreError, match="stopped"):
             delete_records(ACME, ["r5"], stages)
     assert blocks(stages, tenant=2) > 0
@@ -179,14 +180,14 @@ def test_words_that_a_stopped_process_left_are_removed_by_what_comes_next(
 def test_another_process_may_write_while_words_are_removed(stages: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     emptied(stages, monkeypatch)
     delete_records(ACME, [f"r{number}" for number in range(5)], stages)
-    really, other = rows.remove_some_words, [record("new", "the turbine hums")]
+    really, other = row_writes.remove_some_words, [record("new", "the turbine hums")]
     assert isinstance(stages.index, EmbeddedSearchIndex)
 
     def remove(*given: Any) -> None:
         really(*given)
         stages.store.after_commit(lambda: stages.index.upsert([other.pop()]) if other else None)
 
-    monkeypatch.setattr(rows, "remove_some_words", remove)
+    monkeypatch.setattr(row_writes, "remove_some_words", remove)
     delete_records(ACME, ["r5"], stages)
     assert not other
     assert found(stages, "turbine") == ["new"]
@@ -201,13 +202,13 @@ def named(number: int, **fields: Any) -> Vertex:
 def test_what_names_are_found_by_is_worked_out_while_others_can_write(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    really, inside = graph_rows.name_keys, list[bool]()
+    really, inside = name_rows.name_keys, list[bool]()
 
     def name_keys(given: Vertex) -> NameKeys:
         inside.append(stages.store.in_transaction)
         return really(given)
 
-    monkeypatch.setattr(graph_rows, "name_keys", name_keys)
+    monkeypatch.setattr(name_rows, "name_keys", name_keys)
     vertices = [named(number) for number in range(5)]
     require_written(write(WriteRequest(tenant_id=ACME, vertices=vertices), stages))
     assert inside == [False] * 5
@@ -245,7 +246,7 @@ def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
     old = [f"old{number}" for number in range(9)]
     written(stages, *(record(name, "the turbine hums") for name in old))
     monkeypatch.setattr(supersession, "_READ_AT_ONCE", 2)
-    read, ended = counted(monkeypatch, "read_many"), list[int]()
+    read, ended = counted(monkeypatch, "read_many", rows), list[int]()
     really = stages.index.end
 
     def end(records: Sequence[Record]) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
-MOST_MEGABYTES = 700
+MAX_MEGABYTES = 700
 QUESTION = "What was the root cause of the Lisbon label stoppage?"
 THREE_LINES = """
 from braid import Braid
@@ -86,7 +86,7 @@ def test_it_is_small_and_has_no_pytorch_and_no_client_of_deployed_stores(
 ) -> None:
     size = sum(path.stat().st_size for path in installed.environment.rglob("*") if path.is_file()) / 1e6
     figures.append(f"installed: {size:.0f} MB")
-    assert size < MOST_MEGABYTES
+    assert size < MAX_MEGABYTES
     names = {path.name for path in installed.environment.glob("lib/*/site-packages/*")}
     assert not names & {"torch", "sentence_transformers", "opensearchpy", "gremlin_python"}
     assert not list(installed.environment.glob("lib/*/site-packages/braid_cli/local_servers"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from braid import deadline
@@ -17,7 +17,7 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.models.query import check_reranker
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.linking_and_seeds import Budget
+from braid.retrieval.stages.linking_and_seeds import GraphBudget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
 from braid.settings.folders import in_lambda
@@ -167,9 +167,9 @@ class Application(ModelSelection):
         except StoreError:
             return frozenset()
 
-    def budget(self, parameters: FusionParameters) -> Budget:
+    def budget(self, parameters: FusionParameters) -> GraphBudget:
         """Return the limits of walks and propagation with given fusion parameters."""
-        return Budget(
+        return GraphBudget(
             seeds=self.settings.seeds,
             limit=self.settings.expansion_limit,
             fan_out=self.settings.fan_out,
@@ -190,7 +190,7 @@ class Application(ModelSelection):
             reranker=self.reranker_for(request.query.reranker),
             now=self.now(),
             schema_version=schema_version,
-            limits=fuse_rerank.Limits(
+            limits=fuse_rerank.FusionLimits(
                 parameters=self.fitted.parameters,
                 drift_threshold=self.settings.schema_drift_threshold,
                 max_versions_behind=self._max_versions_behind,
@@ -258,12 +258,8 @@ class Application(ModelSelection):
     def retrieve(self, query: Query) -> Answer:
         """Answer a question without the answer cache, within the tenant's budget for hosted rerankers."""
         check_reranker(query.reranker, self.settings.hosted_rerankers)
-        if not self.settings.quota_rerank_usd_per_day:
-            return self._answer_traced(query)
-        return self.quotas.answer(query, self._answer_traced)
-
-    def _answer_traced(self, query: Query) -> Answer:
-        return self.traced(query, self._answer_here_or_deployed)
+        answered = partial(self.traced, answered_by=self._answer_here_or_deployed)
+        return self.quotas.answer(query, answered) if self.settings.quota_rerank_usd_per_day else answered(query)
 
     def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
         """Answer a question by a function, and record that as one retrieval."""

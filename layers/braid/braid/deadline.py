@@ -1,7 +1,8 @@
 """Deadline of the current request, as a context variable; locks that are waited for until then, alarms, a stopwatch.
 
 The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
-to the calls of its thread, and to those of another thread that runs in a copy of the context.
+to the calls of its thread, and to those of another thread that runs in a copy of the context. The time that a single
+call to a store has is a value of its own: :class:`braid.engines.retrying.Deadline`.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ whose name begins with ``Transient`` is worth trying again; no other is.
     │   ├── DimensionMismatch       a vector's length is not its embedding space's
     │   └── NewerSchema             a record was written with a schema newer than the current one
     ├── UnknownTenant               nothing is stored for this tenant                       404
+    ├── TenantBeingDeleted          a tenant takes no writes while it is deleted            409
     ├── ConfigurationError          a setting is missing or contradicts another
     ├── DatasetError                a dataset folder is malformed; names file and line
     ├── ModelError                  a model cannot be used
@@ -122,6 +123,10 @@ class NewerSchema(InvalidRequest):
 
 class UnknownTenant(BraidError):
     """Nothing is stored for this tenant."""
+
+
+class TenantBeingDeleted(BraidError):
+    """A tenant takes no writes while it is deleted, and of one that was under way nothing stays."""
 
 
 class ConfigurationError(BraidError):

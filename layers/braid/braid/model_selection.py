@@ -1,4 +1,4 @@
-"""Chooses and opens models by the settings: which embed questions and records, and which rerank."""
+"""Chooses and opens models by the settings: which embed, on how many threads, and which rerank."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from braid.settings import EngineKind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from braid.engines.onnx.models import OnnxEncoder
     from braid.engines.rerankers.selection import Rerankers
     from braid.models import EmbeddingType
     from braid.models.model_profiles import ModelConfig
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _LOG = logging.getLogger(__name__)
+_MOST_BATCHES = 8
+"""Batches that an encoder runs at once, each of which takes memory; further threads share the work of these."""
 
 
 class ServedProfiles:
@@ -85,7 +88,7 @@ class ModelSelection(EngineSelection):
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
-        self._encoders: dict[str, Encoder] = {}
+        self._encoders: dict[tuple[str, int], OnnxEncoder] = {}
 
     @opened_once
     def spaces(self) -> dict[str, ModelConfig]:
@@ -133,7 +136,7 @@ class ModelSelection(EngineSelection):
     @opened_once
     def reembedding(self) -> Services:
         """What re-embedding works with."""
-        from braid.reembedding import Limits, Services
+        from braid.reembedding import ReembeddingLimits, Services
 
         settings = self.settings
         return Services(
@@ -149,7 +152,7 @@ class ModelSelection(EngineSelection):
             seconds=time.monotonic,
             sleep=time.sleep,
             forced_model=settings.embedding_model,
-            limits=Limits(
+            limits=ReembeddingLimits(
                 page=settings.reembed_page,
                 texts_per_s=settings.reembed_texts_per_s,
                 min_drift=settings.reembed_min_drift,
@@ -176,20 +179,26 @@ class ModelSelection(EngineSelection):
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
         """Return a model's encoder, loaded once a process.
 
+        Parameters
+        ----------
+        threads
+            For many texts: how many batches are run at once, each on a thread. None for questions: one batch at a time,
+            on as many threads as the settings say.
+
         Raises ModelError if its folder is missing, tampered with or not a model, or its vectors are not as long as
         configured.
         """
         from braid.engines.onnx.model_files import ModelKind, open_model
         from braid.engines.onnx.models import OnnxEncoder
 
-        threads = threads or self.settings.encoder_threads
-        key = f"{model.id}/{threads}"
+        shared = self.settings.encoder_threads if threads is None else 1 + max(0, threads - _MOST_BATCHES)
         with self._opening:
-            if key not in self._encoders:
+            encoder = self._encoders.get((model.id, shared))
+            if encoder is None:
                 folder = self.settings.models_path() / model.id
                 open_model(folder, ModelKind.ENCODER, dimension=model.dimension)
-                self._encoders[key] = OnnxEncoder.load(folder, threads=threads)
-            return self._encoders[key]
+                encoder = self._encoders[model.id, shared] = OnnxEncoder.load(folder, threads=shared)
+        return encoder if threads is None else encoder.for_bulk(min(threads, _MOST_BATCHES))
 
     @opened_once
     def _rerankers(self) -> Rerankers:

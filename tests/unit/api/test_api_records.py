@@ -11,6 +11,7 @@ import pytest
 from braid.errors import QuotaExceeded, StoreError
 from braid.ingestion.documents.uploads import path_of
 from braid.models import Vertex
+from braid.ports.deletion_marks import marked_as_deleted
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
 from braid.settings import EngineKind, Membership, Settings
@@ -101,6 +102,28 @@ def test_what_is_removed_is_gone_for_good_with_its_relations_and_only_for_its_te
     assert door.ask("GET", "/entities/turbine/related").json()["hits"] == []
     assert door.ask("DELETE", "/records/stop").json()["records"] == 0
     assert door.ask("GET", "/entities/turbine/related", authorizer=claims("pellworth")).json()["hits"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/records", {"records": [TURBINE]}),
+        ("/schemas", {"version": 2}),
+        ("/documents", {"name": "gates.md", "content": base64.b64encode(b"Gates.").decode()}),
+        ("/records:import", {"key": "inbox/a.jsonl"}),
+    ],
+)
+def test_a_tenant_that_is_being_deleted_takes_nothing_and_says_what_to_do(
+    door: FrontDoor, library: DemoStages, path: str, body: dict[str, Any]
+) -> None:
+    with marked_as_deleted("saltmarrow", library.cache, ends_at_once=True):
+        refused = door.ask("POST", path, body)
+        assert (refused.status, refused.problem) == (409, "tenant-being-deleted")
+        assert "delete the tenant once more" in refused.json()["detail"]
+        assert list(library.objects.list("saltmarrow")) == []
+        assert door.ask("POST", "/records", {"records": [TURBINE]}, authorizer=claims("pellworth")).status == 200
+        assert door.ask("DELETE", "/records/turbine").status == 200
+    assert door.ask("POST", "/records", {"records": [TURBINE]}).status == 200
 
 
 def test_ids_of_any_characters_are_removed_by_a_body_and_no_others(door: FrontDoor) -> None:

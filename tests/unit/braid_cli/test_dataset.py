@@ -353,6 +353,15 @@ def test_a_folder_that_is_none_is_named(tmp_path: Path, make: Callable[[Path], o
         read_dataset(tmp_path / "data", "acme")
 
 
+@pytest.mark.parametrize("name", ["entities.jsonl", "relationships.jsonl", "schemas.jsonl"])
+def test_a_pipe_in_the_place_of_a_file_is_refused(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(OSError, match="is no regular file") as caught:
+        read_dataset(folder, "acme")
+    assert str(folder / name) in str(caught.value)
+
+
 def test_the_hash_is_that_of_what_is_stored_wherever_it_lies(folder: Path, tmp_path: Path) -> None:
     first = read_dataset(folder, "acme").content_hash
     moved = folder.rename(tmp_path / "elsewhere")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +25,12 @@ def write(tmp_path: Path, graph: object) -> Path:
     path = tmp_path / "graph.json"
     path.write_text(graph if isinstance(graph, str) else json.dumps(graph), encoding="utf-8")
     return path
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "graph.json")
+    with pytest.raises(OSError, match="is no regular file"):
+        read_graph(tmp_path / "graph.json", "acme")
 
 
 @pytest.mark.parametrize("name", ["edges", "links"])

@@ -250,3 +250,36 @@ def test_texts_are_read_once_to_be_checked_and_once_to_be_written(
     monkeypatch.setattr(streaming, "corpus_record", noted)
     write(folder, stages)
     assert sorted(read) == sorted(["guide", *(f"fee-{year}" for year in range(2001, 2011))] * 2)
+
+
+@pytest.mark.usefixtures("paged")
+def test_edges_are_written_between_the_texts_once_their_ends_and_evidence_are(
+    folder: Path, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines(folder / "corpus.jsonl", [{"_id": f"t{number}", "text": f"text {number}"} for number in range(9)])
+    lines(folder / "entities.jsonl", [{"id": "one", "name": "One"}, {"id": "two", "name": "Two"}])
+    edges = [("one", "two", None), ("one", "t0", None), ("two", "t1", None), ("two", "t2", None)]
+    edges += [("two", "one", "t8"), ("one", "t3", None)]
+    lines(
+        folder / "relationships.jsonl",
+        [{"source": head, "type": "TELLS", "target": tail, "evidence": said} for head, tail, said in edges],
+    )
+    order: list[list[str]] = []
+    write_page = ingesting.write
+
+    def noted(request: Any, *given: Any, **options: Any) -> Any:
+        of_edges = [f"{edge.source}-{edge.target}" for edge in request.relationships]
+        order.append(of_edges or [one.id for one in (*request.records, *request.vertices)])
+        return write_page(request, *given, **options)
+
+    monkeypatch.setattr(ingesting, "write", noted)
+    write(folder, stages)
+    assert order == [
+        ["one", "two"],
+        ["t0", "t1", "t2"],
+        ["one-two", "one-t0"],
+        ["two-t1", "two-t2"],
+        ["t3", "t4", "t5"],
+        ["t6", "t7", "t8"],
+        ["two-one", "one-t3"],
+    ]

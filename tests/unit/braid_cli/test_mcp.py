@@ -6,8 +6,10 @@ import asyncio
 import os
 import re
 import sys
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
+from weakref import WeakSet
 
 import pytest
 from braid import Braid
@@ -19,7 +21,7 @@ from braid.settings import Settings
 from mcp import Client, MCPError, StdioServerParameters
 
 from braid_cli.commands.mcp import mcp
-from braid_cli.mcp_server import make_server
+from braid_cli.mcp_server import LISTED_RECORDS, make_server
 from tests.stages import DemoStages, demo_stages
 
 if TYPE_CHECKING:
@@ -126,6 +128,30 @@ def test_relations_are_told_with_their_evidence_and_paths(stages: DemoStages) ->
     assert "Beacon" in called(braid, "facts", entity="Beacon")[1]
     assert "depends on" in called(braid, "related", entity="Beacon", types=["DEPENDS_ON"])[1]
     assert "Retries switched off at the gateway: 1" in called(braid, "list_documents", limit=200)[1]
+
+
+def test_documents_are_listed_without_holding_all_of_their_texts(stages: DemoStages) -> None:
+    class Listed(SimpleNamespace):
+        """A record that can be counted while it is in memory."""
+
+        __hash__ = object.__hash__
+
+    living = WeakSet[Listed]()
+    most = 0
+
+    def records() -> Iterator[Listed]:
+        nonlocal most
+        for number in range(LISTED_RECORDS + 1):
+            one = Listed(source=SimpleNamespace(title=f"t{number % 3}"), trusted=True)
+            living.add(one)
+            most = max(most, len(living))
+            yield one
+
+    braid = store(stages, "saltmarrow")
+    braid.records = records  # type: ignore[method-assign]
+    text = called(braid, "list_documents")[1]
+    assert "t0: 3334\nt1: 3333\nt2: 3333\n…" in text
+    assert most < 10
 
 
 def test_a_context_is_what_is_worth_reading_first(stages: DemoStages) -> None:

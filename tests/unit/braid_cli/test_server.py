@@ -16,7 +16,7 @@ from braid.settings import Membership, Settings
 
 from braid_cli.http_server import server as http_server
 from braid_cli.http_server.server import Bounds, Server, development_token
-from braid_cli.http_server.tenants import ask_once
+from braid_cli.http_server.tenant_links import ask_once
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -287,11 +287,12 @@ class Elsewhere:
 
     def __init__(self, *processes: int) -> None:
         self.processes = processes
+        self.count = len(processes)
         self.events: list[Given] = []
 
-    async def answer(self, event: Given) -> Given:
+    async def answer(self, event: Given) -> tuple[Given, float]:
         self.events.append(event)
-        return {"statusCode": 200, "headers": {}, "body": '"elsewhere"'}
+        return {"statusCode": 200, "headers": {}, "body": '"elsewhere"'}, 0.0
 
 
 def test_processes_answer_whoever_has_a_token_and_the_server_itself_all_others(handler: Recorder) -> None:

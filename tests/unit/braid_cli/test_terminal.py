@@ -2,9 +2,49 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
-from braid_cli.terminal import counted
+import pytest
+from braid.models import Path
+from braid.ports.schema_registry import SchemaVersion
+
+from braid_cli.commands import schema
+from braid_cli.show import path_text, printable
+from braid_cli.terminal import complain, counted
+from tests.contract.shapes import ACME, AS_OF
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOSTILE = "\x1b]0;x\x07[red]\u202et[/x]"
+SHOWN = "�]0;x�[red]�t[/x]"
+
+
+def complained() -> None:
+    complain(f"archive/manifest.json: {HOSTILE}: unknown field\nsecond line")
+
+
+def listed_schemas() -> None:
+    schema.list_versions(tenant=ACME)
+
+
+@pytest.mark.parametrize("said", [complained, listed_schemas])
+def test_what_a_file_or_a_tenant_s_writer_says_steers_no_terminal(
+    said: Callable[[], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    version = SchemaVersion(tenant_id=ACME, version=2, created_at=AS_OF, changes=HOSTILE)
+    stages = SimpleNamespace(schemas=SimpleNamespace(versions=lambda _: [version]))
+    monkeypatch.setattr(schema, "open_application", lambda _: stages)
+    said()
+    out, err = capsys.readouterr()
+    assert SHOWN in "".join((out + err).split())
+    assert all(printable(line) == line for line in (out + err).splitlines())
+
+
+def test_ids_and_names_of_a_path_do_not_turn_around_what_stands_beside_them() -> None:
+    path = Path(ids=("a\u202e", "b"), types=("CAUSES",), names=("x\u2066y", "z"))
+    assert path_text(path).plain == "x�y ─CAUSES→ z"
 
 
 @pytest.mark.parametrize(

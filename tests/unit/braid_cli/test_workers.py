@@ -14,7 +14,7 @@ from braid.api.handler import make_api
 from braid.settings import Settings
 
 from braid_cli.http_server import worker_process, workers
-from braid_cli.http_server.frames import LENGTH, READY, Start, framed, read_frame
+from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame
 from braid_cli.http_server.workers import Workers
 from tests.stages import DemoStages
 
@@ -29,13 +29,13 @@ class OneWorker:
 
     def __init__(self) -> None:
         self.ready = True
-        self.asked = 0
+        self.load = 0
         self.events: list[Given] = []
 
-    async def answer(self, event: Given) -> Given:
-        self.asked += 1
+    async def answer(self, event: Given) -> tuple[Given, float]:
+        self.load += 1
         self.events.append(event)
-        return {}
+        return {}, 0.0
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_a_question_goes_to_the_process_that_writes_only_where_the_others_have_m
     counts = []
     for _ in range(4):
         ask(some, "POST", "/search")
-        counts.append([worker.asked for worker in made])
+        counts.append([worker.load for worker in made])
     assert counts == [[0, 1, 0], [0, 1, 1], [1, 1, 1], [1, 2, 1]]
 
 
@@ -119,7 +119,7 @@ def test_a_request_that_fails_unforeseen_is_answered(monkeypatch: pytest.MonkeyP
         thread.start()
         assert read_frame(answers) == READY
         ours.sendall(framed([7, {}]))
-        number, answer = read_frame(answers)
+        number, answer, _seconds = read_frame(answers)
         ours.shutdown(socket.SHUT_WR)
         thread.join(30)
     assert (number, answer["statusCode"]) == (7, 500)
@@ -173,6 +173,38 @@ def test_a_process_that_says_nothing_more_is_replaced_and_what_it_was_asked_fail
     monkeypatch.setattr(workers, "PING_S", 0.1)
     try:
         asyncio.run(asyncio.wait_for(run(workers._Worker()), 30))
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_process_that_is_asked_nothing_but_whether_it_lives_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def make() -> tuple[subprocess.Popen[bytes], socket.socket]:
+        ours, theirs = socket.socketpair()
+        answers = f"while server.recv({len(framed(PING))}): server.sendall({framed(PONG)!r})"
+        script = f"import socket\nserver = socket.socket(fileno=0)\nserver.sendall({framed(READY)!r})\n{answers}"
+        with theirs:
+            started.append(subprocess.Popen([sys.executable, "-c", script], stdin=theirs))  # noqa: S603 - this interpreter
+        return started[-1], ours
+
+    async def run(worker: workers._Worker) -> None:
+        watching = [asyncio.create_task(worker.watch()), asyncio.create_task(worker.ping())]
+        while worker._heard < 2 * workers.UNHEARD:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+        for task in watching:
+            task.cancel()
+
+    monkeypatch.setattr(workers, "_process", make)
+    monkeypatch.setattr(workers, "RESTART_S", 0.01)
+    monkeypatch.setattr(workers, "PING_S", 0.1)
+    worker = workers._Worker()
+    worker.wait()
+    try:
+        asyncio.run(asyncio.wait_for(run(worker), 30))
+        assert len(started) == 1
     finally:
         for process in started:
             process.kill()

@@ -10,6 +10,8 @@ from braid.engines.embedded.graph import adjacency, changes, following
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.knowledge_graph import ExpandRequest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tests.contract.shapes import ACME, AS_OF, edge, to_format, vertex
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.models import Relationship
     from braid.ports.knowledge_graph import GraphStats
 
 WALK = ExpandRequest(tenant_id=ACME, seeds=("a",), max_hops=2, as_of=AS_OF)
@@ -89,7 +92,7 @@ def test_what_one_transaction_writes_twice_is_followed_whole(store: EmbeddedStor
 def test_a_graph_is_read_again_when_a_write_changes_more_than_the_log_names(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "MOST_LOGGED", 2)
+    monkeypatch.setattr(changes, "MAX_LOGGED", 2)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex("a")], [])
     graph.expand(WALK)
@@ -101,7 +104,8 @@ def test_a_graph_is_read_again_when_a_write_changes_more_than_the_log_names(
 def test_a_graph_is_read_again_when_much_was_written_since(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MOST_FOLLOWED", 4)
+    monkeypatch.setattr(following, "MAX_FOLLOWED", 4)
+    monkeypatch.setattr(following, "JOINED_AT_ONCE", 0)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex("a")], [])
     for name in "bcd":
@@ -109,6 +113,90 @@ def test_a_graph_is_read_again_when_much_was_written_since(
         graph.upsert([vertex(name)], [edge("a", name)])
     assert {hit.id for hit in graph.expand(WALK).hits} == {"b", "c", "d"}
     assert len(reads) == 2
+
+
+def known_at(graph: EmbeddedKnowledgeGraph) -> list[int]:
+    """Return the write generations of the graphs that are in memory."""
+    return [known.generation for known in graph._graphs._graphs.values()]
+
+
+def test_a_graph_is_joined_with_its_changes_once_as_many_questions_follow_as_that_costs(
+    store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "JOINED_AT_ONCE", 1)
+    graph = EmbeddedKnowledgeGraph(store)
+    graph.upsert([vertex(name) for name in "abcd"], [edge("a", "b"), edge("b", "c")])
+    graph.expand(WALK)
+    begin = known_at(graph)
+    graph.upsert([], [edge("a", "d")])
+    found = [graph.expand(WALK)]
+    assert known_at(graph) == begin
+    found += [graph.expand(WALK), graph.expand(WALK)]
+    assert known_at(graph) > begin
+    assert found == [EmbeddedKnowledgeGraph(store).expand(WALK)] * 3
+    graph.upsert([], [edge("c", "d")])
+    assert {hit.id for hit in graph.expand(WALK).hits} == {"b", "c", "d"}
+    assert len(reads) == 2  # the second by the graph that it is compared with
+
+
+def parts(graph: adjacency.Adjacency) -> dict[str, list[object]]:
+    """Return what each vertex and each edge of a graph has."""
+    apart = {"generation", "numbers", "entity_types", "type_of", "relationship_types", "edge_types", "_neighbours"}
+    values = {name: list(value) for name, value in vars(graph).items() if name not in apart and value is not None}
+    values["entity types"] = [graph.entity_types[code] for code in graph.type_of]
+    values["relationship types"] = [graph.relationship_types[code] for code in graph.edge_types]
+    return values
+
+
+NAMES = st.sampled_from("aBcdä")
+EDGES = st.lists(
+    st.builds(
+        edge,
+        NAMES,
+        NAMES,
+        st.sampled_from(["CAUSES", "MENTIONS"]),
+        predicate=st.sampled_from([None, "p", "q"]),
+        evidence=st.sampled_from([None, "a", "elsewhere"]),
+        confidence=st.sampled_from([1.0, 0.5]),
+    ),
+    max_size=6,
+)
+
+
+@settings(max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=EDGES,
+    writes=st.lists(st.tuples(EDGES, st.sets(NAMES, max_size=2)), min_size=1, max_size=3),
+    renamed=st.dictionaries(NAMES, st.sampled_from([None, "A", "a"])),
+)
+def test_a_graph_joined_with_its_changes_equals_the_rows(
+    tmp_path: Path,
+    before: list[Relationship],
+    writes: list[tuple[list[Relationship], set[str]]],
+    renamed: dict[str, str | None],
+) -> None:
+    with EmbeddedStore(tmp_path / "joined") as store:
+        graph = EmbeddedKnowledgeGraph(store)
+        graph.delete(ACME, "aBcdä")
+        graph.upsert([vertex(name) for name in "aBcdä"], before)
+        with store.read_tenant(ACME) as (connection, tenant):
+            assert tenant is not None
+            read = adjacency.load(connection, tenant, Generation.GRAPH.read(connection, tenant))
+        for edges, removed in writes:
+            graph.delete(ACME, sorted(removed))
+            ends = {end for one in edges for end in (one.source, one.target)} | {*renamed}
+            graph.upsert([vertex(end, name=renamed.get(end, end)) for end in sorted(ends)], edges)
+        with store.read_tenant(ACME) as (connection, tenant):
+            assert tenant is not None
+            generation = Generation.GRAPH.read(connection, tenant)
+            since = changes.since(connection, tenant, read.generation)
+            assert since is not None
+            nothing = following.ChangedRows(read.generation, {}, {})
+            changed = following.read_changed(connection, tenant, generation, since, nothing)
+            joined = following.FollowedGraph(read, changed).joined()
+            assert joined is not None
+            assert joined.generation == generation
+            assert parts(joined) == parts(adjacency.load(connection, tenant, generation))
 
 
 def test_the_counts_of_an_older_store_are_taken_when_it_is_opened(tmp_path: Path) -> None:
@@ -133,7 +221,8 @@ def test_the_log_keeps_the_last_generations(store: EmbeddedStore, monkeypatch: p
         now = Generation.GRAPH.read(connection, tenant)
         assert changes.since(connection, tenant, now - 3) is None
         assert changes.since(connection, tenant, now - 2) == changes.Changes(frozenset("cd"), frozenset())
-        assert connection.execute("SELECT count(*) FROM graph_changes").fetchone() == (2,)
+        kept = [generation for (generation,) in connection.execute("SELECT generation FROM graph_changes ORDER BY 1")]
+        assert kept == [-now, 1 - now, now - 1, now]  # each with its stamp
 
 
 def test_a_process_follows_the_writes_of_another(store: EmbeddedStore, reads: list[int], tmp_path: Path) -> None:

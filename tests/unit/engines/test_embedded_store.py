@@ -88,16 +88,25 @@ def test_a_transaction_that_fails_leaves_nothing(store: EmbeddedStore) -> None:
     assert found(store) == ["a"]
 
 
-def test_an_inner_failure_that_is_caught_undoes_only_itself(store: EmbeddedStore) -> None:
+def test_an_inner_failure_that_is_caught_undoes_the_whole_transaction(store: EmbeddedStore) -> None:
     index, graph = EmbeddedSearchIndex(store, DIMENSIONS), EmbeddedKnowledgeGraph(store)
-    with store.transaction():
-        index.upsert([record("a", "turbine", cosine=0.5)])
-        with pytest.raises(InvalidRequest):
-            graph.upsert([vertex("a")], [edge("a", "missing")])
-        EmbeddedJobStore(store).put(JobRecord(name="state", revision=1, body="kept"))
-    assert found(store) == ["a"]
+
+    def go_on(*, write: bool) -> None:
+        with store.transaction():
+            index.upsert([record("a", "turbine", cosine=0.5)])
+            with pytest.raises(InvalidRequest):
+                graph.upsert([vertex("a")], [edge("a", "missing")])
+            if write:
+                EmbeddedJobStore(store).put(JobRecord(name="state", revision=1, body="lost"))
+
+    for write in (True, False):
+        with pytest.raises(StoreError, match="failed before"):
+            go_on(write=write)
+    assert index.stats(ACME) == IndexStats()
     assert graph.stats(ACME) == GraphStats()
-    assert EmbeddedJobStore(store).get("state") == JobRecord(name="state", revision=1, body="kept")
+    assert EmbeddedJobStore(store).get("state") is None
+    index.upsert([record("a", "turbine", cosine=0.5)])
+    assert found(store) == ["a"]
 
 
 def test_a_transaction_sees_what_it_wrote_and_others_do_not(store: EmbeddedStore) -> None:
@@ -236,16 +245,21 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(store: EmbeddedStore) 
     assert index.stats(ACME).records == 11
 
 
-def test_a_write_that_fills_the_disk_inside_a_transaction_is_undone_whole(store: EmbeddedStore) -> None:
+def test_a_write_that_fills_the_disk_inside_a_transaction_undoes_all_of_it(store: EmbeddedStore) -> None:
     index = EmbeddedSearchIndex(store, DIMENSIONS)
-    with store.transaction() as connection:
-        index.upsert([record("first", "turbine", cosine=0.5)])
-        pages = connection.execute("PRAGMA page_count").fetchone()[0]
-        connection.execute(f"PRAGMA max_page_count = {pages + 5}")
-        with pytest.raises(StoreFull):
+    index.upsert([record("first", "turbine", cosine=0.5)])
+
+    def fill() -> None:
+        with store.transaction() as connection:
+            index.upsert([record("second", "turbine", cosine=0.5)])
+            pages = connection.execute("PRAGMA page_count").fetchone()[0]
+            connection.execute(f"PRAGMA max_page_count = {pages + 5}")
             index.upsert([record("small", "turbine", cosine=0.5), record("big", "turbine " + "x" * 1_000_000)])
+
+    with pytest.raises(StoreFull):
+        fill()
     assert found(store) == ["first"]
-    assert [row.id for row in index.get_many(ACME, ["first", "small", "big"])] == ["first"]
+    assert [row.id for row in index.get_many(ACME, ["first", "second", "small", "big"])] == ["first"]
 
 
 def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:

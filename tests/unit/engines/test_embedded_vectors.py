@@ -239,7 +239,7 @@ def test_a_reader_of_an_earlier_moment_finds_what_was_there_then(saved: Path) ->
         earlier.execute("SELECT count(*) FROM records").fetchone()  # the snapshot begins with the first read
         index.upsert([record(name) for name in expected[:10]])
         assert through_graph(index)[:10] == expected[10:20]
-        graph = index._graph(store.tenant_number(earlier, ACME) or 0, SPACE)
+        graph = index._hnsw_graph(store.tenant_number(earlier, ACME) or 0, SPACE)
         assert graph.nearest(earlier, knn.np.frombuffer(QUESTION, dtype="<f4"), 5) is None
 
 

@@ -226,7 +226,7 @@ def test_a_question_after_a_write_reads_what_it_walks_and_many_questions_read_th
 def test_where_too_much_lies_around_the_seeds_the_whole_graph_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surroundings, "MOST_EDGES", 3)
+    monkeypatch.setattr(surroundings, "MAX_EDGES", 3)
     request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=3, as_of=AS_OF)
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, small=0)

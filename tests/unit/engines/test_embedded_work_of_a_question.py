@@ -8,7 +8,7 @@ import tracemalloc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.embedded.graph import knowledge_graph
+from braid.engines.embedded.graph import following, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 
@@ -97,7 +97,8 @@ def after_writes(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> dict[
 def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(knowledge_graph, "_DEARER", 0)  # however often it is asked
+    monkeypatch.setattr(tenant_graphs, "_DEARER", 0)  # however often it is asked
+    monkeypatch.setattr(following, "JOINED_AT_ONCE", 0)
     store = EmbeddedStore(tmp_path)
     ways = {"in memory": EmbeddedKnowledgeGraph(store, small=900_000), "read": EmbeddedKnowledgeGraph(store, small=0)}
     graph = ways["read"]

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from braid.app import Application
 from braid.engines.onnx import models
 from braid.engines.onnx.model_files import Precision, describe_file, open_model, read_manifest
 from braid.engines.onnx.models import OnnxEncoder
 from braid.engines.onnx.session import read_tokenizer
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 from braid.ports.encoder import Encoder
+from braid.settings import Settings
 from braid.understanding.text_parts import parts
 
 from braid_cli.export.direct import export_direct
@@ -247,3 +249,65 @@ def test_importing_the_module_imports_no_runtime() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code
     assert done.stdout.strip() == "[]"
+
+
+def test_batches_that_run_at_once_give_the_same_vectors_in_the_same_order(encoder: OnnxEncoder) -> None:
+    texts = many(300)
+    told: list[int] = []
+    assert encoder.for_bulk(3).encode(texts, on_progress=lambda done, _of: told.append(done)) == encoder.encode(texts)
+    assert told == sorted(told)
+    assert told[-1] == 300
+
+
+def test_as_many_batches_run_at_once_as_asked_for_and_no_thread_stays(
+    encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together, run = threading.Barrier(3), OnnxEncoder._run
+    texts = many(300)
+    batches = len(models._length_batches(tokenised(encoder, texts)))
+    waits = iter([True] * 3 + [False] * batches)
+
+    def held(self: OnnxEncoder, batch: Sequence[models.TokenisedText]) -> list[bytes]:
+        if next(waits):
+            together.wait(60)
+        return run(self, batch)
+
+    monkeypatch.setattr(OnnxEncoder, "_run", held)
+    threads = threading.active_count()
+    encoder.for_bulk(3).encode(texts)
+    assert threading.active_count() == threads
+
+
+def test_a_batch_that_fails_beside_others_fails_the_whole(
+    encoder: OnnxEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+
+    def broken(_: OnnxEncoder, batch: Sequence[models.TokenisedText]) -> list[bytes]:
+        begun.append(len(batch))
+        raise ModelError("broken")
+
+    texts = many(2_000)
+    monkeypatch.setattr(OnnxEncoder, "_run", broken)
+    with pytest.raises(ModelError, match="broken"):
+        encoder.for_bulk(2).encode(texts)
+    assert len(begun) <= 2 * models._BEGUN_A_THREAD < len(models._length_batches(tokenised(encoder, texts)))
+
+
+def test_many_texts_and_questions_share_the_weights_unless_threads_share_a_batch(folder: Path, tmp_path: Path) -> None:
+    tiny = open_model(folder).manifest.dimension
+    application = Application(Settings(home=tmp_path, models_dir=folder.parent))
+    model = application.models()[0].model_copy(update={"id": "tiny-encoder", "dimension": tiny})
+    question, many_texts, more = (application.encoder_for(model, threads=threads) for threads in (None, 8, 12))
+    assert isinstance(question, OnnxEncoder)
+    assert isinstance(many_texts, OnnxEncoder)
+    assert isinstance(more, OnnxEncoder)
+    assert (question._at_once, many_texts._at_once, more._at_once) == (1, 8, 8)
+    assert many_texts._loaded is question._loaded
+    assert more._loaded.session.get_session_options().intra_op_num_threads == 5
+    assert more.encode(many(20)) == question.encode(many(20))
+
+
+def tokenised(encoder: OnnxEncoder, texts: Sequence[str]) -> list[models.TokenisedText]:
+    encodings = encoder._loaded.tokenizer.encode_batch(list(texts))
+    return [models.TokenisedText(index, one.ids, one.type_ids) for index, one in enumerate(encodings)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
-from braid.engines.opensearch import mapping, multi_search
-from braid.engines.opensearch import queries as query
+from braid.engines.opensearch import mapping, question_searches
+from braid.engines.opensearch import reads_and_counts as query
 from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, _chunks
-from braid.engines.opensearch.client import open_client, refusal
+from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, open_client, refusal
+from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
@@ -18,7 +21,7 @@ from braid.ports.search_index import SearchRequest
 from braid.settings import OpenSearchService, Settings, VectorEngine
 from pydantic import ValidationError
 
-from tests.contract.shapes import ACME, AS_OF, AXIS, WIDE_SPACE, at_cosine, day, embedding, in_parts, record
+from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, WIDE_SPACE, at_cosine, day, embedding, in_parts, record
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,8 +91,8 @@ def test_an_index_that_was_made_before_there_were_parts_gets_their_fields_with_t
 
 
 def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
-    clause = multi_search.filter_clause(request(filters=Filters(entity_types=("Event",))), valid=True)
-    body = multi_search.knn(embedding(AXIS), 5, clause)
+    clause = question_searches.filter_clause(request(filters=Filters(entity_types=("Event",))), valid=True)
+    body = question_searches.knn(embedding(AXIS), 5, clause)
     first, further = body["query"]["dis_max"]["queries"]
     of_parts = further["nested"]["query"]
     for inner in (first["knn"]["vector_small_space"], of_parts["knn"]["parts.vector_small_space"]):
@@ -100,7 +103,7 @@ def test_the_filter_is_inside_the_vector_clause_and_names_the_tenant() -> None:
 
 
 def test_a_scan_names_its_tenant_and_every_condition() -> None:
-    clause = query.outdated_clause(ACME, schema_below=3, space_missing="s", model_missing=None, document=None)
+    clause = query.scan_clause(ACME, schema_below=3, space_missing="s", model_missing=None, document=None)
     assert clause == {
         "bool": {
             "filter": [{"term": {"tenant_id": ACME}}, {"range": {"schema_version": {"lt": 3}}}],
@@ -110,12 +113,12 @@ def test_a_scan_names_its_tenant_and_every_condition() -> None:
 
 
 def test_a_time_range_without_bounds_asks_for_a_time() -> None:
-    clause = multi_search.filter_clause(request(filters=Filters(time_range=TimeRange())), valid=True)
+    clause = question_searches.filter_clause(request(filters=Filters(time_range=TimeRange())), valid=True)
     assert {"exists": {"field": "timestamp_us"}} in clause["bool"]["filter"]
 
 
 def test_words_are_never_query_syntax() -> None:
-    body = multi_search.match(["a", "b"], 5, {"match_all": {}}, with_pairs=True)
+    body = question_searches.match(["a", "b"], 5, {"match_all": {}}, with_pairs=True)
     assert body["query"]["bool"]["must"] == [{"match": {"words": {"query": "a b"}}}]
     assert "query_string" not in json.dumps(body)
 
@@ -124,7 +127,7 @@ def test_no_question_has_places_of_characters_read_in_texts() -> None:
     """A phrase reads them, in the longest text between two looks at the clock."""
     characters = [chr(0x4E00 + number) for number in range(16)]
     asked = request(text="".join(a + b for a in characters for b in characters), min_schema_version=2)
-    bodies = multi_search.strands(asked, with_vector=False).bodies()
+    bodies = question_searches.strands(asked, with_vector=False).bodies()
     assert len(bodies) == 3
     assert all("words.pairs" in json.dumps(body) and "phrase" not in json.dumps(body) for body in bodies)
 
@@ -200,7 +203,8 @@ def test_what_passes_by_itself_is_told_from_what_does_not(status: int, kind: typ
 
 
 def test_a_shard_that_does_not_serve_yet_passes_by_itself_though_an_item_has_no_status() -> None:
-    assert type(refusal(0, {"type": "no_shard_available_action_exception", "reason": "why"})) is TransientStoreError
+    assert type(refusal(0, {"type": "no_shard_available_action_exception", "reason": "why"})) is ShardUnavailable
+    assert issubclass(ShardUnavailable, TransientStoreError)
 
 
 @pytest.mark.parametrize("service", list(OpenSearchService))
@@ -227,9 +231,23 @@ def test_signing_without_credentials_is_refused_when_connecting(monkeypatch: pyt
         OpenSearchIndex.connect(Settings(opensearch_endpoint="https://search.example"), {})
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_of_indexes_that_are_removed_while_a_write_declares_a_space_only_the_shared_one_is_created(
+    *, shared: bool
+) -> None:
+    fields: dict[str, Any] = {"properties": {mapping.TERMS: {}}}
+    answers: list[Any] = [{"an-index": {"mappings": fields}}, IndexMissing("gone"), {"an-index": {"mappings": fields}}]
+    client, create = Mock(), Mock()
+    client.indices.get_mapping.side_effect = answers
+    spaces = EmbeddingSpaces(client, Settings(), DIMENSIONS, alias="an-alias", create=create if shared else None)
+    with contextlib.nullcontext() if shared else pytest.raises(IndexMissing):
+        spaces.prepare([record("a", cosine=0.5)])
+    assert create.called == client.indices.put_mapping.called == shared
+
+
 def test_the_newest_texts_are_sorted_by_time_within_the_filter_and_keep_their_scores() -> None:
-    clause = multi_search.filter_clause(request(filters=Filters(task_id="t1")), valid=True)
-    body = multi_search.newest(["gearbox"], 5, clause, with_pairs=True)
+    clause = question_searches.filter_clause(request(filters=Filters(task_id="t1")), valid=True)
+    body = question_searches.newest(["gearbox"], 5, clause, with_pairs=True)
     assert body["sort"] == [{"timestamp_us": {"order": "desc", "missing": "_last"}}, {"id": "asc"}]
     assert body["track_scores"] is True
     assert body["query"]["bool"]["filter"] == [clause]
@@ -241,10 +259,10 @@ def test_retired_texts_that_are_newer_are_counted_and_take_no_place() -> None:
         return {"hits": {"hits": [{"sort": [time, name], "_score": score} for time, name, score in found]}}
 
     valid = answer((30, "a", 1.0), (30, "b", 9.0), (-(2**63), "timeless", 2.0))
-    hits, retired = multi_search.newest_strand(valid, answer((40, "old", 1.0), (20, "older", 1.0)), k=3)
+    hits, retired = question_searches.newest_strand(valid, answer((40, "old", 1.0), (20, "older", 1.0)), k=3)
     assert [hit.id for hit in hits] == ["a", "b", "timeless"]
     assert [hit.rank for hit in hits] == [1, 2, 3]
-    assert hits[1].score == multi_search.from_lucene_bm25(9.0)
+    assert hits[1].score == question_searches.from_lucene_bm25(9.0)
     assert retired == {"old"}
 
 

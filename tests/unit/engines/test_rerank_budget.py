@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.rerankers.requests import Budget, TryAgain
+from braid.engines.rerankers.requests import CallBudget, TryAgain
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
@@ -25,19 +25,19 @@ def released() -> Iterator[threading.Event]:
 
 
 def test_what_the_call_returns_is_returned() -> None:
-    assert Budget("it", attempts=1).run(lambda deadline: 0 < deadline.left() <= 5, timeout_s=5)
+    assert CallBudget("it", attempts=1).run(lambda deadline: 0 < deadline.left() <= 5, timeout_s=5)
 
 
 def test_a_call_that_does_not_end_is_given_up_when_its_time_is_over(released: threading.Event) -> None:
     started = time.monotonic()
     with pytest.raises(RerankFailed, match=r"reranker it: needs more than its 0.1 s") as late:
-        Budget("it", attempts=3).run(lambda _: released.wait(20), timeout_s=0.1, cost_usd=0.002)
+        CallBudget("it", attempts=3).run(lambda _: released.wait(20), timeout_s=0.1, cost_usd=0.002)
     assert 0.1 <= time.monotonic() - started < 1.0
     assert late.value.cost_usd == 0.002
 
 
 def test_a_call_that_waits_holds_up_no_other(released: threading.Event) -> None:
-    budget = Budget("it", attempts=1)
+    budget = CallBudget("it", attempts=1)
     waiting = threading.Event()
 
     def stall(_: Deadline) -> None:
@@ -56,7 +56,7 @@ def test_a_call_that_waits_holds_up_no_other(released: threading.Event) -> None:
 
 
 def test_calls_that_nobody_waits_for_are_bounded_in_number(released: threading.Event) -> None:
-    budget = Budget("it", attempts=1, concurrency=2)
+    budget = CallBudget("it", attempts=1, concurrency=2)
     ended = threading.Semaphore(0)
 
     def stall(_: Deadline) -> None:
@@ -82,7 +82,7 @@ def test_what_may_help_is_tried_again_as_often_as_set() -> None:
         raise TryAgain("HTTP 429")
 
     with pytest.raises(RerankFailed, match="reranker it: HTTP 429") as refused:
-        Budget("it", attempts=3).run(throttled, timeout_s=10)
+        CallBudget("it", attempts=3).run(throttled, timeout_s=10)
     assert len(tried) == 3
     assert tried == sorted(tried, reverse=True)
     assert refused.value.cost_usd == 0
@@ -93,7 +93,7 @@ def test_what_may_help_is_tried_again_as_often_as_set() -> None:
             raise TryAgain("HTTP 500")
         return "answer"
 
-    assert Budget("it", attempts=2).run(second_time, timeout_s=10) == "answer"
+    assert CallBudget("it", attempts=2).run(second_time, timeout_s=10) == "answer"
 
 
 def test_a_refusal_is_not_tried_again() -> None:
@@ -104,7 +104,7 @@ def test_a_refusal_is_not_tried_again() -> None:
         raise RerankFailed("HTTP 403")
 
     with pytest.raises(RerankFailed, match="HTTP 403"):
-        Budget("it", attempts=3).run(refused, timeout_s=10)
+        CallBudget("it", attempts=3).run(refused, timeout_s=10)
     assert len(tried) == 1
 
 
@@ -114,7 +114,7 @@ def test_a_pause_that_is_longer_than_the_time_left_is_not_waited_for() -> None:
 
     started = time.monotonic()
     with pytest.raises(RerankFailed, match="HTTP 429"):
-        Budget("it", attempts=3).run(throttled, timeout_s=30)
+        CallBudget("it", attempts=3).run(throttled, timeout_s=30)
     assert time.monotonic() - started < 5
 
 
@@ -125,7 +125,7 @@ def test_a_try_that_used_up_the_time_says_so() -> None:
         raise TryAgain("ReadTimeoutError")
 
     with pytest.raises(RerankFailed, match=r"needs more than its 0\.05 s") as failed:
-        Budget("it", attempts=3).run(late, timeout_s=0.05, cost_usd=0.5)
+        CallBudget("it", attempts=3).run(late, timeout_s=0.05, cost_usd=0.5)
     assert failed.value.cost_usd == 0.5
 
 
@@ -134,5 +134,5 @@ def test_an_unexpected_error_is_named_by_its_kind_and_not_by_what_it_quotes() ->
         raise ValueError("Invalid header value b'Bearer pa-0123'")
 
     with pytest.raises(RerankFailed) as failed:
-        Budget("it", attempts=3).run(broken, timeout_s=5)
+        CallBudget("it", attempts=3).run(broken, timeout_s=5)
     assert str(failed.value) == "reranker it: ValueError"

@@ -14,7 +14,7 @@ import pytest
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, Page, Phase, Split
+from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, PageRequest, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.settings import Settings
@@ -176,7 +176,7 @@ def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: Dem
     job, cursor = begun(store), Cursor()
     handed: list[tuple[Phase, int]] = []
     while True:
-        out = steps.page(Page(job=job, cursor=cursor), store)
+        out = steps.page(PageRequest(job=job, cursor=cursor), store)
         if out.items is None:
             break
         handed.append((out.phase, len(manifest.items(job, out.items, store.objects))))
@@ -289,7 +289,7 @@ def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
     with pytest.raises(ObjectChanged):
         steps.batch(third, store)
     with pytest.raises(ObjectMissing):
-        steps.page(Page(job=job, cursor=Cursor(page=1)), store)
+        steps.page(PageRequest(job=job, cursor=Cursor(page=1)), store)
     assert found(store, "turbine") == []
     assert delete_tenant(ACME, store).model_dump(exclude_defaults=True) == {"tenant_id": ACME}
 
@@ -424,7 +424,7 @@ def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> N
         job = begun(stages)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        page = steps.page(Page(job=job, cursor=Cursor()), stages)
+        page = steps.page(PageRequest(job=job, cursor=Cursor()), stages)
         sizes.append(len(job.model_dump_json()))
         assert len(page.model_dump_json()) < 40_000
         assert peak < 12 * 1024 * 1024

@@ -33,8 +33,8 @@ NOT_OPTIONS = {"--help"}
 LANGUAGES = {"sh", "python", "json", "text", "http", "mermaid"}
 NESTED = re.compile(r"\$\(([^()]*)\)")
 AWS = re.compile(r"(?:^|[\s(])aws (?P<service>[a-z0-9]+) (?P<operation>[a-z-]+)(?P<rest>[^\n|]*)")
-OF_THE_COMMAND_LINE = {"region", "query", "output", "profile", "max-items"}
-NO_OPERATIONS = {"configure", "cloudformation deploy", "s3 cp", "s3 ls"}
+OF_THE_COMMAND_LINE = {"region", "query", "output", "profile", "max-items", "cli-binary-format"}
+NO_OPERATIONS = {"configure", "cloudformation deploy", "s3 cp", "s3 ls", "s3 rb"}
 OVERRIDE = re.compile(r"--parameter-overrides ((?:\w+=\S+ *)+)")
 
 

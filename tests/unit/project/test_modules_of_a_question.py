@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 LIBRARY = Path(braid.__file__).parent
 ENGINE = "engines/"
-MOST_BESIDE_THE_ENGINE = 41
-MOST_OF_THE_ENGINE = 18
+MAX_BESIDE_THE_ENGINE = 41
+MAX_OF_THE_ENGINE = 18
 
 
 @pytest.fixture(scope="module")
@@ -76,5 +76,5 @@ def test_a_hybrid_question_passes_few_modules(stages: DemoStages, figures: list[
     beside = [module for module in called if module not in engine]
     figures.append(f"modules of a question: {len(beside)} of the library, {len(engine)} of the embedded engine")
     listed = "\n".join(f"{module}: {', '.join(names)}" for module, names in called.items())
-    assert len(beside) <= MOST_BESIDE_THE_ENGINE, listed
-    assert len(engine) <= MOST_OF_THE_ENGINE, listed
+    assert len(beside) <= MAX_BESIDE_THE_ENGINE, listed
+    assert len(engine) <= MAX_OF_THE_ENGINE, listed

@@ -11,7 +11,7 @@ from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
 from braid.models import Query
 from braid.ports.cache import writing_in_bulk
-from braid.reembedding import Budget, JobKind, Phase, RecallQuestion, Status
+from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, take
 from braid.retrieval import pipeline
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
-    from braid.reembedding.pages import Listed, Page, Position
+    from braid.reembedding.pages import Listed, Position, RecordPage
 
     from tests.stages import DemoStages, WordEncoder
 
@@ -177,7 +177,7 @@ def test_a_run_ends_with_its_budget_and_the_next_goes_on(stages: DemoStages, ser
     job = reembedding.plan(services)
     assert (job.kind, job.phase, job.eta_s) == (JobKind.REFRESH, Phase.FILL, None)
     for texts, expected in ((1, 20), (30, 60), (None, job.total)):
-        job = reembedding.run_to_end(services, job, budget=Budget(texts=texts))
+        job = reembedding.run_to_end(services, job, budget=RunBudget(texts=texts))
         assert job.written == expected
         if job.open:
             assert job.rate is not None
@@ -238,7 +238,7 @@ def listed(services: Services, job: ReembeddingJob, done: Position | None = None
     return take(step, services, step_s=60).listed
 
 
-def embed(services: Services, job: ReembeddingJob, page: Page) -> None:
+def embed(services: Services, job: ReembeddingJob, page: RecordPage) -> None:
     take(Step(step=StepName.PAGE, job=job.name, run=job.run, page=page), services, step_s=60)
 
 

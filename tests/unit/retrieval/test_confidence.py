@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from braid.models import Answer, Asked, FactSet, Fusion, in_words
-from braid.retrieval.stages.confidence import INTERCEPT, MODEL, MOST_TITLES, Signs, chance, signs
+from braid.retrieval.stages.confidence import INTERCEPT, MAX_TITLES, MODEL, Signs, chance, signs
 from braid.retrieval.stages.states import Lost, Searched
 
 from tests.fakes import fused, hits, query, record, searched
@@ -70,7 +70,7 @@ def test_texts_about_what_the_question_names_cover_its_names_and_say_how_many_th
     texts = [("Mara Voss", "She built."), ("Keelson", "A ship."), ("harbour", "Boats."), ("Mara", "Another one.")]
     results = [answered(question, content).results[0].model_copy(update={"title": title}) for title, content in texts]
     of_all = signs(question, None, results)
-    assert of_all.titles == MOST_TITLES
+    assert of_all.titles == MAX_TITLES
     assert of_all.coverage == 3 / 4
     assert signs(question, None, results[:1]).titles == 1.0
     assert signs(question, None, results[2:3]).titles < 0.1

@@ -21,7 +21,7 @@ from braid.models import (
     Source,
     Strategy,
 )
-from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.fuse_rerank import FusionLimits
 from braid.retrieval.stages.states import Embedded, Lost, Searched
 
 from tests.fakes import (
@@ -83,7 +83,7 @@ def test_a_lost_reranker_leaves_the_fused_order_with_placeholder_scores(without:
 
 def test_only_as_many_candidates_as_set_are_rescored() -> None:
     reranker = FakeReranker(lambda text: int(text[-2:]) / 100)
-    answer = fused(FIVE_RECORDS, reranker=reranker, searched=searched(*FIVE), limits=Limits(reranked=2))
+    answer = fused(FIVE_RECORDS, reranker=reranker, searched=searched(*FIVE), limits=FusionLimits(reranked=2))
     assert [len(texts) for _, texts, _ in reranker.asked] == [2]
     assert ids(answer) == ["r01", "r00", "r02", "r03", "r04"]
 
@@ -212,7 +212,7 @@ def test_reciprocal_ranks_can_be_asked_for() -> None:
         [record("a")],
         **pieces,
         query=query(fusion=Fusion.RRF),
-        limits=Limits(parameters=FusionParameters(rank_constant=1)),
+        limits=FusionLimits(parameters=FusionParameters(rank_constant=1)),
     )
     assert other.results[0].combined_score == pytest.approx(1.0)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from braid.models import Answer, Filters, Kind
-from braid.retrieval.stages.fuse_rerank import Limits
+from braid.retrieval.stages.fuse_rerank import FusionLimits
 
 from tests.fakes import NOW, TENANT, FakeIndex, FakeReranker, found, fused, query, record, searched, walked
 
@@ -55,7 +55,7 @@ def test_drift_lowers_marks_and_excludes() -> None:
     strict = fused(
         records,
         schema_version=5,
-        limits=Limits(drift_threshold=1, max_versions_behind=1),
+        limits=FusionLimits(drift_threshold=1, max_versions_behind=1),
         searched=searched(("v3", 0.8), ("v4", 0.8)),
     )
     assert ids(strict) == ["v4"]
@@ -113,7 +113,7 @@ def test_outside_a_strict_window_nothing_is_an_answer_however_it_was_found() -> 
     answer = fused(
         records,
         schema_version=5,
-        limits=Limits(max_versions_behind=1),
+        limits=FusionLimits(max_versions_behind=1),
         searched=searched(("v5", 0.8), ("v4", 0.8)),
         expanded=found(walked("v5", "v3")),
     )

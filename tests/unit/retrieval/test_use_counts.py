@@ -16,9 +16,9 @@ from braid.retrieval.use_counts import (
     ADDED_AFTER_S,
     HALF_LIFE_S,
     KEY,
-    MOST_BYTES,
-    MOST_GATHERED,
-    MOST_RECORDS,
+    MAX_BYTES,
+    MAX_GATHERED,
+    MAX_RECORDS,
     UseCounts,
     with_uses,
 )
@@ -45,12 +45,12 @@ def test_a_use_counts_half_after_its_half_life_and_nothing_in_the_end() -> None:
 
 
 def test_the_most_used_records_are_kept_and_no_more_than_an_item_holds() -> None:
-    many = {f"r{number:04}": number + 1 for number in range(MOST_RECORDS + 500)}
+    many = {f"r{number:04}": number + 1 for number in range(MAX_RECORDS + 500)}
     kept = counts(with_uses(None, many, AT))
-    assert len(kept) == MOST_RECORDS
+    assert len(kept) == MAX_RECORDS
     assert min(kept.values()) == 501.0
-    long = with_uses(None, {"é" * 250 + str(number): 1 for number in range(MOST_RECORDS)}, AT)
-    assert 0 < len(long) <= MOST_BYTES + 100
+    long = with_uses(None, {"é" * 250 + str(number): 1 for number in range(MAX_RECORDS)}, AT)
+    assert 0 < len(long) <= MAX_BYTES + 100
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,11 @@ class Counted(NoCache):
 def test_gathering_asks_no_store_and_is_bounded() -> None:
     moment, cache = 0.0, Counted()
     uses = UseCounts(lambda: ResilientCache(cache), lambda: NOW, lambda: moment)
-    for number in range(MOST_GATHERED + 100):
+    for number in range(MAX_GATHERED + 100):
         uses.note("acme", [str(number), "0"])
     assert cache.asked == 0
-    assert len(uses._gathered["acme"]) == MOST_GATHERED
-    assert uses._gathered["acme"]["0"] == MOST_GATHERED + 101
+    assert len(uses._gathered["acme"]) == MAX_GATHERED
+    assert uses._gathered["acme"]["0"] == MAX_GATHERED + 101
     moment = ADDED_AFTER_S
     uses.note("acme", ["0"])
     until = time.monotonic() + 30
@@ -94,9 +94,9 @@ def test_gathering_asks_no_store_and_is_bounded() -> None:
 
 def test_no_tenant_takes_the_places_of_another() -> None:
     uses = UseCounts(lambda: ResilientCache(Counted()), lambda: NOW, lambda: 0.0)
-    uses.note("acme", map(str, range(2 * MOST_GATHERED)))
+    uses.note("acme", map(str, range(2 * MAX_GATHERED)))
     uses.note("globex", ["a", "b"])
-    assert {tenant: len(own) for tenant, own in uses._gathered.items()} == {"acme": MOST_GATHERED - 2, "globex": 2}
+    assert {tenant: len(own) for tenant, own in uses._gathered.items()} == {"acme": MAX_GATHERED - 2, "globex": 2}
 
 
 def test_a_use_looks_at_other_tenants_only_to_take_a_place_of_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +107,7 @@ def test_a_use_looks_at_other_tenants_only_to_take_a_place_of_its_share(monkeypa
             self.looks += 1
             return super().values()
 
-    monkeypatch.setattr(use_counts, "MOST_GATHERED", 10)
+    monkeypatch.setattr(use_counts, "MAX_GATHERED", 10)
     uses = UseCounts(lambda: ResilientCache(Counted()), lambda: NOW, lambda: 0.0)
     uses._gathered = looked = Tenants()
     uses.note("acme", map(str, range(30)))

@@ -10,7 +10,7 @@ from braid.app import Application
 from braid.errors import ConfigurationError
 from braid.models import FusionParameters, Intent, Mode
 from braid.ranking.fusion import adaptive_weights
-from braid.retrieval.stages.fuse_rerank import Limits, strand_weights
+from braid.retrieval.stages.fuse_rerank import FusionLimits, strand_weights
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
 from braid.settings.files import Fitted, load_fitted
@@ -101,7 +101,7 @@ def test_each_intent_has_a_shift_of_its_own(intent: Intent) -> None:
 def weighed(parameters: FusionParameters, mode: Mode = Mode.HYBRID, **asked: Any) -> float:
     request = FuseRequest(query=query(**asked), plan=plan(mode=mode), trace_id="t", started_at=NOW)
     return strand_weights(
-        request, hits(("a", 0.5)), (), [walked("a", "b")], Limits(parameters=parameters).parameters
+        request, hits(("a", 0.5)), (), [walked("a", "b")], FusionLimits(parameters=parameters).parameters
     ).graph
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from braid.models import Asked, GraphHit, Intent, Path
 from braid.ports.knowledge_graph import GraphStats
-from braid.understanding.facts import MOST_OF_A_KIND, read_facts
+from braid.understanding.facts import MAX_OF_A_KIND, read_facts
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
 from braid.understanding.relations import Anchor, Reading, explain, sentence
@@ -119,7 +119,7 @@ def test_causes_and_other_times_are_left_to_walks(question: str) -> None:
 
 
 def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind() -> None:
-    many = STATS.model_copy(update={"by_entity_type": {"Service": MOST_OF_A_KIND + 1}})
+    many = STATS.model_copy(update={"by_entity_type": {"Service": MAX_OF_A_KIND + 1}})
     facts, reason = read_facts("Which services do not depend on Atlas?", many, Intent.LOOKUP)
     assert facts is not None
     assert (facts.asked, facts.types) == (Asked.NOT, ())

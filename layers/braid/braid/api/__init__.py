@@ -8,11 +8,12 @@
     authorisation.py  tenant and role of a caller whose token was verified before
     json_bodies.py    parses and validates request bodies
     schemas.py        request and response schemas
+    signed_tokens.py  signs cursors and the like, which callers bring back
     problems.py       errors as RFC 9457 problem details
-    idempotency.py    idempotency keys
+    idempotency.py    idempotency keys: a request, or a job such as an import, is begun once for each
     quotas.py         quotas of tenants
     audit.py          the audit log
-    traces.py         traces of answers
+    traces.py         traces of answers: how each came about; telemetry has OpenTelemetry's
     openapi.py        the OpenAPI document
     page/             the page at /explorer
 """

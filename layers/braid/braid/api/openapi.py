@@ -19,7 +19,7 @@ PROBLEMS = {
     "401": "No valid token.",
     "403": "No member of the tenant, or one who may only read.",
     "404": "There is none.",
-    "409": "Something else stands there already, or an equal request is being done.",
+    "409": "Something else stands there already, an equal request is being done, or the tenant is being deleted.",
     "413": "The body is too long.",
     "415": "The body is not application/json.",
     "422": "Fields are wrong; the answer names them.",

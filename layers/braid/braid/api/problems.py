@@ -17,6 +17,7 @@ from braid.errors import (
     QuotaExceeded,
     StoresUnavailable,
     StoreTooSlow,
+    TenantBeingDeleted,
     TransientStoreError,
     UnknownTenant,
     plainly,
@@ -168,6 +169,8 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
             return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", str(error), errors=fields)
         case UnknownTenant():
             return not_found("nothing is stored for this tenant")
+        case TenantBeingDeleted():
+            return Problem(HTTPStatus.CONFLICT, "tenant-being-deleted", str(error))
         case ObjectMissing():
             return not_found("there is no such object")
         case ObjectChanged():

@@ -40,6 +40,7 @@ from braid.api.signed_tokens import MAX_TOKEN_CHARACTERS, InvalidToken, sign, ve
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.ingestion.deleting import DeleteReport  # noqa: TC001 - Powertools reads annotations
 from braid.models import Frozen, Record, RecordId, Relationship, Vertex
+from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.ingestion import (
     POSTED,
     POSTED_PART,
@@ -197,6 +198,7 @@ def _add_schemas(api: Api) -> None:
     @api.writers_only
     def register(proposed: NewSchema) -> SchemaVersion:
         library.quotas.take_writes(api.tenant_id, 1)
+        refuse_while_deleted(api.tenant_id, library.cache)
         for known in library.schemas.versions(api.tenant_id):
             if known.version == proposed.version and proposed.same_as(known):
                 return known
@@ -309,6 +311,7 @@ def add_import_routes(api: Api) -> None:
 
         def begin() -> ImportSummary:
             library.quotas.take_writes(api.tenant_id, 1)
+            refuse_while_deleted(api.tenant_id, library.cache)
             import_id = secrets.token_hex(16)
             start(import_id)
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)

@@ -1,4 +1,6 @@
-"""Traces of answers, kept in the cache for a while by trace id and tenant.
+"""Traces of answers, how each came about, kept in the cache for a while by trace id and tenant.
+
+OpenTelemetry's traces, of spans and their times, are recorded in :mod:`braid.telemetry`.
 
 Ids, scores, timings and the plan; no text of the question or of a record, unless an operator lets logs hold the text of
 questions. Without a cache no traces are kept.

@@ -1,4 +1,10 @@
-"""Deadlines and the retry policy of calls to stores and services."""
+"""The retry policy of OpenSearch, Neptune, DynamoDB and parts of S3 objects, and the deadline of one call to a store.
+
+Others retry by themselves: botocore inside each AWS client (:mod:`braid.engines.aws.clients`), urllib3 in a client of a
+server (:mod:`braid.client.deployed`), a question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`), reads of
+an object that is replaced meanwhile (:mod:`braid.ingestion.bulk.manifest`), and changes of a re-embedding job that
+another process saves as well (:mod:`braid.reembedding.jobs`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +22,11 @@ if TYPE_CHECKING:
 
 
 class Deadline(NamedTuple):
-    """A moment of the monotonic clock, in seconds, by which a call is to end."""
+    """A moment of the monotonic clock, in seconds, by which one call to a store or service is to end.
+
+    It is handed from function to function and raises nothing. The deadline of the whole request, which no function
+    hands on, is :mod:`braid.deadline`; :meth:`of_request` makes the one of the other.
+    """
 
     at: float
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Protocol
+from typing import TYPE_CHECKING, Annotated, Final
 
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError, field_validator
+from pydantic_core import PydanticCustomError
 
 from braid.errors import DatasetError
+from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, Record, Relationship, TenantId, Timestamp, Vertex
-from braid.ports.ingestion import WriteStore
 from braid.ports.keys import pages
 from braid.ports.schema_registry import SchemaVersion
 from braid.version import __version__
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from braid.ports.cache import ResilientCache
+    from braid.ports.ingestion import WriteStore
+
 
 MANIFEST: Final = "manifest.json"
 FORMAT: Final = 1
@@ -82,21 +85,21 @@ class Manifest(Frozen):
     changed: bool = False
     """Whether the tenant was written to meanwhile, so that it is not the copy of one moment."""
 
+    @field_validator("parts")
+    @classmethod
+    def _each_once(cls, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+        names = Counter(part.name for part in parts)
+        if twice := [name for name, times in names.items() if times > 1]:
+            raise PydanticCustomError("twice", "{name} is listed more than once", {"name": twice[0]})
+        return parts
+
     def counts(self) -> dict[PartKind, int]:
         """Return the number of items of each kind."""
         return {kind: sum(part.items for part in self.parts if part.kind is kind) for kind in PartKind}
 
 
-class ArchiveStore(WriteStore, Protocol):
-    """All stores that an archive is made of, such as :func:`braid.app.application` returns."""
-
-    @property
-    def cache(self) -> ResilientCache:
-        """The cache, which counts the writes of a tenant."""
-
-
 def export_tenant(
-    tenant_id: str, store: ArchiveStore, folder: Path, *, vectors: bool = True, tell: Told | None = None
+    tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool = True, tell: Told | None = None
 ) -> Manifest:
     """Write a tenant's archive into a folder that is empty, or holds one whose export was interrupted.
 
@@ -131,12 +134,12 @@ _Page = tuple[dict[PartKind, "Sequence[Item]"], "str | None"]
 """Some items of each kind, and the cursor behind them."""
 
 
-def _records(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
+def _records(tenant_id: str, store: WriteStore, manifest: Manifest) -> Iterator[_Page]:
     for page in pages(store.index.scan, tenant_id, after=manifest.after, limit=PAGE, with_vectors=manifest.vectors):
         yield {PartKind.RECORDS: page.records}, page.cursor
 
 
-def _graph(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[_Page]:
+def _graph(tenant_id: str, store: WriteStore, manifest: Manifest) -> Iterator[_Page]:
     for page in pages(store.graph.scan, tenant_id, after=manifest.after, limit=PAGE):
         yield {PartKind.VERTICES: page.vertices, PartKind.RELATIONSHIPS: page.relationships}, page.cursor
 
@@ -144,7 +147,7 @@ def _graph(tenant_id: str, store: ArchiveStore, manifest: Manifest) -> Iterator[
 _STAGES: Final = (_records, _graph)
 
 
-def _begun(tenant_id: str, store: ArchiveStore, folder: Path, *, vectors: bool) -> Manifest:
+def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) -> Manifest:
     """Return the manifest to go on with."""
     if (folder / MANIFEST).exists():
         manifest = read_manifest(folder)
@@ -212,14 +215,16 @@ def read_manifest(folder: Path) -> Manifest:
     """Return an archive's manifest. Raises DatasetError if there is none, or it cannot be read."""
     path = folder / MANIFEST
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             text = file.read(_MAX_MANIFEST_BYTES + 1)
     except OSError as error:
         raise DatasetError(f"{folder}: is no archive: {MANIFEST}: {error.strerror}") from error
     try:
         manifest = Manifest.model_validate_json(text if len(text) <= _MAX_MANIFEST_BYTES else b"")
     except ValidationError as error:
-        raise DatasetError(f"{path}: is damaged: {error.errors()[0]['msg']}") from None
+        first = error.errors()[0]
+        wrong = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+        raise DatasetError(f"{path}: is damaged: {wrong}") from None
     if manifest.format != FORMAT:
         raise DatasetError(
             f"{path}: was written by Braid {manifest.braid} in format {manifest.format}; this one reads {FORMAT}"
@@ -237,7 +242,7 @@ def verify(folder: Path) -> Manifest:
         raise DatasetError(f"{folder}: its export was interrupted; run it again first")
     for part in manifest.parts:
         try:
-            with (folder / part.name).open("rb") as file:
+            with open_regular(folder / part.name) as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise DatasetError(f"{folder / part.name}: {error.strerror}") from error

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from braid.errors import DatasetError
-from braid.ingestion.archive import PAGE, PartKind, verify
+from braid.ingestion.archive import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
 from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
@@ -18,7 +18,9 @@ from braid.ingestion.item_checks import (
     vector_problem,
     what_is_wrong,
 )
+from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, Record, Relationship, Vertex
+from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.knowledge_graph import GraphTypes
 from braid.strict_json import NotJson, read_json
 from braid.understanding.text_parts import embed
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from braid.ingestion.archive import ArchiveStore, Item, Manifest, Told
+    from braid.ingestion.archive import Item, Manifest, Told
     from braid.models import Embedding
+    from braid.ports.ingestion import WriteStore
 
 _MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """A text of a megabyte may have the vectors of 2,048 parts in each embedding space."""
@@ -58,7 +61,7 @@ class Imported(Frozen):
 
 def import_tenant(
     folder: Path,
-    store: ArchiveStore,
+    store: WriteStore,
     *,
     tenant_id: str | None = None,
     threads: int | None = None,
@@ -79,8 +82,8 @@ def import_tenant(
     ------
     DatasetError
         If the archive is damaged, and nothing is written; or if what is stored in the end differs from it.
-    StoreError, ModelError
-        As the engines and the encoders.
+    StoreError, ModelError, TenantBeingDeleted
+        As the engines and the encoders, and while the tenant is deleted.
     """
     manifest = verify(folder)
     into = _Import(folder, manifest, store, tenant_id or manifest.tenant_id, threads)
@@ -106,7 +109,7 @@ class _Import:
     """One import."""
 
     def __init__(
-        self, folder: Path, manifest: Manifest, store: ArchiveStore, tenant_id: str, threads: int | None
+        self, folder: Path, manifest: Manifest, store: WriteStore, tenant_id: str, threads: int | None
     ) -> None:
         self.folder, self.manifest, self.store, self.tenant_id = folder, manifest, store, tenant_id
         self.threads = threads
@@ -126,13 +129,14 @@ class _Import:
 
     def pages(self, kind: PartKind) -> Iterator[list[Item]]:
         """Yield the archive's items of a kind, page by page."""
-        for part in self.manifest.parts:
+        for at, part in enumerate(self.manifest.parts):
             if part.kind is not kind:
                 continue
             page: list[Item] = []
             places: list[str] = []
             size = 0
-            with (self.folder / part.name).open("rb") as file:
+            number = 0
+            with open_regular(self.folder / part.name) as file:
                 for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE_BYTES), b""), start=1):
                     places.append(f"{self.folder}: {part.name}, line {number}")
                     page.append(self._read(kind, line, places[-1]))
@@ -141,6 +145,11 @@ class _Import:
                         self._places = places
                         yield page
                         page, places, size = [], [], 0
+            if number != part.items:
+                raise DatasetError(
+                    f"{self.folder / MANIFEST}: parts.{at}.items: is {part.items:,}, and {part.name} has {number:,} "
+                    "lines; nothing was imported"
+                )
             if page:
                 self._places = places
                 yield page
@@ -221,6 +230,7 @@ class _Import:
         edges = self._whole([item for item in items if isinstance(item, Relationship)])
         if records or vertices or edges:
             with self.store.transaction(self.tenant_id):
+                refuse_while_deleted(self.tenant_id, self.store.cache)
                 if kind is PartKind.RECORDS:
                     self.store.index.upsert(records)
                 else:

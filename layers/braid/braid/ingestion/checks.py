@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.found_names import PREFIX, find_names, heirs_of_names, stale_mentions
 from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
     Given,
@@ -20,10 +19,11 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
+from braid.ingestion.name_vertices import find_names, heirs_of_names, stale_mentions
 from braid.ingestion.named_entities import NamedEntities, named_entities
 from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
-from braid.models.records import DOCUMENT_TYPE
+from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
@@ -159,7 +159,9 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
     while True:
         records = given.records
         if later:  # what supersedes them counts nevertheless
-            records = {name: record.model_copy(update={"supersedes": ()}) for name, record in records.items()}
+            records = {
+                name: record.altered(supersedes=()) if record.supersedes else record for name, record in records.items()
+            }
         found = find_supersession(
             records, given.edges, given.in_graph, store, given.request.tenant_id, refused=refused_ids
         )
@@ -202,7 +204,11 @@ def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
     wanted = _wanted_vertices(given, store, ends, in_graph)
     accepted.edges = _wanted_edges(given, store, accepted, wanted, in_graph)
     meant = [accepted.supersession.vertex(vertex) for vertex in wanted.values()]
-    accepted.vertices = [vertex for vertex in meant if given.request.rewrite or vertex != in_graph.get(vertex.id)]
+    accepted.vertices = [
+        vertex
+        for vertex in meant
+        if given.request.rewrite or (stored := in_graph.get(vertex.id)) is None or vertex != stored
+    ]
     renamed = [one for one in accepted.vertices if given.request.rewrite or not _same_names(one, in_graph.get(one.id))]
     accepted.name_keys = store.graph.name_keys(renamed)
     accepted.given_vertices = sum(vertex.id not in given.for_mentions for vertex in accepted.vertices)
@@ -248,18 +254,18 @@ def _wanted_edges(
         if request.supersede_only and edge.supersedes and identity in stored:
             continue  # not written again: the same edge may since have been stated otherwise
         sides = (("source", edge.source), ("target", edge.target))
-        missing = [(side, end) for side, end in sides if end not in wanted and end not in in_graph]
-        reserved = any(end.startswith(PREFIX) for _, end in missing)
-        if missing and (reserved or request.missing is MissingEnds.REFUSE):
-            accepted.errors += dangling(edge, given.edge_places.get(identity, edge.source), missing)
-            continue
-        accepted.stubs += len({end for _, end in missing})
-        wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id)) for _, end in missing)
+        if missing := [(side, end) for side, end in sides if end not in wanted and end not in in_graph]:
+            reserved = any(end.startswith(FOUND_PREFIX) for _, end in missing)
+            if reserved or request.missing is MissingEnds.REFUSE:
+                accepted.errors += dangling(edge, given.edge_places.get(identity, edge.source), missing)
+                continue
+            accepted.stubs += len({end for _, end in missing})
+            wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id)) for _, end in missing)
         if not edge.found:
             accepted.stated.add(identity)
         before = stored.get(identity)
         meant = _edge_meant(edge, before, request, accepted.supersession)
-        if request.rewrite or meant != before:
+        if request.rewrite or before is None or meant != before:
             edges.append(meant)
     return edges
 

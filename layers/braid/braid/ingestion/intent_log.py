@@ -1,9 +1,10 @@
 """Intent log of writes to stores that cannot commit together.
 
-Before such a write its edges, its vertices and the hashes of its records are logged in the object store; after it the
-entry is deleted. An entry that remains is that of an interrupted write: ``braid repair`` writes the edges that did not
-reach the graph, for the records that did reach the index. A delete first removes what it deletes from the entries, so
-that no repair restores it.
+Before such a write its edges, its vertices, the mentions that it removes and the hashes of its records are logged in
+the object store; after it the entry is deleted. An entry that remains is that of an interrupted write: for the records
+that did reach the index, ``braid repair`` writes the vertices and edges that did not reach the graph, and removes the
+mentions that their texts no longer have. A delete first removes what it deletes from the entries, so that no repair
+restores it.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ class UnfinishedWrite(Frozen):
     """Content hashes of all records of the write, by id."""
     vertices: tuple[Vertex, ...]
     relationships: tuple[Relationship, ...]
+    stale: tuple[Relationship, ...] = ()
+    """Mentions that were found in earlier versions of the records, and hold no longer."""
 
 
 class _Line(Frozen):
@@ -44,6 +47,7 @@ class _Line(Frozen):
     record: tuple[RecordId, str] | None = None
     vertex: Vertex | None = None
     relationship: Relationship | None = None
+    stale: Relationship | None = None
 
 
 class UnreadableEntry(NamedTuple):
@@ -52,13 +56,18 @@ class UnreadableEntry(NamedTuple):
     why: str
 
 
+def entries(tenant_id: str, objects: ObjectStore) -> list[str]:
+    """Return the keys of the entries of a tenant's interrupted and running writes."""
+    return [info.key for info in objects.list(tenant_id, _FOLDER)]
+
+
 @contextmanager
 def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
     """Log a write while it runs; the entry of an interrupted one stays until it is repeated or repaired."""
-    if objects is None or not (write.vertices or write.relationships):
+    if objects is None or not (write.vertices or write.relationships or write.stale):
         yield
         return
-    key = _key(request)
+    key = _key(write, request)
     _put(write, key, objects)
     yield
     objects.delete(write.tenant_id, key)
@@ -69,28 +78,30 @@ def unfinished(tenant_id: str, objects: ObjectStore) -> Iterator[tuple[str, Unfi
 
     Raises TransientStoreError or StoreTooSlow if the store does not answer now.
     """
-    for info in list(objects.list(tenant_id, _FOLDER)):
+    for key in entries(tenant_id, objects):
         try:
-            yield info.key, retry_if_replaced(partial(_read, objects, tenant_id, info.key))
+            yield key, retry_if_replaced(partial(_read, objects, tenant_id, key))
         except ObjectMissing:
             continue  # the write is done
         except (TransientStoreError, StoreTooSlow):
             raise  # it may well be readable
         except (ValidationError, InvalidRequest, StoreError) as error:
-            yield info.key, UnreadableEntry(type(error).__name__)
+            yield key, UnreadableEntry(type(error).__name__)
 
 
 def _read(objects: ObjectStore, tenant_id: str, key: str) -> UnfinishedWrite:
     lines = [_Line.model_validate_json(line) for line in objects.open(tenant_id, key)]
     vertices = tuple(line.vertex for line in lines if line.vertex)
     relationships = tuple(line.relationship for line in lines if line.relationship)
-    if ({one.tenant_id for one in vertices} | {one.tenant_id for one in relationships}) - {tenant_id}:
+    stale = tuple(line.stale for line in lines if line.stale)
+    if ({one.tenant_id for one in vertices} | {one.tenant_id for one in (*relationships, *stale)}) - {tenant_id}:
         raise InvalidRequest(f"{key}: is of another tenant")
     return UnfinishedWrite(
         tenant_id=tenant_id,
         records=dict(line.record for line in lines if line.record),
         vertices=vertices,
         relationships=relationships,
+        stale=stale,
     )
 
 
@@ -99,6 +110,7 @@ def _put(write: UnfinishedWrite, key: str, objects: ObjectStore) -> None:
         *(_Line(record=record) for record in write.records.items()),
         *(_Line(vertex=vertex) for vertex in write.vertices),
         *(_Line(relationship=edge) for edge in write.relationships),
+        *(_Line(stale=edge) for edge in write.stale),
     )
     content = b"\n".join(line.model_dump_json(exclude_none=True).encode() for line in lines)
     objects.put(write.tenant_id, key, content)
@@ -123,15 +135,21 @@ def forget(
                 for edge in write.relationships
                 if not gone & {edge.source, edge.target, edge.evidence} and edge.identity() not in named
             ),
+            stale=tuple(edge for edge in write.stale if not gone & {edge.source, edge.target}),
         )
-        if not (left.vertices or left.relationships):
+        if not (left.vertices or left.relationships or left.stale):
             objects.delete(tenant_id, key)
         elif left != write:
             _put(left, key, objects)
 
 
-def _key(request: WriteRequest) -> str:
-    """Return the key of a write's log entry: the same if the write is repeated."""
-    named = [[one.id for one in request.records], [one.id for one in request.vertices]]
-    text = repr([*named, [edge.identity() for edge in request.relationships]])
-    return _FOLDER + hashlib.sha256(text.encode()).hexdigest()[:32]
+def _key(write: UnfinishedWrite, request: WriteRequest) -> str:
+    """Return the key of a write's log entry: the same if the write is repeated.
+
+    Another write of the same ids has an entry of its own: else the first of two that run beside each other would
+    remove it when it is done, and nothing could repair the second.
+    """
+    digest = hashlib.sha256(repr(sorted(write.records.items())).encode())
+    for item in (*request.vertices, *request.relationships):
+        digest.update(item.model_dump_json().encode() + b"\n")
+    return _FOLDER + digest.hexdigest()[:32]

@@ -12,13 +12,12 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from braid.errors import InvalidRequest
-from braid.ingestion.found_names import PREFIX
 from braid.ingestion.supersession import SUPERSEDES
 from braid.models import MENTIONS, Kind, Record, Relationship, Vertex
-from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, MAX_TENANT_TYPES, Refusal, too_much
+from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, FOUND_PREFIX, MAX_TENANT_TYPES, Refusal, too_much
 from braid.ports.ingestion import ItemError
 from braid.ports.knowledge_graph import GraphTypes
-from braid.understanding.name_finding import FOUND_TYPES
+from braid.understanding.written_names import FOUND_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -97,8 +96,9 @@ def refuse_other_tenants(request: WriteRequest) -> None:
 def what_is_wrong(item: Record | Vertex) -> Refusal | None:
     """Return the first field of a record or vertex that must not be written, and why; None if there is none."""
     # A vertex that was found is that of an interrupted write that is repaired.
-    if item.id.startswith(PREFIX) and not getattr(item, "found", False):
-        return Refusal("id", f"begins with {PREFIX!r}, as the ids of names do that are found in texts; use another")
+    if item.id.startswith(FOUND_PREFIX) and not getattr(item, "found", False):
+        message = f"begins with {FOUND_PREFIX!r}, as the ids of names do that are found in texts; use another"
+        return Refusal("id", message)
     return too_much(item)
 
 

@@ -1,15 +1,19 @@
-"""Resolves names in texts to given entities, whether the text or the entity was written first."""
+"""Tells which given entity a name in the texts of a write means, whether the text or the entity was written first.
+
+Names in a question are linked to entities by :mod:`braid.retrieval.stages.linking_and_seeds`.
+"""
 
 from __future__ import annotations
 
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.ingestion.found_names import GIVEN, NAMES_AT_ONCE, PREFIX
+from braid.ingestion.name_vertices import GIVEN, NAMES_AT_ONCE
 from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
-from braid.understanding.name_finding import name_key, phrases_in
+from braid.understanding.given_names import phrases_in
 from braid.understanding.tokens import normalise
+from braid.understanding.written_names import name_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
     from braid.models import Record, Vertex
     from braid.ports.ingestion import WriteStore
 
-MOST_PHRASES = 100_000
+MAX_PHRASES = 100_000
 """Phrases of the texts of one write that are looked up among given names."""
 _AT_ONCE = 4 * NAMES_AT_ONCE
 _ARTICLES = ("", "the ", "a ", "an ")
@@ -62,8 +66,10 @@ class NamedEntities:
     def __init__(self, tenant_id: str, written: Sequence[NamedEntity], ids: Collection[str], store: WriteStore) -> None:
         self._tenant_id, self._ids, self._store = tenant_id, ids, store
         self._written = () if store.graph_source is GraphSource.FOUND else written
-        self.own = self.meant([key for one in self._written for key, _ in one.ranks()])
-        """Ids of entities by the keys of the names that the write gives, where these mean one."""
+
+    def own_keys(self) -> list[str]:
+        """Return the keys of the names that the write gives."""
+        return [key for one in self._written for key, _ in one.ranks()]
 
     def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
         """Return the given names that are found in some texts however they are written, with what each means.
@@ -75,7 +81,7 @@ class NamedEntities:
         written = [name for one in self._written for name in (one.name, *one.aliases) if name]
         names = {normal: name_key(name) for name in written if (normal := normalise(name))}
         if self._store.graph_source is not GraphSource.FOUND:
-            phrases = dict.fromkeys(islice(chain.from_iterable(map(phrases_in, texts)), MOST_PHRASES))
+            phrases = dict.fromkeys(islice(chain.from_iterable(map(phrases_in, texts)), MAX_PHRASES))
             called = (name for one in self._entities(list(phrases)) for name in (one.name, *one.aliases) if name)
             names |= {normal: name_key(name) for name in called if (normal := normalise(name)) in phrases}
         meant = self.meant(set(names.values()))
@@ -103,11 +109,10 @@ class NamedEntities:
         """Yield the stored entities, apart from those of the write, that have one of these names as it is looked up."""
         for start in range(0, len(phrases), _AT_ONCE):
             asked = phrases[start : start + _AT_ONCE]
-            links = self._store.graph.link(
-                self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE, trusted_only=True
+            found = self._store.graph.given_entities(
+                self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE
             )
-            linked = [link.entity_id for link in links if not link.entity_id.startswith(PREFIX)]
-            for vertex in self._store.graph.get_many(self._tenant_id, linked) if linked else ():
+            for vertex in found:
                 is_text = vertex.has_record and vertex.entity_type == DOCUMENT_TYPE
                 if not is_text and vertex.id not in self._ids:
                     yield NamedEntity(vertex.id, vertex.name, vertex.aliases)

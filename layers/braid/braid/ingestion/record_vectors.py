@@ -16,7 +16,6 @@ from braid.understanding.text_parts import embed, has_all_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future
-    from types import TracebackType
     from typing import Self
 
     from braid.models import Embedding, Record
@@ -177,9 +176,7 @@ class EmbeddingAhead:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._left = True
         self._pool.shutdown(cancel_futures=True)
 

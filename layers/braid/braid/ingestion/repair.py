@@ -57,6 +57,10 @@ class Fault(StrEnum):
     """An edge has as evidence a record that does not exist: the evidence is removed, and the edge if it was found."""
     NO_MENTION = "no_mention"
     """A name that was found in texts has no edge left: its vertex is removed."""
+    OLD_MENTION = "old_mention"
+    """A name still leads to a text that an interrupted write took it from: the edge is removed.
+
+    Found only where the intent log is kept."""
     OTHER_COUNTS = "other_counts"
     """The stored counts of the graph are not what is there: they are counted again. Only plans depend on them."""
     NOTE_UNREADABLE = "note_unreadable"
@@ -164,11 +168,22 @@ class _Repair:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: the write of it broke off"
                 self._add(Fault.NO_EDGE, edge.source, message)
         vertices = self._missing(begun, absent)
+        stale = self._stale(begun, absent)
         if not self._dry_run:
             finish = WriteRequest(
                 tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
             )
             write(finish, self._store)  # leaves out an edge of which an end was deleted since
+            self._remove(stale, ())
+
+    def _stale(self, begun: UnfinishedWrite, absent: set[str]) -> list[Relationship]:
+        """Return the stored mentions that a write was to remove, of texts that are stored as in that write."""
+        named = [edge for edge in begun.stale if edge.evidence in begun.records and edge.evidence not in absent]
+        stored = [edge for edge in self._store.graph.as_stored(self._tenant_id, named) if edge.found]
+        for edge in stored:
+            message = f"{edge.source!r} is no longer in the text {edge.target!r}: the write that took it out broke off"
+            self._add(Fault.OLD_MENTION, edge.target, message)
+        return stored
 
     def _missing(self, begun: UnfinishedWrite, absent: set[str]) -> tuple[Vertex, ...]:
         """Return the vertices of a write that are not in the graph, except those of absent records."""

@@ -1,8 +1,9 @@
-"""Finds, checks and applies supersession: the end of validity of records and edges that newer ones replace.
+"""Finds, checks and applies supersession: the end of validity of records and edges, facts too, that newer ones replace.
 
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
-only evidence, in whichever order they are written. Cycles are refused. Entities are never ended.
+only evidence, which ends the facts that these edges are, in whichever order they are written. Cycles are refused.
+Entities are never ended.
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ class Supersession:
 
     def edge(self, edge: Relationship) -> Relationship:
         """Return an edge with its end: the earlier of its own and that of its evidence."""
+        if not (self.records or self.evidence or self.edges):
+            return edge
         evidence_id = edge.evidence
         evidence_ends = (self.records.get(evidence_id) or self.evidence.get(evidence_id)) if evidence_id else None
         return ended(ended(edge, self.edges.get(edge.identity())), evidence_ends)
@@ -98,7 +101,7 @@ class RefusedEdge(NamedTuple):
 
 
 @dataclass
-class Found:
+class FoundSupersession:
     """The supersession that a request's items state."""
 
     supersession: Supersession
@@ -116,7 +119,7 @@ def find_supersession(
     tenant_id: str,
     *,
     refused: Collection[str] = (),
-) -> Found:
+) -> FoundSupersession:
     """Return the supersession that records and edges of one request state.
 
     Parameters
@@ -136,7 +139,7 @@ def find_supersession(
     stored = _stored_links(store, tenant_id, looked_up)
     of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
     known = {**stored_records(store, tenant_id, ends - set(records)), **records}
-    found = Found(Supersession(), [])
+    found = FoundSupersession(Supersession(), [])
     found.refused += [
         RefusedRecord(named_by[identity], wrong)
         for identity, link in links.items()

@@ -1,36 +1,50 @@
 """Deletes all data of a tenant from every store, and reports what could not be deleted.
 
-Memberships go first, so that no new writes begin; then sources of later writes (jobs, messages, objects that are being
-imported); then the data. An interrupted deletion is completed by repeating it.
+Meanwhile the tenant takes no writes (:mod:`braid.ports.deletion_marks`). Memberships go first; then sources of later
+writes (jobs, messages, objects that are being imported); then the data. An interrupted deletion is completed by
+repeating it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, delete_pages, record_pages
-from braid.ports.ingestion import DeleteStore
+from braid.ingestion.intent_log import entries
+from braid.models import Frozen, TenantId
+from braid.ports.deletion_marks import are_kept_with, marked_as_deleted
+from braid.ports.ingestion import WriteStore
 from braid.ports.keys import pages
 from braid.ports.reembedding import move_job, refresh_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
-    from braid.ports.cache import ResilientCache
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
     from braid.ports.reembedding import JobStore
-    from braid.ports.schema_registry import SchemaRegistry
 
 _PAGE = 500
+_Page = TypeVar("_Page")
 _MESSAGES = "messages that ask for records to be embedded again: they find none, and go when they are worked off"
+_WRITES = (
+    "writes that had not ended, {}: what one of them writes after this stays if its process is killed; delete once "
+    "more when they have ended"
+)
+_CACHED = "cached answers: no question finds them any more, and they expire; what is kept of all tenants is beside them"
 _INDEX = (
     "an index of its own, without records, or one that a move began: until that has ended no other begins; end it "
     "with `braid reembed --rollback` or `--drop-previous`, and an index of its own with `--index shared`"
 )
+
+
+class Deletion(Frozen):
+    """An operator's event of a function: delete all data of a tenant; repeated where the function's time ended it."""
+
+    delete_tenant: TenantId
 
 
 class TenantReport(DeleteReport):
@@ -49,16 +63,8 @@ class TenantReport(DeleteReport):
     """What could not be deleted, or not be searched for, and why."""
 
 
-class TenantStore(DeleteStore, Protocol):
+class TenantStore(WriteStore, Protocol):
     """All stores with data of a tenant, such as :func:`braid.app.application` returns."""
-
-    @property
-    def cache(self) -> ResilientCache:
-        """The cache."""
-
-    @property
-    def schemas(self) -> SchemaRegistry:
-        """The schema versions."""
 
     @property
     def members(self) -> MembershipStore:
@@ -83,8 +89,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     That is its members, jobs, messages, records, graph, files, schema versions and cached values. Only the number of
     its write generation stays, so that a new tenant of the same name finds no earlier answer.
 
-    A running import finds its object gone and ends; a batch that it is writing is written to the end, possibly after
-    this.
+    Writes are refused meanwhile, and a running import finds its object gone and ends.
 
     Raises StoreError as the engines do; repeating the delete completes it.
 
@@ -93,23 +98,38 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     store
         All stores. A store that the settings do not name is named in the report.
     """
+    at_once = store.write_generation(tenant_id) is not None
+    with marked_as_deleted(tenant_id, store.cache, ends_at_once=at_once) as renew:
+        return _delete(tenant_id, store, renew)
+
+
+def _delete(tenant_id: str, store: TenantStore, renew: Callable[[], None]) -> TenantReport:
+    """Delete all stored data of a tenant; ``renew`` says that this is still under way."""
     left: list[str] = []
     members = _named("members", left, lambda: store.members.forget(tenant_id))
     jobs = _named("jobs", left, lambda: _jobs(tenant_id, store, left))
     messages = _messages(tenant_id, store, left)
+    broken_off = _unfinished_writes(tenant_id, store)
     objects = _objects(tenant_id, store, left)
-    removed = delete_pages(tenant_id, record_pages(tenant_id, store, None), store)
+    removed = delete_pages(tenant_id, _each(record_pages(tenant_id, store, None), renew), store)
+    store.index.delete(tenant_id, ())  # files that a deletion which was killed before its end left
     vertices = relationships = 0
     try:
-        for page in pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False):
+        for page in _each(pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False), renew):
             relationships += len(page.relationships) + page.unread
             store.graph.remove_most_relationships_of(tenant_id, ids := [vertex.id for vertex in page.vertices])
             vertices += store.graph.delete(tenant_id, ids)
         schemas = store.schemas.forget(tenant_id)
     finally:
         store.cache.advance(tenant_id)
+    # Again, as a write that had begun before the mark was set may have logged itself after the first look.
+    late = _unfinished_writes(tenant_id, store)
+    if begun := len({*broken_off, *late}):
+        left.append(_WRITES.format(begun))
+        objects += len(late)
+        store.objects.delete_many(tenant_id, late)
     # Last, as an answer that was being made may have been cached until now.
-    cached = _named("cached answers", left, lambda: store.cache.forget(tenant_id))
+    cached = _named("cached answers", left, lambda: _forget_cached(tenant_id, store, left))
     return TenantReport(
         tenant_id=tenant_id,
         records=removed.records,
@@ -123,6 +143,12 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
         cached=cached,
         left=tuple(left),
     )
+
+
+def _each(pages: Iterable[_Page], renew: Callable[[], None]) -> Iterator[_Page]:
+    for page in pages:
+        renew()
+        yield page
 
 
 def _named(what: str, left: list[str], remove: Callable[[], int]) -> int:
@@ -150,6 +176,18 @@ def _messages(tenant_id: str, store: TenantStore, left: list[str]) -> int:
         return removed or 0
 
     return _named("messages", left, remove)
+
+
+def _forget_cached(tenant_id: str, store: TenantStore, left: list[str]) -> int:
+    if are_kept_with(tenant_id):  # else another tenant would take writes while it is being deleted
+        left.append(_CACHED)
+        return 0
+    return store.cache.forget(tenant_id)
+
+
+def _unfinished_writes(tenant_id: str, store: TenantStore) -> list[str]:
+    """Return the keys of the intent log's entries; none where writes are one transaction, and so not logged."""
+    return entries(tenant_id, store.intent_log) if store.intent_log else []
 
 
 def _objects(tenant_id: str, store: TenantStore, left: list[str]) -> int:

@@ -1,8 +1,9 @@
-"""Lock of a tenant's writes and deletes in this process.
+"""Locks of a tenant's writes and deletes in this process.
 
-Embedded stores have one writer at a time for all tenants. What a tenant's own writes make each other do again is done
-in this turn, before the store's transaction, so that no other tenant waits for it. Few of a tenant's writes embed at
-the same time, so that long texts leave other tenants' questions their share of the processor.
+Embedded stores have one transaction at a time, for all tenants. A write is checked against what its tenant's writes
+before it left: that is done in this tenant's turn, before the transaction begins, so that no other tenant waits for it.
+Few of a tenant's writes embed at the same time, so that long texts leave other tenants' questions their share of the
+processor.
 """
 
 from __future__ import annotations

@@ -10,21 +10,23 @@ nor written again.
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from braid import deadline
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import check
-from braid.ingestion.found_names import NAMES_AT_ONCE
+from braid.ingestion.deleting import delete_pages
 from braid.ingestion.intent_log import UnfinishedWrite, logged
+from braid.ingestion.name_vertices import NAMES_AT_ONCE
 from braid.ingestion.record_vectors import RecordVectors, content_hash
 from braid.ingestion.tenant_locks import writing_turn
 from braid.models import GraphSource
+from braid.ports.deletion_marks import refuse_while_deleted, undone, was_deleted_since
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from braid.ingestion.checks import Accepted
     from braid.models import Record
@@ -48,7 +50,7 @@ MENTIONS_AT_ONCE = 10_000
 """Mentions that texts no longer have, whose rows leave in the transaction of the write; of more they leave after it."""
 STORES_S = 300.0
 """Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
-MOST_OVERTAKEN = 5
+MAX_OVERTAKEN = 5
 """How often a write that another process overtook is prepared while others can write; then it is in its transaction."""
 
 
@@ -91,6 +93,8 @@ def write(
     ------
     InvalidRequest
         If an item belongs to another tenant.
+    TenantBeingDeleted
+        If the tenant is being deleted, or was while this wrote; nothing of it stays then.
     StoreError, ModelError
         As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it. If the
         deadline of the request passes while the texts are embedded, StoreTooSlow, and no store is changed.
@@ -99,6 +103,7 @@ def write(
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
         request = request.model_copy(update=left_out)
     tenant_id, vectors = request.tenant_id, ahead or RecordVectors(store, threads)
+    mark = refuse_while_deleted(tenant_id, store.cache)
     # Before the transaction, so that others can write while the models run.
     generation, accepted, embedded = _prepared(request, store, vectors, batch, on_progress)
     if embedded is None:
@@ -106,9 +111,13 @@ def write(
     vectors.waits, superseded = False, 0
     began = time.perf_counter()
     # A write that has begun is completed.
-    with deadline.suspended(), writing_turn(tenant_id, store.graph, store.index):
+    with (
+        deadline.suspended(),
+        _undone_if_deleted(tenant_id, accepted, store, mark),
+        writing_turn(tenant_id, store.graph, store.index),
+    ):
         # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
-        for is_last in (False,) * MOST_OVERTAKEN + (True,):
+        for is_last in (False,) * MAX_OVERTAKEN + (True,):
             if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
                 generation, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
@@ -118,6 +127,7 @@ def write(
                     if not is_last:
                         raise _Overtaken
                     generation, accepted, embedded = _prepared(request, store, vectors, batch)
+                refuse_while_deleted(tenant_id, store.cache)
                 if embedded is not None:
                     superseded = _commit(request, accepted, embedded, store, batch)
                 break
@@ -162,6 +172,18 @@ def _prepared(
         deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
 
 
+@contextmanager
+def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, mark: bytes | None) -> Iterator[None]:
+    """Delete what was written inside if the tenant was deleted meanwhile, where stores have no transaction for that."""
+    try:
+        yield
+    finally:
+        if store.write_generation(tenant_id) is None and was_deleted_since(tenant_id, store.cache, mark):
+            ids = dict.fromkeys([one.id for one in accepted.records] + [one.id for one in accepted.vertices])
+            delete_pages(tenant_id, [list(ids)], store)
+            raise undone(tenant_id)
+
+
 def _commit(
     request: WriteRequest, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int
 ) -> int:
@@ -171,6 +193,7 @@ def _commit(
         records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
         vertices=tuple(accepted.vertices),
         relationships=tuple(accepted.edges),
+        stale=tuple(accepted.stale),
     )
     with logged(whole, request, store.intent_log), deadline.within(STORES_S):
         return _put(request.tenant_id, accepted, embedded, store, batch)

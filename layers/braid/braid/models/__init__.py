@@ -1,7 +1,11 @@
-"""Frozen values that cross a boundary: requests, records, hits, candidates, results, plans.
+"""Frozen values that cross a boundary. All refuse unknown fields.
 
-All are frozen and refuse unknown fields. What stages hand to one another is in
-:mod:`braid.retrieval.stages.states`.
+- ``query``: a question, its plan and parameters; ``answer``: hits, candidates, results
+- ``records``: records, vertices and relationships
+- ``metadata_filters``, ``metadata_terms``: conditions on metadata, and the terms by which stores find it
+- ``model_profiles``: which model embeds which question; ``scalars``: what all of these share
+
+What stages hand to one another is in :mod:`braid.retrieval.stages.states`.
 """
 
 from braid.models.answer import (

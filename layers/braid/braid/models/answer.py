@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
     """Return the first of some moments, None standing for never."""
-    return min((moment for moment in moments if moment is not None), default=None)
+    return min([moment for moment in moments if moment is not None], default=None)
 
 
 class Hit(Frozen):

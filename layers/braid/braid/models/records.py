@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MENTIONS: Final = "MENTIONS"
 """Relationship type from a named thing to the record that mentions it: against the verb, so that a question's
 "mentions" is walked both ways."""
+FOUND_PREFIX: Final = "found:"
+"""Begins the ids of the vertices of found names; no given id has it."""
 DOCUMENT_TYPE: Final = "Document"
 """Entity type of the vertex of a record without one."""
 DEFAULT_ENTITY_TYPE: Final = "Concept"

@@ -293,14 +293,14 @@ RecordId = Annotated[str, StringConstraints(min_length=1), AfterValidator(_id)]
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 """An entity type or relationship type: an identifier, never code."""
 
-_UNSEEN = re.compile("[\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+UNSEEN = re.compile("[\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
 """Characters that are not seen and turn around, or hide, what stands beside them. Joiners and marks of direction, which
 words of some languages have, are not among them."""
 
 
 def visible(value: str) -> str:
     """Return a text without characters that make it look like another; U+FFFD where none is left."""
-    return _UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if _UNSEEN.search(value) else value
+    return UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if UNSEEN.search(value) else value
 
 
 def printable(text: str) -> str:

@@ -5,5 +5,6 @@
 - ``schema_registry``, ``members``, ``cache``, ``message_queue``, ``object_store``: the other stores
 - ``ingestion``: writes of records and imports of objects
 - ``reembedding``: jobs, the queue of outdated records, and the search index while it moves to another model profile
+- ``deletion_marks``: which tenants are being deleted, and take no writes
 - ``keys``: keys and cursors that every engine shares
 """

@@ -39,8 +39,11 @@ class Cache(Protocol):
     :class:`~braid.errors.InvalidRequest`.
     """
 
-    def get(self, tenant_id: str, key: str) -> bytes | None:
-        """Return what is kept; None when nothing is, or it has expired."""
+    def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> bytes | None:
+        """Return what is kept; None when nothing is, or it has expired.
+
+        With ``consistent`` what was kept last; else possibly what was there a moment before.
+        """
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Keep a value for ``ttl_s`` seconds, at least 1, or up to one second less, instead of what was there.
@@ -174,9 +177,8 @@ def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None 
 class NoCache:
     """Keeps nothing; implements :class:`braid.ports.cache.Cache` where no cache is deployed."""
 
-    def get(self, tenant_id: str, key: str) -> bytes | None:  # noqa: ARG002 - the port's signature
+    def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> None:
         """Return None."""
-        return None
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Keep nothing."""
@@ -228,6 +230,11 @@ class ResilientCache:
         self._rest_s = rest_s
         self._clock = clock
         self._resting_until = float("-inf")
+
+    @property
+    def strict(self) -> Cache:
+        """The cache itself, whose failures are errors."""
+        return self._cache
 
     def get(self, tenant_id: str, key: str) -> bytes | None:
         """Return what is kept; None when nothing is, it has expired, or the cache is lost."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from braid.models import GraphSource
     from braid.models.model_profiles import ModelConfig
+    from braid.ports.cache import ResilientCache
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.name_finder import NameFinder
@@ -144,6 +145,10 @@ class WriteStore(DeleteStore, Protocol):
     @property
     def schemas(self) -> SchemaRegistry:
         """The tenants' schema versions."""
+
+    @property
+    def cache(self) -> ResilientCache:
+        """The cache, which knows which tenants are being deleted."""
 
     def write_generation(self, tenant_id: str) -> int | None:
         """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""

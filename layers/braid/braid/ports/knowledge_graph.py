@@ -321,6 +321,15 @@ class WritableGraph(KnowledgeGraph, Protocol):
         Returns how many were changed; those that were not trusted already are not read.
         """
 
+    def given_entities(
+        self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int
+    ) -> list[Vertex]:
+        """Return the trusted vertices, not those of found names, that have one of these names, in the order of ids.
+
+        A name or alias of theirs, normalised by ``tokens.normalise``, equals one of ``names``, and they hold at
+        ``as_of``. At most ``limit``.
+        """
+
     def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
         """Return the mentions that were found in some texts, whole, in the order of their identity.
 
@@ -356,6 +365,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
 
         Empty where nothing counts them.
         """
+
+    def prepare_walks(self, tenant_id: TenantId) -> None:
+        """Do now, at the end of an ingest, what would take the first walks of a large graph too long."""
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
         """Count a tenant's whole graph and return whether the stored counts differed.

@@ -2,7 +2,8 @@
 
 - ``fusion``: the strands' hits as one list of candidates
 - ``pagerank``: propagation over the neighbourhood of names and hits, and the boost of shared entities
-- ``neighbourhood``, ``found_mentions``: what PageRank runs on, and how far mentions found in texts are trusted
-- ``graph_walks``: the answer to a query of the graph
-- ``scoring``: comparable scores, ranking profiles, schema drift, freshness, closeness
+- ``neighbourhood``: what PageRank runs on; ``found_mentions``: the weights there of mentions that were found in texts,
+  and the share of propagation over them in the fused score
+- ``facts``: relationships as answers, in groups; ``graph_query_answers``: the answer to a declarative graph query
+- ``scoring``: comparable scores, ranking profiles, schema drift and the schema window, freshness, closeness
 """

@@ -20,7 +20,7 @@ WITHOUT_DOUBT: Final = 0.7
 """Share of the score that does not depend on the confidence of the relationships."""
 BESIDE_BEST: Final = 0.75
 """Share of the best score below which another group is no answer beside it."""
-MOST_GROUPS: Final = 3
+MAX_GROUPS: Final = 3
 
 
 @dataclass
@@ -59,7 +59,7 @@ def rank_facts(
     groups = [_group(each, weights) for each in found.values()]
     groups.sort(key=lambda group: -group.score)
     least = max(LEAST_SCORE, BESIDE_BEST * groups[0].score) if groups else LEAST_SCORE
-    return [group for group in groups if group.score >= least][:MOST_GROUPS]
+    return [group for group in groups if group.score >= least][:MAX_GROUPS]
 
 
 def _group(scored: Sequence[tuple[float, GraphHit]], weights: Mapping[str, float]) -> RankedFacts:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from braid.models.records import DOCUMENT_TYPE
+from braid.ranking.neighbourhood import are_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 TITLE = 1.0
 """Confidence of the mention of a name by the text that has it as its title."""
-MOST_TITLED = 2
+MAX_TITLED = 2
 """Most texts that can be about one entity; what more have as their title, such as a chat's speaker, heads them only."""
 ABOUT, LEADS = 10.0, 5.0
 """Weight of the way from an entity to the text about it, and from a text to an entity that another text is about."""
@@ -32,10 +32,10 @@ FIRST_HITS = 3
 HIT_POWER = 1.5
 """Of the weights of hits, which are squares of scores: so hits that stand out pull more."""
 ALONE, LINKED_TEXTS = 0.02, 0.05
-"""Share of a neighbourhood's texts whose title another one mentions: up to which the graph is not trusted at all, and
-from which on it is fully."""
+"""Share of a neighbourhood's texts whose title another one mentions: up to which propagation has no share at all, and
+from which on its full one."""
 SPECIFIC_NAME = 0.9
-"""Weight of a question's name over the number of texts that mention it, from which on the graph is trusted fully."""
+"""Weight of a question's name over the number of texts that mention it, from which propagation has its full share."""
 CERTAIN_NAME = 2.5
 """Weight of a question's name from which on it is surely meant, and whole: not of one that is a form of it."""
 
@@ -69,8 +69,8 @@ class FoundMentions:
         size = len(around.ids)
         titled = np.zeros(size, dtype=np.bool_)
         titled[list(self._titled)] = True
-        abouts = [entity * size + text for entity, texts in self._titled.items() for text in texts]
-        about = np.isin(sources * size + targets, np.array(abouts, dtype=np.int64))
+        abouts = sorted(entity * size + text for entity, texts in self._titled.items() for text in texts)
+        about = are_among(sources * size + targets, np.array(abouts, dtype=np.int64))
         there = confidence * np.where(mentions & about, ABOUT, 1.0)
         back = confidence / np.sqrt(np.where(mentions, self._texts[sources], 1))
         return there, back * np.where(mentions & titled[sources] & ~about, LEADS, 1.0)
@@ -106,24 +106,20 @@ class FoundMentions:
         asked, and the first factor is 1. Descriptions of entities are no such texts: all others name them.
         """
         around = self._around
+        is_page = around.is_page
         linked = sum(
             any(entity in self._titled and self._texts[entity] > 1 for entity in entities)
             for text, entities in self._titles.items()
-            if self._is_page(text)
+            if is_page[text]
         )
         named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
         specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
         linkedness = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         certain = (place for place, weight in named if weight >= CERTAIN_NAME)
         abouts = ((place, text) for place in certain for text in self._titled.get(place, ()))
-        if any(about in self._same_name and self._is_page(about[1]) for about in abouts):
+        if any(about in self._same_name and is_page[about[1]] for about in abouts):
             linkedness = 1.0
         return min(1.0, max(0.0, linkedness)) * min(1.0, specific / SPECIFIC_NAME)
-
-    def _is_page(self, place: int) -> bool:
-        """Whether a vertex is a text of its own, and not the description of an entity."""
-        node = self._around.node(place)
-        return node.has_record and node.entity_type == DOCUMENT_TYPE
 
     @cached_property
     def _is_given_at_seeds(self) -> bool:
@@ -162,7 +158,7 @@ class FoundMentions:
         for text, entities in self._titles.items():
             for entity in entities:
                 titled[entity].append(text)
-        return {entity: texts for entity, texts in titled.items() if len(texts) <= MOST_TITLED}
+        return {entity: texts for entity, texts in titled.items() if len(texts) <= MAX_TITLED}
 
     @cached_property
     def _same_name(self) -> set[tuple[int, int]]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from braid.models import MENTIONS
-from braid.ranking.graph_walks import Node
+from braid.models.records import DOCUMENT_TYPE
+from braid.ranking.graph_query_answers import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from braid.ranking.graph_walks import StoredEdge
+    from braid.ranking.graph_query_answers import StoredEdge
 
     Numbers = NDArray[np.int64]
     Scores = NDArray[np.float64]
@@ -35,6 +35,15 @@ def distinct(numbers: Numbers) -> Numbers:
     return ordered[group_begins(ordered)]
 
 
+def are_among(numbers: Numbers, ordered: Numbers) -> Mask:
+    """Return which numbers are among ordered ones; for few of these faster than ``np.isin``."""
+    if not len(ordered):
+        return np.zeros(len(numbers), dtype=np.bool_)
+    places = np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
+    among: Mask = ordered[places] == numbers
+    return among
+
+
 class Neighbourhood(NamedTuple):
     """The vertices and edges around a request's seeds, as arrays with one value a vertex, or an edge.
 
@@ -44,7 +53,11 @@ class Neighbourhood(NamedTuple):
 
     ids: Sequence[str]
     """Sorted."""
+    place: Callable[[str], int | None]
+    """Returns the place in ``ids`` of a vertex; None where it is not among them."""
     has_record: Mask
+    is_page: Mask
+    """Whether each vertex is a text of its own, and not the description of an entity."""
     sources: Numbers
     """Places in ``ids``."""
     targets: Numbers
@@ -67,7 +80,9 @@ class Neighbourhood(NamedTuple):
         place = {identity: number for number, identity in enumerate(ids)}
         return cls(
             ids=ids,
+            place=place.get,
             has_record=np.array([nodes[identity].has_record for identity in ids], dtype=np.bool_),
+            is_page=np.array([_is_page(nodes[identity]) for identity in ids], dtype=np.bool_),
             sources=np.array([place[edge.source] for edge in edges], dtype=np.int64),
             targets=np.array([place[edge.target] for edge in edges], dtype=np.int64),
             confidence=np.array([edge.confidence for edge in edges], dtype=np.float64),
@@ -79,11 +94,6 @@ class Neighbourhood(NamedTuple):
             truncated=truncated,
         )
 
-    def place(self, identity: str) -> int | None:
-        """Return a vertex's place; None where it is not among them."""
-        place = bisect_left(self.ids, identity)
-        return place if place < len(self.ids) and self.ids[place] == identity else None
-
     def with_records(self, identities: Iterable[str]) -> Neighbourhood:
         """Add records of which the graph knows nothing: they are tied to nothing."""
         alone = {identity for identity in identities if self.place(identity) is None}
@@ -92,11 +102,13 @@ class Neighbourhood(NamedTuple):
         ids = sorted([*self.ids, *alone])
         known = np.array([identity not in alone for identity in ids], dtype=np.bool_)
         moved, before = np.flatnonzero(known), np.cumsum(known) - 1
-        has_record = np.ones(len(ids), dtype=np.bool_)
-        has_record[moved] = self.has_record
+        has_record, is_page = np.ones(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.bool_)
+        has_record[moved], is_page[moved] = self.has_record, self.is_page
         return self._replace(
             ids=ids,
+            place={identity: place for place, identity in enumerate(ids)}.get,
             has_record=has_record,
+            is_page=is_page,
             sources=moved[self.sources],
             targets=moved[self.targets],
             node=lambda vertex: (
@@ -105,6 +117,10 @@ class Neighbourhood(NamedTuple):
                 else Node(ids[vertex], "Concept", has_record=True, timestamp=None, name=None)
             ),
         )
+
+
+def _is_page(node: Node) -> bool:
+    return node.has_record and node.entity_type == DOCUMENT_TYPE
 
 
 def _is_same(one: Node, other: Node) -> bool:

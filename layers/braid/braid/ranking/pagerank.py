@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_walks import Node, StoredEdge
+    from braid.ranking.graph_query_answers import Node, StoredEdge
     from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12
@@ -92,8 +92,11 @@ def _strongest_edges(around: Neighbourhood) -> _Ties:
     edges = np.flatnonzero(around.sources != around.targets)
     sources, targets, confidence = around.sources[edges], around.targets[edges], around.confidence[edges]
     pairs = np.minimum(sources, targets) * len(around.ids) + np.maximum(sources, targets)
-    order = np.lexsort((-confidence, pairs))
+    order = np.argsort(pairs, kind="stable")
     first = order[group_begins(pairs[order])]
+    if len(first) < len(order):
+        order = np.lexsort((-confidence, pairs))
+        first = order[group_begins(pairs[order])]
     return _Ties(edges[first], sources[first], targets[first], confidence[first])
 
 
@@ -113,7 +116,7 @@ def _shares(
     is only a factor. Weights that are equal both ways make the walk reversible, and Chebyshev's semi-iterative method
     (Golub and Varga, 1961) then needs less than half of the iterations.
     """
-    size = len(around.ids)
+    size, count = len(around.ids), len(ties.edges)
     there, back = mentions.weights(ties.edges)
     weights = np.concatenate([there, back])
     sources, targets = np.concatenate([ties.sources, ties.targets]), np.concatenate([ties.targets, ties.sources])
@@ -122,11 +125,38 @@ def _shares(
     start = np.zeros(size)
     start[list(seeds)] = list(seeds.values())
     start *= (1.0 - damping) / start.sum()
+    # Most vertices have one tie: from there a walk goes back, and no iteration is needed to know how often.
+    is_leaf = (np.bincount(sources, minlength=size) == 1) & (start == 0)
+    leaving = is_leaf[sources]
+    returned = np.bincount(targets[leaving], (steps * np.roll(steps, count))[leaving], minlength=size)
+    rest, between = np.flatnonzero(~is_leaf), np.flatnonzero(~(leaving | is_leaf[targets]))
+    place = np.cumsum(~is_leaf) - 1
+    stays = 1.0 / (1.0 - returned)
+    shares = np.zeros(size)
+    shares[rest] = _solved(
+        place[sources[between]],
+        place[targets[between]],
+        (steps * stays[targets])[between],
+        (start * stays)[rest],
+        damping=damping if there is back else None,
+    )
+    shares[targets[is_leaf[targets]]] = (steps * shares[sources])[is_leaf[targets]]
+    total: float = shares.sum()
+    return shares / total
+
+
+def _solved(sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *, damping: float | None) -> Scores:
+    """Return the ``x`` of ``x = P x + start``, where ``P`` is made of steps between vertices.
+
+    Parameters
+    ----------
+    damping
+        Bound of the eigenvalues of ``P`` where these are real, as of weights that are equal both ways; else None.
+    """
     before, shares, relaxation = start, start, 1.0
-    reversible = there is back
     for iteration in range(MAX_ITERATIONS):
-        following = np.bincount(targets, steps * shares[sources], minlength=size) + start
-        if reversible and iteration:
+        following = np.bincount(targets, steps * shares[sources], minlength=len(start)) + start
+        if damping is not None and iteration:
             square = damping * damping * (relaxation if iteration > 1 else 2.0)
             relaxation = 1.0 / (1.0 - square / 4.0)
             following = before + relaxation * (following - before)
@@ -135,8 +165,7 @@ def _shares(
             check()
             if float(np.abs(shares - before).sum()) < TOLERANCE:
                 break
-    total: float = shares.sum()
-    return shares / total
+    return shares
 
 
 def _seed_paths(

@@ -1,4 +1,4 @@
-"""Scores of one record: comparable scales, ranking profiles, schema drift, freshness, and how close results are."""
+"""Scores of a record: comparable scales, ranking profiles, schema drift and window, freshness, closeness of results."""
 
 from __future__ import annotations
 

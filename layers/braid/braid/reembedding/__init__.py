@@ -2,24 +2,30 @@
 
 Every step is bounded, persisted and safe to repeat: an interrupted step is simply taken again. Records are written back
 only if nobody changed them since they were read.
+
+- ``planning``: plans, resumes and pauses jobs; ``jobs``: keeps them; ``workflow``: their steps
+- ``pages``: the pages of a job; ``writing``: embeds records and writes them back
+- ``switching``: from the old vectors to the new, and back; ``recall``: what both find of the same questions
+- ``outdated_queue``: records of an older schema that answers found; ``services``: what all of these need
 """
 
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
 from braid.reembedding.planning import Place, pause, plan, status, tenant_pages
-from braid.reembedding.services import Budget, Limits, Services, outdated, raise_version
-from braid.reembedding.switching import RecallQuestion, drop_previous, rollback, switch, verify
+from braid.reembedding.recall import RecallQuestion
+from braid.reembedding.services import ReembeddingLimits, RunBudget, Services, outdated, raise_version
+from braid.reembedding.switching import drop_previous, rollback, switch, verify
 from braid.reembedding.workflow import run_to_end, work_one_page
 from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [
-    "Budget",
     "Check",
     "JobKind",
-    "Limits",
     "Phase",
     "Place",
     "RecallQuestion",
     "ReembeddingJob",
+    "ReembeddingLimits",
+    "RunBudget",
     "Services",
     "Status",
     "drain",

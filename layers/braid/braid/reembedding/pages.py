@@ -33,15 +33,15 @@ PAGED: Final = frozenset({Phase.FILL, Phase.RECONCILE, Phase.SWEEP})
 """Phases that go through records; the others are one step each."""
 _CAUSE: Final = 300
 """Characters of what is noted of an error."""
-MOST_SET_ASIDE: Final = 100
+MAX_SET_ASIDE: Final = 100
 """Records of a run; where more fail, it is not they that are wrong."""
-_MOST_BYTES: Final = 120_000
+_MAX_BYTES: Final = 120_000
 """Of the list of a step's pages in JSON; what a workflow hands on has at most 256 KiB."""
 _EMBEDDED_CHARACTERS: Final = 1_000_000
 """Text after which a part of a page is written: some long texts take as long as many short ones."""
 
 
-class Page(Frozen):
+class RecordPage(Frozen):
     """Some of a tenant's records, by the range of their ids."""
 
     tenant: TenantId
@@ -64,7 +64,7 @@ class Position(Frozen):
 class Listed(Frozen):
     """The next pages of a job."""
 
-    pages: tuple[Page, ...] = ()
+    pages: tuple[RecordPage, ...] = ()
     position: Position | None = None
     """What the job notes once they are done; None where its phase has no pages."""
     writers: int = 0
@@ -99,13 +99,13 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     """
     services = services.moving(job.moves_tenant)
     began, at = services.seconds(), services.now()
-    pages: list[Page] = []
+    pages: list[RecordPage] = []
     size = 0
     tenant = job.tenant or _following(services, job, None)
     cursor = job.cursor
-    while tenant is not None and len(pages) < most and size < _MOST_BYTES:
+    while tenant is not None and len(pages) < most and size < _MAX_BYTES:
         number, after = decode_phase(cursor)
-        scans = _scans(services, job, tenant)
+        scans = list(_scans(services, job, tenant).values())
         if number >= len(scans):
             tenant, cursor = _following(services, job, tenant), None
             continue
@@ -113,10 +113,10 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
         scan = scans[number]
         found = [] if scan is None else services.migration.ids(tenant, after=after, limit=wanted, **scan)
         for last in _lasts(found, services.limits.page):
-            pages.append(Page(tenant=tenant, scan=number, after=after, until=last))
+            pages.append(RecordPage(tenant=tenant, scan=number, after=after, until=last))
             after = last
             size += len(json.dumps(pages[-1].model_dump()))
-            if size >= _MOST_BYTES:
+            if size >= _MAX_BYTES:
                 break
         whole = len(found) < wanted and (not found or after == found[-1])
         cursor = encode_phase(number + 1, None) if whole else encode_phase(number, after)
@@ -145,19 +145,19 @@ def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> s
     return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
 
 
-def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Sequence[Mapping[str, Any] | None]:
-    """Return by which conditions a tenant's records are listed, one scan after another; None is one of no record."""
+def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str, Mapping[str, Any] | None]:
+    """Return each reason for which a tenant's records are listed, with its condition; None where no record meets it."""
     if job.phase is Phase.RECONCILE:
-        return [{}, {"following": True}]
+        return {"served": {}, "following": {"following": True}}
     if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
-        return [{}]
+        return {"all": {}}
     conditions = outdated_conditions(services, tenant)
     if job.phase is Phase.SWEEP:  # it follows a switch, and concerns vectors only
         conditions["schema"] = None
-    return list(conditions.values())
+    return conditions
 
 
-def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
+def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Done:
     """Embed a page's records and write them, or compare them, as the job's phase has it.
 
     A record that fails alone is set aside, if the stores answer otherwise.
@@ -172,7 +172,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
         If more records fail than are set aside.
     """
     services = services.moving(job.moves_tenant)
-    scan = _scans(services, job, page.tenant)[page.scan]
+    reason, scan = list(_scans(services, job, page.tenant).items())[page.scan]
     # More may have been written into the range since it was listed: they are left for the next run.
     limit = services.limits.page
     found = [] if scan is None else services.migration.ids(page.tenant, after=page.after, limit=limit, **scan)
@@ -187,7 +187,11 @@ def embed_page(services: Services, job: ReembeddingJob, page: Page) -> Done:
         began = services.seconds()
         fitting = _fitting(records)
         part, records = records[:fitting], records[fitting:]
-        done = _plus(done, part, *_each(part, _write(services, job, page), len(job.set_aside) + len(done.set_aside)))
+        done = _plus(
+            done,
+            part,
+            *_each(part, _write(services, job, page.tenant, reason), len(job.set_aside) + len(done.set_aside)),
+        )
         _throttle(services, len(part), services.seconds() - began)
         if records:
             require(services.jobs, job.name, job.run)
@@ -203,12 +207,15 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
     )
 
 
-def _write(services: Services, job: ReembeddingJob, page: Page) -> Callable[[Sequence[Record]], WriteBackResult]:
+def _write(
+    services: Services, job: ReembeddingJob, tenant: str, reason: str
+) -> Callable[[Sequence[Record]], WriteBackResult]:
+    """Return how records are written that were listed for a reason: a model's id, of those that lack its vector."""
     if job.phase is Phase.FILL and job.profile:
         profile = None if job.moves_tenant else job.profile
-        return lambda records: writing.fill(services, page.tenant, records, profile)
-    models = None if page.scan == 0 else [services.active_models()[page.scan - 1]]
-    return lambda records: writing.refresh(services, page.tenant, records, models)
+        return lambda records: writing.fill(services, tenant, records, profile)
+    models = [model for model in services.active_models() if model.id == reason]
+    return lambda records: writing.refresh(services, tenant, records, models or None)
 
 
 def _each(
@@ -227,7 +234,7 @@ def _each(
                 settled = WriteBackResult(written=settled.written + alone.written, lost=(*settled.lost, *alone.lost))
                 failed += wrong
             return settled, failed
-        if aside >= MOST_SET_ASIDE:
+        if aside >= MAX_SET_ASIDE:
             raise
         (record,) = records
         _LOG.error("record %s of %s is set aside: %s: %s", record.id, record.tenant_id, type(error).__name__, error)

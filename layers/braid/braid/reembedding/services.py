@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import ScanConditions, SearchIndex
 
 
-class Budget(Frozen):
+class RunBudget(Frozen):
     """Bounds of one run; None is no bound."""
 
     texts: int | None = None
@@ -35,7 +35,7 @@ class Budget(Frozen):
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReembeddingLimits:
     """Limits of re-embedding, from the settings."""
 
     page: int = 100
@@ -80,7 +80,7 @@ class Services:
     writer: Callable[[str | None], AbstractContextManager[object]] = nullcontext
     """Holds a place of all who write in bulk, for a tenant or the operator; raises QueueFull if there is none."""
     forced_model: str = AUTO
-    limits: Limits = field(default_factory=Limits)
+    limits: ReembeddingLimits = field(default_factory=ReembeddingLimits)
     transform: Callable[[Record, int], Record] = raise_version
     """Converts a record of an older schema version to the current one, before it is embedded."""
 

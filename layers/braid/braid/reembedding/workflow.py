@@ -13,17 +13,17 @@ from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.outdated_queue import ReembedMessage
-from braid.reembedding.pages import PAGED, Done, Listed, Page, Position, embed_page, list_pages, settle
+from braid.reembedding.pages import PAGED, Done, Listed, Position, RecordPage, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
-from braid.reembedding.services import Budget
+from braid.reembedding.services import RunBudget
 from braid.reembedding.switching import switch, verify
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from braid.reembedding.recall import RecallQuestion
     from braid.reembedding.services import Services
-    from braid.reembedding.switching import RecallQuestion
 
 
 def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
@@ -58,7 +58,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
     return Progress.of(job).model_copy(update={"listed": listed})
 
 
-def _embed(services: Services, job: ReembeddingJob, page: Page) -> Progress:
+def _embed(services: Services, job: ReembeddingJob, page: RecordPage) -> Progress:
     """Embed a page among others that are embedded at the same time, and add what became of it to the job."""
     if job.status is Status.RUNNING:
         with services.writer(job.only_tenant):
@@ -107,7 +107,7 @@ class Step(Frozen):
     """Of a list: up to where the pages of the one before are done."""
     outcomes: tuple[Outcome, ...] = ()
     """Of a list: those of the pages before."""
-    page: Page | None = None
+    page: RecordPage | None = None
     """Of a page: which one."""
 
     @property
@@ -211,7 +211,7 @@ def run_to_end(
     services: Services,
     job: ReembeddingJob,
     *,
-    budget: Budget | None = None,
+    budget: RunBudget | None = None,
     on_progress: Callable[[ReembeddingJob], None] | None = None,
     questions: Sequence[RecallQuestion] = (),
     tolerance: float | None = None,
@@ -225,7 +225,7 @@ def run_to_end(
     on_progress
         Called with the job after every page.
     """
-    budget = budget or Budget()
+    budget = budget or RunBudget()
     began, seen = services.seconds(), job.seen
     while job.status is Status.RUNNING and job.phase is not Phase.DONE:
         if job.phase is Phase.VERIFY:

@@ -8,7 +8,7 @@ from braid.errors import BraidError
 from braid.models.model_profiles import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.services import Budget
+from braid.reembedding.services import RunBudget
 from braid.understanding.text_parts import embed
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def reembed(services: Services, asked: ReembedMessage) -> WriteBackResult:
     return refresh(services, asked.tenant_id, records)
 
 
-def drain(services: Services, queue: Queue, *, budget: Budget | None = None) -> WriteBackResult:
+def drain(services: Services, queue: Queue, *, budget: RunBudget | None = None) -> WriteBackResult:
     """Consume the queue until it is empty or the budget is spent; a message that fails stays queued.
 
     Raises
@@ -113,7 +113,7 @@ def drain(services: Services, queue: Queue, *, budget: Budget | None = None) -> 
     StoreError, ModelError
         The first failure, after every other message was tried.
     """
-    budget = budget or Budget()
+    budget = budget or RunBudget()
     began, written = services.seconds(), 0
     lost: list[str] = []
     failed: BraidError | None = None

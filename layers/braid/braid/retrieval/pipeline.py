@@ -101,7 +101,7 @@ class _Run:
         self.plan_ms = 0.0
         self.embedded: Embedded | None = None
         self.searched: Searched | None = None
-        self.linked: GraphFound | None = None  # the question's names, or what its graph constraint reaches
+        self.linked: GraphFound | None = None
         self.expanded: GraphFound | None = None
 
     def answer(self) -> Answer:

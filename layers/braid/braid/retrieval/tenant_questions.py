@@ -1,7 +1,7 @@
 """Python interface to one tenant's memory: search, relations and graph queries.
 
-Every search goes through :meth:`Library.answer`: the deployed workflow where one is named, else the stages of this
-process. Relations and graph queries are one call to the graph.
+A search here is answered by :meth:`Library.answer`: from the cache, by the deployed workflow where one is named, else
+by the stages of this process. Relations and graph queries are one call to the graph.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
 
-MOST_RELATED: Final = 200
-MOST_SUGGESTED: Final = 3
+MAX_RELATED: Final = 200
+MAX_SUGGESTED: Final = 3
 """Names that an error suggests."""
-_MOST_COMPARED: Final = 512
+_MAX_COMPARED: Final = 512
 """Characters of an unknown name for which similar ones are looked up."""
 _CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
 """Names of a query's fields in the calls that set them."""
@@ -185,9 +185,9 @@ class TenantQuestions:
         """Return names of entities that may be meant by one that the graph does not have, the likeliest first."""
         links = self._library.graph.link(
             self._tenant_id,
-            list(similar_keys(normalise(entity[:_MOST_COMPARED]))),
+            list(similar_keys(normalise(entity[:_MAX_COMPARED]))),
             as_of=self._moment(as_of),
-            limit=MOST_SUGGESTED,
+            limit=MAX_SUGGESTED,
             trusted_only=trusted_only,
         )
         return list(dict.fromkeys(link.name for link in links))
@@ -250,8 +250,8 @@ def related_request(
     trusted_only
         Whether entities and edges that are not trusted are neither walked nor returned.
     """
-    if limit > MOST_RELATED:
-        raise InvalidRequest(f"limit: {limit} is more than {MOST_RELATED}", field="limit")
+    if limit > MAX_RELATED:
+        raise InvalidRequest(f"limit: {limit} is more than {MAX_RELATED}", field="limit")
     if entity and not (links or can_be_id(entity)):
         raise nothing_called(entity)
     seeds = tuple(dict.fromkeys(link.entity_id for link in links)) or (entity,)

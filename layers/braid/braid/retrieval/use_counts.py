@@ -25,9 +25,9 @@ HALF_LIFE_S: Final = 30 * 86_400.0
 """Seconds after which a use counts half."""
 KEPT_S: Final = 90 * 86_400
 """Seconds for which counts are kept when nothing is used."""
-MOST_RECORDS, MOST_BYTES = 1_000, 200_000
+MAX_RECORDS, MAX_BYTES = 1_000, 200_000
 """Of one tenant's counts, the most used; ids have up to 512 bytes."""
-MOST_GATHERED: Final = 5_000
+MAX_GATHERED: Final = 5_000
 """Records of all tenants together of which uses are gathered before they are added.
 
 Beyond it a record takes the place of one of the tenant that has most, while its own tenant has less than its share."""
@@ -80,9 +80,9 @@ class UseCounts:
 
     def _has_room(self, own: Counter[str]) -> bool:
         """Return whether a tenant's uses may grow by a record, for which one of the tenant with most may leave."""
-        if self._records < MOST_GATHERED:
+        if self._records < MAX_GATHERED:
             return True
-        if len(own) >= MOST_GATHERED // len(self._gathered):
+        if len(own) >= MAX_GATHERED // len(self._gathered):
             return False
         max(self._gathered.values(), key=len).popitem()
         self._records -= 1
@@ -121,9 +121,9 @@ def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> byte
     summed.update(uses)
     chosen: dict[str, float] = {}
     size = 0
-    for identity, count in sorted(summed.items(), key=lambda entry: (-entry[1], entry[0]))[:MOST_RECORDS]:
+    for identity, count in sorted(summed.items(), key=lambda entry: (-entry[1], entry[0]))[:MAX_RECORDS]:
         size += len(json.dumps(identity)) + 12
-        if size > MOST_BYTES or count < _LEAST:
+        if size > MAX_BYTES or count < _LEAST:
             break
         chosen[identity] = round(count, 3)
     return json.dumps([now_s, chosen]).encode()

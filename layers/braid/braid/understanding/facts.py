@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.multi_hop import label_words, singular
-from braid.understanding.relations import AUXILIARY, EMPTY, MOST_WORDS, NOW, Reading, loosely, spelled_alike
+from braid.understanding.relations import AUXILIARY, EMPTY, MAX_WORDS, NOW, Reading, loosely, spelled_alike
 from braid.understanding.tokens import STOP_WORDS, word_set
 
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from braid.models import Label
     from braid.ports.knowledge_graph import GraphStats
 
-MOST_TYPES: Final = 32
+MAX_TYPES: Final = 32
 """Relationship types that are looked up at once."""
-MOST_LABELS: Final = 200
+MAX_LABELS: Final = 200
 """Relationship types, and entity types, that a question is compared with."""
-MOST_OF_A_KIND: Final = 199
+MAX_OF_A_KIND: Final = 199
 """Things of a kind among which those are found that do not stand in a relation."""
 
 _KINDS: Final = tuple(
@@ -58,10 +58,10 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
     reading = Reading(text)
     labels = [
         label
-        for label in sorted(stats.by_relationship_type)[:MOST_LABELS]
+        for label in sorted(stats.by_relationship_type)[:MAX_LABELS]
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
-    if not labels or len(reading.tokens) > MOST_WORDS:
+    if not labels or len(reading.tokens) > MAX_WORDS:
         return None, None
     asked = _asked(text)
     if intent is Intent.TEMPORAL:
@@ -81,17 +81,17 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
     anything = stats.records == 0 and asked is Asked.ONE and not named
     if asked is Asked.NOT:
         size = sum(stats.by_entity_type.get(kind, 0) for kind in kinds)
-        if not kinds or not named or size > MOST_OF_A_KIND:
-            why = f"{size:,} are more than {MOST_OF_A_KIND}" if kinds and named else "it names no kind and relationship"
+        if not kinds or not named or size > MAX_OF_A_KIND:
+            why = f"{size:,} are more than {MAX_OF_A_KIND}" if kinds and named else "it names no kind and relationship"
             return FactQuestion(asked=asked), f"facts: what does not stand in a relation was not looked up, as {why}"
     return FactQuestion(
         asked=asked,
         kinds=tuple(kinds),
-        types=tuple(named[:MOST_TYPES]),
-        others=tuple(others[: MOST_TYPES - len(named[:MOST_TYPES])]),
+        types=tuple(named[:MAX_TYPES]),
+        others=tuple(others[: MAX_TYPES - len(named[:MAX_TYPES])]),
         explained=tuple(sorted(explained)),
         anything=anything,
-    ), (f"facts: the question says {' or '.join(named[:MOST_TYPES])}" if named else None)
+    ), (f"facts: the question says {' or '.join(named[:MAX_TYPES])}" if named else None)
 
 
 def _asked(text: str) -> Asked:
@@ -111,7 +111,7 @@ def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple
         Places of words that say a relationship: "What calls Fairlead?" asks for no calls.
     """
     tokens = reading.tokens
-    types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MOST_LABELS]}
+    types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MAX_LABELS]}
     explained = {
         place
         for place, token in enumerate(tokens)

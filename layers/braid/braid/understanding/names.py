@@ -1,4 +1,8 @@
-"""Names in any text: their look-up keys and other forms, and which words of a text are meant as a name."""
+"""Keys and forms of names: those by which writes store an entity, and those by which questions look it up.
+
+Also which words of a question are meant as a name, and how surely. The names in texts that are written are found by
+:mod:`braid.understanding.name_finding`.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +140,7 @@ def without_brackets(name: str) -> str:
 
 
 def _joined(spelled: list[str]) -> str:
-    return " ".join(word.casefold() for word in spelled)
+    return " ".join(map(str.casefold, spelled))
 
 
 def match_score(key: str, *, is_name: bool) -> float:

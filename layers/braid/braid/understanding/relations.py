@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from braid.models import GraphHit, Label
 
-MOST_WORDS: Final = 60
+MAX_WORDS: Final = 60
 """Words of a question that is read; facts answer short ones."""
 
-MOST_PREDICATE_WORDS: Final = 32
+MAX_PREDICATE_WORDS: Final = 32
 """Words of a predicate that are compared with a question's, each with each."""
 
 
@@ -129,7 +129,7 @@ class Reading:
     @cached_property
     def tokens(self) -> list[str]:
         """The words, normalised."""
-        return words(self.text)[: MOST_WORDS + 1]
+        return words(self.text)[: MAX_WORDS + 1]
 
     @cached_property
     def keys(self) -> list[str]:
@@ -318,7 +318,7 @@ def _edge_said(reading: Reading, label: Label, predicate: str, way: tuple[int, b
     """
     before, inward = way
     symmetric = is_symmetric(label_words(label))
-    spoken = words(predicate)[:MOST_PREDICATE_WORDS]
+    spoken = words(predicate)[:MAX_PREDICATE_WORDS]
     offered = [
         said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
         for said in reading.said(spoken, passed)

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.ingestion.documents.document import Document, Limits, Source, Unreadable
+from braid.ingestion.documents.document import Document, ReadingLimits, Source, Unreadable
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.reading import read
 
@@ -114,7 +114,7 @@ def test_an_office_file_has_its_headings_slides_and_sheets() -> None:
 def test_a_table_of_quotes_is_read_before_its_time_is_over(tmp_path: Path) -> None:
     file = tmp_path / "quotes.csv"
     file.write_text(',"a",\n' + '"' * 8_000 + "x\n")
-    with ReaderProcess(Limits(seconds=20)) as reader:
+    with ReaderProcess(ReadingLimits(seconds=20)) as reader:
         found = reader.read(str(file), file.name)
     assert found.permanent, found.unreadable
 

@@ -4,20 +4,35 @@ import { byId } from "./elements.js";
 const CONTROLS = ["fusion", "intent", "strategy", "ranking", "reranker", "as_of", "within", "where", "compare", "k"];
 const KEPT = { token: "braid-token", tenant: "braid-tenant" };
 
-/** Read the address, move a token out of it into this tab's memory, and return the rest. */
+const OWN_MACHINE = ["localhost", "127.0.0.1", "[::1]"];
+
+/**
+ * Read the address, move a token out of it into this tab's memory, and return the rest.
+ *
+ * Elsewhere than on one's own machine a token is taken only if that is wanted: anybody can make a link with a token of
+ * their own, and would see what is asked and uploaded with it.
+ */
 export function arrived() {
   const given = new URLSearchParams(location.hash.slice(1));
   const token = given.get("token");
   if (token) {
-    sessionStorage.setItem(KEPT.token, token);
-    sessionStorage.setItem(KEPT.tenant, given.get("tenant") ?? "");
     given.delete("token");
+    const isKnown = token === access().token || OWN_MACHINE.includes(location.hostname);
+    if (isKnown || confirm(asksFor(given.get("tenant")))) {
+      keepAccess({ token, tenant: given.get("tenant") ?? "" });
+    } else {
+      given.delete("tenant");
+    }
     history.replaceState(null, "", `#${given}`);
   } else if (given.has("tenant")) {
     sessionStorage.setItem(KEPT.tenant, given.get("tenant"));
   }
   return given;
 }
+
+const asksFor = (tenant) =>
+  `This link brings a token${tenant ? ` for the tenant ${JSON.stringify(tenant)}` : ""}. Whoever made the link may see ` +
+  "what you ask and upload with it. Use it only if you expected such a link.";
 
 /** The token and the tenant that this tab asks with; empty where there is none. */
 export function access() {

@@ -21,11 +21,13 @@ const DEMO = {
   ],
 };
 const ABOUT = {
+  __proto__: null, // a type may be called as what every object has
   Event: (name) => `What led to ${name}?`,
   Incident: (name) => `What led to ${name}?`,
   Person: (name) => `What did ${name} do?`,
   CodeEntity: (name) => `What does ${name} do?`,
 };
+const PARTS_OF_PATHS = new Set([".", ".."]); // browsers resolve these away, however they are encoded
 const AT_MOST = 6;
 const ASKED_ABOUT = 4; // names whose relations and mentions are read
 const TITLE_AT_MOST = 80;
@@ -36,7 +38,7 @@ const TITLE_AT_MOST = 80;
  */
 export async function examples(tenant, { entities }, documents) {
   if (Object.hasOwn(DEMO, tenant)) return DEMO[tenant];
-  const chosen = differing(entities.filter((entity) => entity.relations));
+  const chosen = differing(entities.filter((entity) => entity.relations && !PARTS_OF_PATHS.has(entity.id)));
   const near = await Promise.all(chosen.slice(0, ASKED_ABOUT).map((entity) =>
     get(`entities/${encodeURIComponent(entity.id)}/related?limit=50`)));
   const made = [

@@ -40,7 +40,7 @@ export const gradesOf = (asked) => read(JUDGED, {})[identity(asked)]?.relevant ?
 /** Grade a result of a question: 1 answers it, 0 does not, null takes the grade back. */
 export function grade(asked, id, value) {
   const all = read(JUDGED, {});
-  const relevant = { ...all[identity(asked)]?.relevant };
+  const relevant = Object.assign(Object.create(null), all[identity(asked)]?.relevant); // an id may be __proto__
   if (value === null) delete relevant[id];
   else relevant[id] = value;
   delete all[identity(asked)];

@@ -1,6 +1,7 @@
-// Types of edges as words, read from one end or from the other.
-const FORWARD = { MENTIONS: "mentioned in" };
+// Types of edges as words, read from one end or from the other. A type may be called as what every object has.
+const FORWARD = { __proto__: null, MENTIONS: "mentioned in" };
 const BACKWARD = {
+  __proto__: null,
   CAUSES: "caused by",
   ENABLES: "enabled by",
   PREVENTS: "prevented by",

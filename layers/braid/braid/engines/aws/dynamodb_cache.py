@@ -49,9 +49,9 @@ class DynamoCache(DynamoTable):
         client = open_client("dynamodb", timeout_s=settings.cache_timeout_s, attempts=settings.cache_attempts)
         return cls(client, settings.cache_table)
 
-    def get(self, tenant_id: str, key: str) -> bytes | None:
+    def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> bytes | None:
         """Return the value; None when there is none, or it has expired: DynamoDB removes expired items days later."""
-        return _kept(self._get(_value_id(tenant_id, key), consistent=False), self._clock())
+        return _kept(self._get(_value_id(tenant_id, key), consistent=consistent), self._clock())
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
         """Store a value for ``ttl_s`` seconds, replacing an older one; a value that is too large is not stored."""

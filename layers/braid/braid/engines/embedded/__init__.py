@@ -1,6 +1,6 @@
 """The engines of a laptop: one folder with a SQLite file, vector graphs and objects.
 
-- ``store``: connections and transactions; ``tables``, ``files`` and ``generations`` serve it
+- ``store``: connections and transactions; ``tables``, ``older_formats``, ``files`` and ``generations`` serve it
 - ``search``, ``graph``: the search index and the knowledge graph
 - ``key_value``: the cache, schema versions, memberships and jobs; ``message_queue``, ``object_store`` and
   ``index_migration``: one port each, by the same name

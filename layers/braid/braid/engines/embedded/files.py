@@ -13,7 +13,7 @@ import os
 import sqlite3
 import stat
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.deadline import alarmed, is_over
 from braid.errors import StoreCorrupt, StoreError, StoreFull, StoreReadOnly, StoreTooSlow, TransientStoreError
@@ -31,7 +31,8 @@ PRIVATE_FOLDER = 0o700
 _FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _OTHERS = 0o077
-_FOLDERS = ("vectors", "objects")
+GRAPHS: Final = "graphs"
+_FOLDERS = ("vectors", GRAPHS, "objects")
 _OURS = {*_FOLDERS, "models", "fitted.json", "eval", "audit.jsonl"}
 _LINE_BYTES = 128
 """Length of the commit file: one line, so that a single write replaces it."""
@@ -195,6 +196,13 @@ class StoreFiles:
                 opened[path] = FileState(before.inode, status.st_size)
 
 
+def remove_files(folder: Path, pattern: str) -> None:
+    """Remove the files of a folder that match a pattern, as far as that can be done."""
+    for path in folder.glob(pattern):
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+
+
 def file_error(error: OSError, path: Path) -> StoreError:
     """Return the error to raise for one of the file system, with the path and the remedy."""
     if error.errno in _FULL_DISK:
@@ -218,6 +226,8 @@ class Connection(sqlite3.Connection):
     files: dict[Path, FileState]
     watched: bool = False
     """Whether it notes what it changes in graphs."""
+    lasting: set[str]
+    """Statements that make tables in memory, executed once no transaction that a reader ends would undo them."""
 
 
 def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Connection:
@@ -228,6 +238,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
     Raises StoreReadOnly if the write-ahead log has commits that cannot be read without write access.
     """
     connection = _read_only(files.path) if read_only else _open(files.path, "mode=rw")
+    connection.lasting = set()
     try:
         connection.execute(f"PRAGMA busy_timeout = {busy_timeout_ms:d}")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB:d}")

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.search import rows
+from braid.engines.embedded.search import row_writes, rows
 from braid.engines.embedded.tables import read_global, write_global
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MigrationState, WriteBackResult, merged
@@ -89,7 +89,7 @@ class EmbeddedIndexMigration:
             same = [change for change in changes if change.read.id in now and change.is_as_read(now[change.read.id])]
             vectors = (merged(now[change.read.id].embeddings, change.write.embeddings) for change in same)
             written = zip(same, vectors, strict=True)
-            rows.upsert(
+            row_writes.upsert(
                 connection, tenant, (change.write.model_copy(update={"embeddings": found}) for change, found in written)
             )
             if same:

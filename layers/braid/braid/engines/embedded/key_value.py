@@ -57,7 +57,7 @@ class EmbeddedCache:
         self._stopwatch = stopwatch
         self._no_wait_until = float("-inf")
 
-    def get(self, tenant_id: str, key: str) -> bytes | None:
+    def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> bytes | None:  # noqa: ARG002 - always is
         """Return the cached value; None when there is none, or it has expired."""
         check_tenant(tenant_id)
         check_value_key(key)

@@ -21,7 +21,6 @@ from braid.settings.folders import DATABASE
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-    from types import TracebackType
 
     from braid.engines.embedded.files import Connection, LastCommit
 
@@ -96,9 +95,7 @@ class EmbeddedStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -130,9 +127,9 @@ class EmbeddedStore:
         return getattr(self._local, "writing", None) is not None
 
     @contextmanager
-    def read(self) -> Iterator[sqlite3.Connection]:
+    def read(self) -> Iterator[Connection]:
         """Lend a connection with a snapshot of the store; inside a transaction, that transaction's connection."""
-        writing: sqlite3.Connection | None = getattr(self._local, "writing", None)
+        writing: Connection | None = getattr(self._local, "writing", None)
         if writing is not None:
             with translated_errors(self.path):
                 yield writing
@@ -146,7 +143,7 @@ class EmbeddedStore:
                 self._give_back(connection)
 
     @contextmanager
-    def read_tenant(self, tenant_id: str) -> Iterator[tuple[sqlite3.Connection, int | None]]:
+    def read_tenant(self, tenant_id: str) -> Iterator[tuple[Connection, int | None]]:
         """Lend a connection as :meth:`read`, with the tenant's number, None when nothing was ever stored for it."""
         with self.read() as connection:
             yield connection, self.tenant_number(connection, tenant_id)
@@ -155,7 +152,9 @@ class EmbeddedStore:
     def transaction(self, *, wait_ms: int | None = None, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """Begin a write transaction, which all engines of this store take part in.
 
-        Transactions nest: an inner one that fails undoes only its own writes if its error is caught.
+        Transactions nest: one that fails inside another undoes that as well, even if its error is caught, and what is
+        written afterwards raises StoreError. A savepoint for each would cost more than the rows of a write: while one
+        is open, SQLite keeps a copy of every page for each row whose triggers may fail.
 
         Raises StoreReadOnly if the store is read-only, and TransientStoreError if others write for longer.
 
@@ -176,11 +175,8 @@ class EmbeddedStore:
         with suspended(), self._writer_lock(wait_ms), translated_errors(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
-                if not outer.in_transaction:
-                    raise StoreError(
-                        f"{self.path}: this transaction failed before and wrote nothing; begin another one"
-                    )
-                with _savepoint(outer):
+                self._require_open(outer)
+                with _undone_if_it_fails(outer):
                     yield outer
                 return
             connection = self._lend()
@@ -197,7 +193,8 @@ class EmbeddedStore:
                 self._local.writing = connection
                 before = connection.total_changes
                 yield connection
-                if connection.in_transaction and connection.total_changes > before:
+                self._require_open(connection)
+                if connection.total_changes > before:
                     commits, size = self._prepare_commit(connection, durable=durable)
                 connection.execute("COMMIT")
             finally:
@@ -210,6 +207,10 @@ class EmbeddedStore:
                 self._files.record_commit(self.identity, commits, size)
             for action in self._local.after_commit:
                 action()
+
+    def _require_open(self, connection: sqlite3.Connection) -> None:
+        if not connection.in_transaction:
+            raise StoreError(f"{self.path}: this transaction failed before and wrote nothing; begin another one")
 
     def after_commit(self, action: Callable[[], None]) -> None:
         """Run an action after this thread's open transaction commits, or at once when there is none."""
@@ -272,6 +273,8 @@ class EmbeddedStore:
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
+            while connection.lasting:
+                connection.execute(connection.lasting.pop())
             if not durable:
                 connection.execute("PRAGMA synchronous = FULL")
         except sqlite3.Error:
@@ -358,14 +361,11 @@ def _stored_commits(connection: sqlite3.Connection) -> int:
 
 
 @contextmanager
-def _savepoint(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("SAVEPOINT inner_transaction")
+def _undone_if_it_fails(connection: sqlite3.Connection) -> Iterator[None]:
+    """Undo a transaction whole if what is done inside fails."""
     try:
         yield
     except BaseException:
-        # Some errors, such as a full disk, end the whole transaction and the savepoint with it.
-        if connection.in_transaction:
-            connection.execute("ROLLBACK TO inner_transaction")
-            connection.execute("RELEASE inner_transaction")
+        if connection.in_transaction:  # some errors, such as a full disk, end it themselves
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("RELEASE inner_transaction")

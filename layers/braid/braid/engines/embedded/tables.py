@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 FORMAT = 13
 """Version of the tables, kept in ``PRAGMA user_version``; :mod:`.older_formats` brings older ones to it."""
+TOKENIZER = "porter unicode61 remove_diacritics 2"
+"""How FTS5 splits texts into words."""
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
 """Condition of the partial index of untrusted records. SQLite uses the index only for this exact expression."""
 
@@ -257,7 +259,7 @@ def create_words(connection: sqlite3.Connection, tenant: int) -> None:
     """
     connection.execute(
         f"CREATE VIRTUAL TABLE IF NOT EXISTS {words_table(tenant)} USING fts5("
-        "title, aliases, content, content='', tokenize='porter unicode61 remove_diacritics 2')"
+        f"title, aliases, content, content='', tokenize='{TOKENIZER}')"
     )
 
 

@@ -23,9 +23,10 @@ from braid.engines.neptune.elements import batches, vertex_ids
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest
 from braid.models import EntityLink, Relationship
+from braid.models.records import FOUND_PREFIX
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
-from braid.ranking import graph_walks
+from braid.ranking import graph_query_answers
 from braid.telemetry.recording import store_calls
 from braid.understanding.names import match_score
 from braid.understanding.tokens import normalise
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 BATCH = 50
 """Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
-MOST_LINKED = 10_000
+MAX_LINKED = 10_000
 """Entities that one look-up of names reads, and as many again that bear a name itself where it finds that many."""
 
 
@@ -231,6 +232,12 @@ class GremlinGraph:
             for batch in batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
 
+    def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[Vertex]:
+        """Return the trusted vertices, not those of found names, that have one of these names."""
+        links = self.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=True)
+        given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
+        return self.get_many(tenant_id, given) if given else []
+
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in some texts."""
         rows = self._fetch(elements.fetch_found_mentions, vertex_ids(tenant_id, sorted(texts)), tenant_id=tenant_id)
@@ -347,7 +354,7 @@ class GremlinGraph:
         keys = list(wanted)
         bearers = partial(_bearers, tenant_id=tenant_id, keys=keys, as_of=as_of, trusted_only=trusted_only)
         (rows,) = self._ask(partial(bearers, by=elements.LINK_KEY))
-        if len(rows) == MOST_LINKED:  # too many to be sure that those with a name itself are among them
+        if len(rows) == MAX_LINKED:  # too many to be sure that those with a name itself are among them
             rows |= self._ask(partial(bearers, by=elements.LINK_NAME))[0]
         links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
         unnamed = vertex_ids(tenant_id, (link.entity_id for link in links if not link.name))
@@ -378,12 +385,15 @@ class GremlinGraph:
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query, with one traversal a step."""
         with self._bounded():
-            return graph_walks.answer_query(query, graph_query.gather(self._ask, query))
+            return graph_query_answers.answer_query(query, graph_query.gather(self._ask, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return the stored counts, read by one key; no question counts a graph."""
         with self._bounded():
             return self._counts.read(tenant_id)
+
+    def prepare_walks(self, tenant_id: str) -> None:
+        """Do nothing: the server walks the graph as it is stored."""
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:
         """Count the whole graph page by page, and store the counts if the stored ones differ."""
@@ -452,7 +462,7 @@ def _bearers(
 ) -> GraphTraversal:
     """Fetch entities by their names, in no order: sorting by two keys is not native, and reads all that bear them."""
     own = source.V().has(by, P.within(keys)).has(elements.TENANT, tenant_id)
-    steps = elements.walkable(own, as_of, trusted_only=trusted_only).limit(MOST_LINKED)
+    steps = elements.walkable(own, as_of, trusted_only=trusted_only).limit(MAX_LINKED)
     return steps.group().by(elements.ROW).by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
 
 

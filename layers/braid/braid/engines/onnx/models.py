@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -19,8 +21,10 @@ from braid.telemetry import names
 from braid.telemetry.recording import operation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
+    from typing import Self
 
     import onnxruntime as ort
     from tokenizers import Tokenizer
@@ -35,13 +39,16 @@ _BATCH_WASTE = 1.1
 _READ_AT_ONCE = 65_536
 """Characters of a text whose tokens are found at once, cut between words: a tokenizer takes 500 bytes for each."""
 _TOKENISE_AT_ONCE = 4_096
+_BEGUN_A_THREAD = 2
+"""Batches for each thread that are run or wait, so that none is idle while the oldest is waited for."""
 
 
 class OnnxEncoder:
     """Implements :class:`braid.ports.encoder.Encoder`. Make one with :meth:`load`; safe to share between threads."""
 
-    def __init__(self, loaded: LoadedModel) -> None:
+    def __init__(self, loaded: LoadedModel, at_once: int = 1) -> None:
         self._loaded = loaded
+        self._at_once = at_once
         self._instructions: dict[str, int] = {}
         self.model_id: str = loaded.manifest.id
         self.space: str = space_of(loaded.manifest.id)
@@ -52,12 +59,24 @@ class OnnxEncoder:
     def load(cls, folder: Path, *, threads: int = 1) -> OnnxEncoder:
         """Verify and load a model folder; one thread is fastest for a single question on a shared machine.
 
+        Parameters
+        ----------
+        threads
+            Threads that share the work of one batch.
+
         Raises ModelMissing or ModelTampered as :func:`braid.engines.onnx.model_files.open_model`.
         """
         opened = open_model(folder, ModelKind.ENCODER)
         loaded = load_session(opened, threads)
         loaded.tokenizer.enable_truncation(max_length=opened.manifest.max_tokens)
         return cls(loaded)
+
+    def for_bulk(self, at_once: int) -> Self:
+        """Return an encoder of the same weights and vectors that runs several batches at once, each on its own thread.
+
+        Faster for many texts than threads that share one batch: these wait for one another after every operation.
+        """
+        return type(self)(self._loaded, at_once)
 
     def encode(
         self,
@@ -93,9 +112,8 @@ class OnnxEncoder:
                     self._loaded.tokenizer.encode_batch([f"{instruction} {text}".strip() for text in part])
                 )
             ]
-            for batch in self._batches(rows):
-                check()
-                for row, vector in zip(batch, self._run(batch), strict=True):
+            for batch, made in self._made(self._batches(rows)):
+                for row, vector in zip(batch, made, strict=True):
                     vectors[row.index] = vector
                 done += len(batch)
                 if on_progress is not None:
@@ -120,6 +138,29 @@ class OnnxEncoder:
         if self._loaded.manifest.precision is Precision.INT8:
             return [[row] for row in rows]
         return _length_batches(rows)
+
+    def _made(self, batches: Sequence[list[TokenisedText]]) -> Iterator[tuple[list[TokenisedText], list[bytes]]]:
+        """Yield batches with their vectors, in their order. Raises StoreTooSlow if the deadline passes meanwhile."""
+        at_once = min(self._at_once, len(batches))
+        if at_once <= 1:
+            for batch in batches:
+                check()
+                yield batch, self._run(batch)
+            return
+        begun: deque[tuple[list[TokenisedText], Future[list[bytes]]]] = deque()
+        pool = ThreadPoolExecutor(at_once, "braid-encoder")
+        try:
+            for batch in batches:
+                check()
+                if len(begun) == _BEGUN_A_THREAD * at_once:
+                    earlier, made = begun.popleft()
+                    yield earlier, made.result()
+                begun.append((batch, pool.submit(self._run, batch)))
+            for batch, made in begun:
+                check()
+                yield batch, made.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
     def _run(self, batch: Sequence[TokenisedText]) -> list[bytes]:
         import numpy as np

@@ -1,4 +1,4 @@
-"""ONNX Runtime session and tokenizer of a verified model folder.
+"""Opens the ONNX Runtime session and the tokenizer of a verified model folder; ``models`` runs them.
 
 NumPy, ONNX Runtime and tokenizers are imported when a model is opened, not when this module is.
 """

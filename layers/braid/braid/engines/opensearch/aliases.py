@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
+ALIASES_KEPT_S: Final = 60.0
+"""For how many seconds a reader goes by the aliases that it read: a tenant's old index is kept longer."""
 _OF: Final = "_of_"
 _DIGITS: Final = 24
 
@@ -65,11 +67,14 @@ def sharing_aliases(aliases: Mapping[str, str], alias: str) -> list[str]:
 
 
 def alias_of(aliases: Mapping[str, str], alias: str, tenant_id: str) -> str:
-    """Return the alias by which a tenant's records are read and written: its own, or the shared one."""
+    """Return the alias by which a tenant's records are read and written: its own, or the shared one.
+
+    It is the tenant's own for as long as a move of it can be undone, also one back to the shared index: by it a writer
+    knows of the other index.
+    """
     own = tenant_alias(alias, tenant_id)
-    if own in aliases and (aliases[own] != aliases.get(alias) or next_alias(own) in aliases):
-        return own
-    return alias
+    moved = {next_alias(own), previous_alias(own)} & aliases.keys()
+    return own if own in aliases and (moved or aliases[own] != aliases.get(alias)) else alias
 
 
 def aliases_of(aliases: Mapping[str, str], alias: str, tenant_id: str) -> dict[str, str]:

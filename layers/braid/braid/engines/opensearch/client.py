@@ -41,6 +41,10 @@ class IndexMissing(StoreError):
     """The index does not exist: nothing was written yet, or it was removed."""
 
 
+class ShardUnavailable(TransientStoreError):
+    """A shard does not serve yet, such as one of a new index, or one that moves to another node."""
+
+
 _LEAST_S = 0.001
 """Shortest timeout of a request in seconds: the client refuses 0."""
 
@@ -138,8 +142,9 @@ def reason_of(info: object) -> str:
 def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
     """Return the exception for a refused request, or a refused item of a multi-item request."""
     text = f"the search index answered {status}: {error.get('type', '')}: {str(error.get('reason', ''))[:300]}"
-    # Items of a multi-get carry no status: a shard of a new index may not serve yet.
-    if status in TRANSIENT_STATUSES or error.get("type") in _NOT_YET:
+    if error.get("type") in _NOT_YET:  # items of a multi-get carry no status
+        return ShardUnavailable(text)
+    if status in TRANSIENT_STATUSES:
         return TransientStoreError(text)
     if error.get("type") == _MISSING:
         return IndexMissing(text)

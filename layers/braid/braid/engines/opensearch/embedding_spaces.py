@@ -30,7 +30,7 @@ class EmbeddingSpaces:
         Vector dimension of each configured embedding space. No other space gets a field: an index has at most a
         thousand, shared by every tenant and never removed.
     create
-        Creates the index and its alias; called when it is missing and needed.
+        Creates the index and its alias, where it is missing; None for one that is not created by a write.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class EmbeddingSpaces:
         dimensions: Mapping[str, int],
         *,
         alias: str,
-        create: Callable[[], None],
+        create: Callable[[], None] | None,
     ) -> None:
         self._client = client
         self._settings = settings
@@ -90,7 +90,7 @@ class EmbeddingSpaces:
         _require(embedding, known[field])
         return mapping.has_direction(embedding.vector)
 
-    def prepare(self, records: Sequence[Record], *, create: bool) -> None:
+    def prepare(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
 
         Raises
@@ -105,17 +105,17 @@ class EmbeddingSpaces:
         check_vectors(records, self._expected)
         spaces = {embedding.space for record in records for embedding in record.embeddings}
         wanted = _with_parts({mapping.vector_field(space): self._expected[space] for space in spaces})
-        missing = _missing(wanted, self._known(refresh=False, create=create))
+        missing = _missing(wanted, self._known(refresh=False))
         if missing or not self._filters_metadata:
             self._declare(missing)
 
-    def _known(self, *, refresh: bool, create: bool) -> dict[str, int]:
+    def _known(self, *, refresh: bool) -> dict[str, int]:
         if self._dimensions is not None and not refresh:
             return self._dimensions
         try:
             return self._read(self._call)
         except IndexMissing:
-            if not create:
+            if self._create is None:
                 raise
             self._create()
             return self._read(self._call)
@@ -136,7 +136,7 @@ class EmbeddingSpaces:
 
     def _declare(self, wanted: Mapping[str, int]) -> None:
         """Add the missing vector fields; another process may have added some meanwhile."""
-        known = self._known(refresh=True, create=True)
+        known = self._known(refresh=True)
         # A search asks for the parts wherever there are any: no space may lack their field once another one has it.
         missing = _missing({**_with_parts(_without_parts(known)), **wanted}, known)
         if not missing and self._filters_metadata:

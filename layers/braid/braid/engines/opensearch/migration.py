@@ -1,4 +1,6 @@
-"""Index migration on OpenSearch: fills a second index for the next profile and switches the alias to it.
+"""Index migration on OpenSearch: fills a second index and switches the alias to it.
+
+It moves all tenants to another model profile, or one tenant to an index of its own, and back.
 
 The aliases are the only state of a migration, so that a switch is one atomic request. An index's profile is in the
 ``_meta`` of its mappings, so that the profile changes with the alias.
@@ -16,8 +18,9 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch import queries as query
+from braid.engines.opensearch import reads_and_counts as query
 from braid.engines.opensearch.aliases import (
+    ALIASES_KEPT_S,
     alias_of,
     aliases_of,
     indexes_by_alias,
@@ -27,10 +30,19 @@ from braid.engines.opensearch.aliases import (
     sharing_aliases,
     tenant_alias,
 )
-from braid.engines.opensearch.client import IndexMissing, P, R, call, change_timeout_s, complete, open_client
+from braid.engines.opensearch.client import (
+    IndexMissing,
+    P,
+    R,
+    call,
+    change_timeout_s,
+    complete,
+    open_client,
+    question_deadline,
+)
 from braid.engines.opensearch.dual_write import ConditionalWriter
 from braid.engines.opensearch.embedding_spaces import properties_of
-from braid.engines.opensearch.index import ALIASES_KEPT_S, OpenSearchIndex
+from braid.engines.opensearch.single_index import SingleIndex
 from braid.errors import InvalidRequest, StoreError
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult
 from braid.settings import OpenSearchService
@@ -92,8 +104,7 @@ class OpenSearchMigration:
         self._shared = settings.opensearch_index
         self._alias = self._shared if tenant_id is None else tenant_alias(self._shared, tenant_id)
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._index = OpenSearchIndex(client, settings, spaces)
-        self._by_alias: dict[str, OpenSearchIndex] = {}
+        self._by_alias: dict[str, SingleIndex] = {}
         self._writer = ConditionalWriter(client, settings)
         self._sleep = time.sleep
         self.grace_s = settings.profile_cache_s if tenant_id is None else ALIASES_KEPT_S
@@ -135,7 +146,7 @@ class OpenSearchMigration:
 
     def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
         """Return how many records of the active index meet every condition given."""
-        clause = query.outdated_clause(tenant_id, **conditions)
+        clause = query.scan_clause(tenant_id, **conditions)
         try:
             alias = self._alias_of(tenant_id)
             return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
@@ -154,7 +165,7 @@ class OpenSearchMigration:
         """Return the next ids of the records that meet every condition given, of the active or the next index."""
         if after is None:
             self._refresh()
-        body = query.ids_page(query.outdated_clause(tenant_id, **conditions), after=after or "", limit=limit)
+        body = query.ids_page(query.scan_clause(tenant_id, **conditions), after=after or "", limit=limit)
         routing = mapping.routing(tenant_id, self._settings)
         alias = self._alias_of(tenant_id)
         alias = next_alias(alias) if following else alias
@@ -176,7 +187,7 @@ class OpenSearchMigration:
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a migration, or resume the one to the same profile."""
-        self._index.create()
+        self._at(self._shared).create()
         now = self._serving(self._indexes())
         if now.next == target:
             return now
@@ -270,7 +281,8 @@ class OpenSearchMigration:
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index."""
-        return self._at(next_alias(self._alias_of(request.tenant_id))).search(request)
+        index = self._at(next_alias(self._alias_of(request.tenant_id)))
+        return index.search(request, question_deadline(self._settings))
 
     def prepare(self) -> None:
         """Make all writes searchable."""
@@ -308,15 +320,15 @@ class OpenSearchMigration:
     def _empty_shared(self, tenant_id: str) -> None:
         """Remove from the shared index what it has of a tenant that has an index of its own."""
         shared = self._at(self._shared)
-        body = query.ids_page(query.outdated_clause(tenant_id), after="", limit=MAX_IDS)
+        body = query.ids_page(query.scan_clause(tenant_id), after="", limit=MAX_IDS)
         routing = mapping.routing(tenant_id, self._settings)
         while True:
             self._refresh()
             answer = self._call(lambda: complete(self._client.search(index=self._shared, body=body, **routing)))
-            keys = [mapping.document_id(tenant_id, str(hit["sort"][0])) for hit in answer["hits"]["hits"]]
-            if not keys:
+            ids = [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
+            if not ids:
                 return
-            shared.delete_here(keys)
+            shared.delete(tenant_id, ids)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return call(self._attempts, function, *args, **kwargs)
@@ -324,9 +336,9 @@ class OpenSearchMigration:
     def _change(self, function: Callable[..., object], **kwargs: object) -> None:
         self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
 
-    def _at(self, alias: str) -> OpenSearchIndex:
+    def _at(self, alias: str) -> SingleIndex:
         if alias not in self._by_alias:
-            self._by_alias[alias] = OpenSearchIndex(self._client, self._settings, self._dimensions, alias=alias)
+            self._by_alias[alias] = SingleIndex(self._client, self._settings, self._dimensions, alias)
         return self._by_alias[alias]
 
     @property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.rerankers.requests import Budget, TryAgain, prepare, tokens
+from braid.engines.rerankers.requests import CallBudget, TryAgain, prepare, tokens
 from braid.errors import ConfigurationError, RerankFailed
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class BedrockReranker:
             model = model_arn.rpartition("/")[2]
             usd_per_1000_queries = USD_PER_1000_QUERIES.get(model, max(USD_PER_1000_QUERIES.values()))
         self._usd: float = usd_per_1000_queries
-        self._budget = Budget(self.name, attempts=attempts)
+        self._budget = CallBudget(self.name, attempts=attempts)
 
     @classmethod
     def connect(cls, settings: Settings) -> BedrockReranker:

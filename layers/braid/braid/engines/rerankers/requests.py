@@ -42,7 +42,7 @@ class TryAgain(Exception):
         self.after_s = after_s
 
 
-class Budget:
+class CallBudget:
     """Runs the calls of one reranker within a deadline and a concurrency limit.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Selection of a reranker by kind; each is opened on first use."""
+"""Selects rerankers by kind and opens them, each on first use, the local cross-encoder among them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from braid.engines.rerankers.requests import Budget, TryAgain, prepare
+from braid.engines.rerankers.requests import CallBudget, TryAgain, prepare
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class VoyageReranker:
         self._url = url
         self._window = window
         self._usd = usd_per_1000_documents
-        self._budget = Budget(self.name, attempts=attempts)
+        self._budget = CallBudget(self.name, attempts=attempts)
         self._pool = urllib3.PoolManager(maxsize=4, retries=False)
 
     @classmethod

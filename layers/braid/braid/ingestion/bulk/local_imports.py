@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from braid.deadline import left
 from braid.errors import BraidError, InvalidRequest, ObjectMissing, QueueFull, QuotaExceeded, StoreError
 from braid.ingestion.bulk import manifest, steps
-from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, Page, Split
+from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.models import Frozen
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
 
@@ -181,7 +181,7 @@ class LocalImports:
         job = steps.split(Split(job=import_id, event=event), self._store, batch_lines=TURN_LINES)
         cursor = Cursor()
         while True:
-            page = steps.page(Page(job=job, cursor=cursor), self._store)
+            page = steps.page(PageRequest(job=job, cursor=cursor), self._store)
             if page.items is None:
                 return steps.finish(Finish(job=job), self._store)
             for batch_range in manifest.items(job, page.items, self._store.objects):

@@ -53,7 +53,7 @@ class Cursor(Frozen):
     page: int = Field(default=0, ge=0)
 
 
-class Page(Frozen):
+class PageRequest(Frozen):
     """Request for the next batches."""
 
     name: Literal["page"] = "page"
@@ -127,7 +127,7 @@ class InlineWrite(Frozen):
 class Task(Frozen):
     """Request of one step, discriminated by its name."""
 
-    task: Annotated[Split | Page | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
+    task: Annotated[Split | PageRequest | Batch | Lost | Finish | InlineWrite, Field(discriminator="name")]
 
     @property
     def tenant_id(self) -> str | None:

@@ -27,7 +27,7 @@ from braid.ingestion.bulk.step_messages import (
     Finish,
     InlineWrite,
     Lost,
-    Page,
+    PageRequest,
     PageResult,
     Phase,
     Split,
@@ -121,7 +121,7 @@ def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: in
     return manifest.put_fingerprints(job, found, store.objects) if found else job
 
 
-def page(task: Page, store: FileStore) -> PageResult:
+def page(task: PageRequest, store: FileStore) -> PageResult:
     """List the next batches in an object of their own, leaving out those with nothing to write in the phase."""
     phases, number = list(Phase), task.cursor.page
     for phase in phases[phases.index(task.cursor.phase) :]:
@@ -207,7 +207,7 @@ def run(request: Task, store: FileStore) -> TaskResult:
     match request.task:
         case Split() as task:
             return split(task, store)
-        case Page() as task:
+        case PageRequest() as task:
             return page(task, store)
         case Batch() as task:
             return batch(task, store)

@@ -4,12 +4,13 @@
 
     document.py         a document: title, sections, metadata; limits of reading one
     reading.py          which reader reads a file
-    readers/            one format each
+    readers/            one format each: pages, sections and tables of a file, not yet chunks
     reader_process.py   reads in a process of its own, within limits of time and memory
-    chunking.py         cuts a document into chunks by its structure
+    chunking.py         cuts a document of any format into chunks by its structure
     records.py          ids and records of a document's chunks
     files.py            files of a folder
-    state.py            what was read of which file
-    ingesting.py        ingests folders and files
+    state.py            remembers what was read of which file; compares and removes nothing
+    ingesting.py        ingests folders and files: compares them with that state, writes the new, removes what is gone
+    uploads.py          documents in the object store, as lines of records to import
     progress.py         events of an ingest
 """

@@ -67,7 +67,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ReadingLimits:
     """Limits of reading one file."""
 
     file_bytes: int = 64 * 1024 * 1024
@@ -95,7 +95,7 @@ class Source:
 
     name: str
     content: bytes
-    limits: Limits = field(default_factory=Limits)
+    limits: ReadingLimits = field(default_factory=ReadingLimits)
     mapping: Mapping[str, str] = field(default_factory=dict)
     """Columns of tables by what they are: ``title``, ``text``, ``timestamp``, or a key of metadata."""
 
@@ -112,12 +112,12 @@ class Source:
         return "." + base.rsplit(".", 1)[1].lower() if "." in base[1:] else ""
 
 
-def too_long(size: int, limits: Limits) -> str:
+def too_long(size: int, limits: ReadingLimits) -> str:
     """Return the reason why a file of so many bytes is not read."""
     return f"is {size:,} bytes long, of at most {limits.file_bytes:,}; split it"
 
 
-def bounded(sections: Iterable[Section], limits: Limits) -> tuple[Section, ...]:
+def bounded(sections: Iterable[Section], limits: ReadingLimits) -> tuple[Section, ...]:
     """Return the sections that have text.
 
     Raises Unreadable if there are none, or more of them or of their text, headings and metadata than the limits allow.

@@ -28,7 +28,7 @@ class FoundFile:
 
 
 @dataclass
-class Found:
+class FoundFiles:
     """The files of a folder, and what is not read.
 
     Attributes
@@ -54,14 +54,14 @@ class Found:
         return any(path.startswith(f"{folder}/") for folder in self.unlisted)
 
 
-def find(root: Path) -> Found:
+def find(root: Path) -> FoundFiles:
     """Return the files of a folder and of the folders in it, or a single file.
 
     A link to a file inside of the folder is not read twice, and one that leads out of it is refused.
 
     Raises OSError if there is nothing at the path, or the folder cannot be listed.
     """
-    found = Found()
+    found = FoundFiles()
     if root.is_file():
         told = root.stat()
         found.files[""] = FoundFile("", str(root), told.st_size, told.st_mtime_ns)
@@ -97,7 +97,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         yield from entries
 
 
-def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: Found) -> None:
+def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: FoundFiles) -> None:
     target = os.path.realpath(entry.path)
     if not Path(target).is_relative_to(inside):
         found.refused[path] = "is a link that leads out of the folder"
@@ -106,7 +106,7 @@ def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: Found)
     # What a link inside of the folder leads to is read where it stands.
 
 
-def _add(path: str, entry: os.DirEntry[str], found: Found) -> None:
+def _add(path: str, entry: os.DirEntry[str], found: FoundFiles) -> None:
     try:
         told = entry.stat(follow_symlinks=False)
     except OSError as error:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.chunking import Chunker
-from braid.ingestion.documents.document import Limits, Unreadable, too_long
+from braid.ingestion.documents.document import ReadingLimits, Unreadable, too_long
 from braid.ingestion.documents.files import FoundFile, find
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
@@ -83,7 +83,7 @@ class Options:
     metadata: Mapping[str, Plain] = field(default_factory=dict)
     mapping: Mapping[str, str] = field(default_factory=dict)
     name: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ReadingLimits = field(default_factory=ReadingLimits)
     threads: int | None = None
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import selectors
-import stat
 import subprocess
 import sys
 import time
@@ -20,8 +19,9 @@ from errno import EFBIG
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from braid.ingestion.documents.document import Document, Limits, Source, Unreadable, UnreadableNow
+from braid.ingestion.documents.document import Document, ReadingLimits, Source, Unreadable, UnreadableNow
 from braid.ingestion.documents.reading import read
+from braid.ingestion.regular_files import NotRegular, open_regular
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Reading:
 class ReaderProcess:
     """A process that reads one file after the other; started by the first one, and again after one that broke it."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: ReadingLimits = field(default_factory=ReadingLimits)
     mapping: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
 
@@ -150,17 +150,16 @@ def _stream(stream: Any) -> Any:  # noqa: ANN401 - a pipe that was asked for
     return stream
 
 
-def read_file(path: str | bytes, name: str, known_sha256: str, limits: Limits, mapping: Mapping[str, str]) -> Reading:
+def read_file(
+    path: str | bytes, name: str, known_sha256: str, limits: ReadingLimits, mapping: Mapping[str, str]
+) -> Reading:
     """Read one file in this process, without a limit of time.
 
     A link in the place of the file, or anything but a regular file, is refused: it may have been put there meanwhile.
     """
     sha256 = ""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor, not a path
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return Reading(unreadable="is no regular file")
+        with open_regular(path, follow_links=False) as file:
             content = file.read(limits.file_bytes + 1)
         sha256 = hashlib.sha256(content).hexdigest()
         if sha256 == known_sha256:
@@ -168,6 +167,8 @@ def read_file(path: str | bytes, name: str, known_sha256: str, limits: Limits, m
         return Reading(sha256, read(Source(name, content, limits, mapping)))
     except Unreadable as error:
         return Reading(sha256, unreadable=str(error), permanent=not isinstance(error, UnreadableNow))
+    except NotRegular as error:
+        return Reading(unreadable=str(error.strerror))
     except OSError as error:
         return Reading(unreadable=f"cannot be opened: {error.strerror}", permanent=False)
     except MemoryError:
@@ -177,7 +178,7 @@ def read_file(path: str | bytes, name: str, known_sha256: str, limits: Limits, m
 def main() -> None:
     """Answer requests until standard input ends."""
     told = json.loads(sys.argv[1])
-    limits = Limits(**told["limits"])
+    limits = ReadingLimits(**told["limits"])
     _limit_memory(limits.memory_bytes)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(2, sys.stdout.fileno())  # nothing that a library prints is taken for an answer

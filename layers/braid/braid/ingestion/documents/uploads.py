@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.documents.document import Limits, Unreadable, UnreadableNow, too_long
+from braid.ingestion.documents.document import ReadingLimits, Unreadable, UnreadableNow, too_long
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
@@ -122,7 +122,7 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
 
 
 def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> tuple[Document, str]:
-    limits = Limits(memory_bytes=_MEMORY_BYTES)
+    limits = ReadingLimits(memory_bytes=_MEMORY_BYTES)
     if info.size_bytes > limits.file_bytes:
         raise Unreadable(too_long(info.size_bytes, limits))
     content = store.objects.read(tenant_id, info, 0, info.size_bytes)

@@ -189,7 +189,7 @@ class ContextCache(_GenerationCache):
 
 
 def _pack(kept: Frozen) -> bytes:
-    return zlib.compress(kept.model_dump_json().encode())
+    return zlib.compress(kept.model_dump_json().encode(), zlib.Z_BEST_SPEED)
 
 
 def _unpack(value: bytes, kind: type[_Kept]) -> _Kept | None:

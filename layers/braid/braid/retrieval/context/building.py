@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 SEMANTIC_KINDS = tuple(kind for kind in Kind if kind not in EPISODES)
 """Kinds of the semantic source: all but episodes, which have a source of their own."""
 _LOG = logging.getLogger(__name__)
+_BESIDE = ThreadPoolExecutor(64, thread_name_prefix="braid-context")
+"""Threads that search episodes while records are searched. They stay, as those that link names."""
 _T = TypeVar("_T")
 
 
@@ -251,17 +253,13 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     request = _with_known_kinds(request, memory)
     answer: Answer | None = None
     episodes: list[Record] | None = None
-    with ThreadPoolExecutor(2, thread_name_prefix="braid-context") as pool:
-        searching = listing = None
-        if request.semantic:
-            ask = partial(_semantic, request, memory, limits)
-            searching = pool.submit(copy_context().run, _attempt, ContextSource.SEMANTIC.value, ask)
-        if request.episodic:
-            find = partial(_episodic, request, memory, limits, now)
-            listing = pool.submit(copy_context().run, _attempt, ContextSource.EPISODIC.value, find)
     degraded: list[str] = []
-    if searching is not None:
-        answer = searching.result()
+    listing = None
+    if request.episodic:
+        find = partial(_episodic, request, memory, limits, now)
+        listing = _BESIDE.submit(copy_context().run, _attempt, ContextSource.EPISODIC.value, find)
+    if request.semantic:
+        answer = _attempt(ContextSource.SEMANTIC.value, partial(_semantic, request, memory, limits))
         stages = [f"{ContextSource.SEMANTIC.value}.{stage}" for stage in answer.degraded] if answer else None
         degraded += [ContextSource.SEMANTIC.value] if stages is None else stages
     if listing is not None:

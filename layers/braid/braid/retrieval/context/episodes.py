@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest
 from braid.models import Filters, Kind, Record
 from braid.models.records import too_much
+from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.search_index import SearchRequest
 from braid.retrieval.context.selection import episode_words
 
@@ -211,6 +212,7 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         field = "text" if found.field == "content" else found.field
         raise InvalidRequest(f"{field}: {found.message}", field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
+    refuse_while_deleted(record.tenant_id, store.cache)
     store.index.upsert([record])
     store.cache.advance(record.tenant_id)
     return record

@@ -1,4 +1,6 @@
-"""Schemas of contexts, and the scoring and selection of their messages; no input or output.
+"""Schemas of contexts, the scoring and selection of their messages, and messages of what was retrieved, in their fence.
+
+No input or output.
 
 Three sources share one scale: every item has a relevance, a recency and a final score, so that the last messages
 (working state), search results (semantic) and earlier decisions and tool calls (episodic) compare.

@@ -1,4 +1,7 @@
-"""Candidates with their records: read in one call, dropped where they may not be answers, and raised by coherence.
+"""Candidates with their records: read in one call, the inadmissible dropped, the others raised by coherence.
+
+Dropped is what has no record of the tenant, does not hold at the question's date (its ``as_of``, or now), or does not
+meet the question's filters, ``trusted_only`` among them.
 
 A record of an older schema version scores less here, by the factors of ``ranking.scoring``, or is dropped.
 
@@ -76,6 +79,8 @@ class Hydrated:
     """Kept, and to be transformed."""
     evidence: dict[str, Record] = field(default_factory=dict)
     """The records that facts are known from, as far as there are any."""
+    text_lost: bool = False
+    """Whether the index did not answer, so that no text was read."""
 
 
 def hydrate(
@@ -90,7 +95,7 @@ def hydrate(
     space: str | None = None,
     evidence: Sequence[str] = (),
 ) -> Hydrated:
-    """Read the candidates in one call, drop what may not be an answer, and apply drift.
+    """Read the candidates in one call, drop those that do not hold or meet the filters, and apply drift.
 
     What the graph found is held to the same conditions that the search index applied to its own, and the tenant is
     checked again. A candidate that has no record is a vertex only, and no answer.
@@ -169,7 +174,10 @@ def valid(record: Record | StoredRecord, as_of: datetime) -> bool:
 
 
 def meets(record: Record, filters: Filters) -> bool:
-    """Whether a record from the graph meets the filters, which the search index applied to its own hits."""
+    """Whether a record meets a question's filters: kind, type, task, tool, trust, time and metadata.
+
+    For what the graph found; the search index applied them to its own hits. Validity is not among them: :func:`valid`.
+    """
     return (
         (not filters.kinds or record.kind in filters.kinds)
         and (not filters.entity_types or record.entity_type in filters.entity_types)
@@ -193,8 +201,8 @@ LED_FROM = 5
 """The best of them, whose texts are searched for mentions of the others."""
 AROUND = 15
 """Words on either side of a mention."""
-MOST_WORDS = 1_000
-MOST_CHARACTERS = 20_000
+MAX_WORDS = 1_000
+MAX_CHARACTERS = 20_000
 """Longest prefix of a text that is searched for mentions."""
 SHORTEST_STEM = 4
 _ENDINGS = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s", "ion", "e")
@@ -253,10 +261,10 @@ class Mentions:
                     called[one.id] = [name.split() for name in _names(one)]
             first_words = {name[0] for one in unknown for name in called[one.id]}
             # Most texts have none of the names, and taking a text apart is most of the work.
-            text = source.text()[:MOST_CHARACTERS]
+            text = source.text()[:MAX_CHARACTERS]
             plain = without_marks(text).casefold()
             first_words = {word for word in first_words if word in plain}
-            text_words = words(text)[:MOST_WORDS] if first_words else []
+            text_words = words(text)[:MAX_WORDS] if first_words else []
             places: defaultdict[str, list[int]] = defaultdict(list)
             for place, word in enumerate(text_words):
                 if word in first_words:

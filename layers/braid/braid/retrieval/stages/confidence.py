@@ -38,7 +38,7 @@ BACKGROUND: Final = 40
 """Rank of the hit that stands for what is found whatever is asked; the last one in a small corpus."""
 FEWEST: Final = 5
 """Vector hits without which it is not known how near a text is to any question."""
-MOST_TITLES: Final = 2.0
+MAX_TITLES: Final = 2.0
 """Titles named in a question beyond which further ones say nothing more."""
 _OF_WORDS: Final = Replaced(lambda character: ord(character if character.isalnum() else " "))
 
@@ -137,7 +137,7 @@ def _bm25(score: float) -> float:
 def _titles_named(question: str, results: Sequence[Result]) -> float:
     asked = f" {normalise(question)} "
     titles = dict.fromkeys(normalise(without_brackets(result.title)) for result in results if result.title)
-    return min(MOST_TITLES, sum(name_certainty(question, title) for title in titles if title and f" {title} " in asked))
+    return min(MAX_TITLES, sum(name_certainty(question, title) for title in titles if title and f" {title} " in asked))
 
 
 def _coverage(question: str, results: Sequence[Result], titles: float) -> float | None:

@@ -49,7 +49,7 @@ _PART_CHARACTERS: Final = 1_200
 _BEFORE_WORDS: Final = 40
 """Most characters that an excerpt of a long sentence has before the first of its words."""
 _FOLDED_KEPT: Final = 4_096
-_MOST_WORDS: Final = 1_000
+_MAX_WORDS: Final = 1_000
 _OF_TITLE, _OF_PATH, _ASKED_FOR, _IN_PART, _LEADS = 0.25, 0.5, 0.5, 1.25, 1.0
 _ALIKE: Final = (
     ("born", "birth", "birthplace"),
@@ -161,7 +161,7 @@ class Excerpts:
         """Return where the words looked for stand in a sentence of a text."""
         first, last = sentence
         found = self._pattern.finditer(_folded(text[first:last])) if self._pattern else iter(())
-        return [(first + match.start(), first + match.end()) for match in islice(found, _MOST_WORDS)]
+        return [(first + match.start(), first + match.end()) for match in islice(found, _MAX_WORDS)]
 
     def _stretch(self, content: str, part_start: int) -> Span:
         """Return the stretch of a content in which sentences are compared."""

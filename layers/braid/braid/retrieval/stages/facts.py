@@ -47,11 +47,11 @@ UNCERTAIN: Final = 0.95
 """Factor of facts of a name that its spelling does not tell from common words."""
 ANYTHING: Final = 0.7
 """Score of a relationship of what is named that no word asks for, in a graph without texts."""
-MOST_UNEXPLAINED: Final = 4
+MAX_UNEXPLAINED: Final = 4
 """Words that no relationship type says, beyond which no predicate is looked for."""
 GRAPH: Final = "knowledge graph"
 """Title of the citation of facts that no record is known to say."""
-MOST_SHOWN: Final = 50
+MAX_SHOWN: Final = 50
 """Facts that are shown of one answer; its counts are of all."""
 MAX_FACTS_BYTES: Final = 16 * 1024
 """Largest facts as JSON in the workflow's state."""
@@ -102,7 +102,7 @@ class _Lookup:
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.asked.asked is Asked.NOT:
             return self._others(ranked, complete=complete and bool(said))
-        groups, room, size = [], MOST_SHOWN, 0
+        groups, room, size = [], MAX_SHOWN, 0
         for group in ranked:
             kept = []
             for hit in group.hits[:room]:
@@ -167,7 +167,7 @@ class _Lookup:
     def _one_step(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))
         unexplained = self.reading.content(self.passed) - {place for _, one in said for place in one.places}
-        if self.asked.anything or 0 < len(unexplained) <= MOST_UNEXPLAINED:
+        if self.asked.anything or 0 < len(unexplained) <= MAX_UNEXPLAINED:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
 
@@ -205,7 +205,7 @@ class _Lookup:
         score = ranked[0].score if ranked else self.anchors[0].weight
         if not left:
             return ()
-        return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MOST_SHOWN])),)
+        return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MAX_SHOWN])),)
 
 
 def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:

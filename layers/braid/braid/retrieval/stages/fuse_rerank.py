@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
+    from braid.models import Candidate, FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
@@ -55,7 +55,7 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
+class FusionLimits:
     """Limits and parameters of the stage."""
 
     parameters: FusionParameters = DEFAULT_PARAMETERS
@@ -67,6 +67,23 @@ class Limits:
     """Candidates that a reranker rescores, best first."""
 
 
+class Strands(NamedTuple):
+    """What each strand found."""
+
+    vector: Sequence[Hit]
+    lexical: Sequence[Hit]
+    graph: Sequence[GraphHit]
+
+
+class Fused(NamedTuple):
+    """One list of the strands', best first, and how it was made."""
+
+    candidates: Sequence[Candidate]
+    method: Fusion
+    weights: Weights
+    propagation_weight: float
+
+
 def run(
     request: FuseRequest,
     *,
@@ -74,11 +91,20 @@ def run(
     reranker: Reranker | None,
     now: datetime,
     schema_version: int | None,
-    limits: Limits,
+    limits: FusionLimits,
     outdated_sender: OutdatedRecords | None = None,
     uses: Callable[[str], Mapping[str, float]] | None = None,
 ) -> Answer:
-    """Return the answer. Records of an older schema go to the re-embedding queue through ``outdated_sender``.
+    """Return the answer, which is made in this order.
+
+    1. :func:`within_filters` drops what the graph found outside of the question's filters.
+    2. :func:`fuse_strands` makes one list, with no id twice.
+    3. ``hydrate`` reads the texts, and ``cohere`` raises what they mention.
+    4. :func:`rerank` rescores the first candidates.
+    5. :func:`make_results` scores by the ranking profile, and cuts to ``top_k``.
+    6. ``confidence`` says how surely the results answer.
+
+    Records of an older schema go to the re-embedding queue through ``outdated_sender`` meanwhile.
 
     Parameters
     ----------
@@ -91,40 +117,16 @@ def run(
         If both stores were lost, so that there is nothing to answer from.
     """
     watch = Stopwatch()
-    degraded = list(request.lost)
-    if request.embedded and request.embedded.fallback:
-        degraded.append("embed")
-    if request.searched and request.searched.space_empty:
-        degraded.append("space")  # no record has a vector of the model that embedded the question
-    if schema_version is None:
-        degraded.append("schema")
-    if _nothing_answered(request):
-        stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
-        why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
-        raise StoresUnavailable(why, permanent=stores <= PERMANENT)
+    _require_a_store(request)
     request = within_filters(request, index, now)
-    vector, lexical, graph = hits_by_strand(request)
-    weights = strand_weights(request, vector, lexical, graph, limits.parameters)
-    method = fusion_method(request)
-    propagation_weight = request.expanded.propagation_weight if request.expanded else 1.0
-    fused = fuse(
-        vector=vector,
-        lexical=lexical,
-        graph=graph,
-        weights=weights,
-        method=method,
-        rank_constant=limits.parameters.rank_constant,
-        propagated=request.expanded.hits if request.expanded and request.expanded.propagated else (),
-        propagation_weight=propagation_weight,
-        cut_off=request.query.graph_constraint is None,
-    )
-    searched, linked, expanded = request.searched, request.linked, request.expanded
+    query, searched, linked, expanded = request.query, request.searched, request.linked, request.expanded
+    strands = hits_by_strand(request)
+    fused = fuse_strands(request, strands, limits.parameters)
     groups = next((found.facts for found in (linked, expanded) if found and found.facts), ())
-    text_lost = False
     try:
         hydrated = hydrate(
-            request.query,
-            fused,
+            query,
+            fused.candidates,
             index,
             now=now,
             schema_version=schema_version,
@@ -134,70 +136,97 @@ def run(
             evidence=evidence_of(groups),
         )
     except StoreError:
-        hydrated = Hydrated(without_text(request.query, fused, has_record={hit.id for hit in graph if hit.has_record}))
-        degraded.append("text")
-        text_lost = True
+        has_record = {hit.id for hit in strands.graph if hit.has_record}
+        hydrated = Hydrated(without_text(query, fused.candidates, has_record=has_record), text_lost=True)
     outdated = dict.fromkeys([*(searched.outdated if searched else ()), *hydrated.outdated, *hydrated.moderate])
     sending = None
     if outdated_sender and schema_version and outdated:
-        sending = outdated_sender.send(request.query.tenant_id, tuple(outdated), schema_version)
+        sending = outdated_sender.send(query.tenant_id, tuple(outdated), schema_version)
     ranked = hydrated.ranked
-    if method is Fusion.PROPAGATE and not text_lost:
-        links = linked.links if linked else ()
-        ranked = cohere(request.query.text, links, ranked, weight=propagation_weight * limits.parameters.coherence)
+    if fused.method is Fusion.PROPAGATE and not hydrated.text_lost:
+        weight = fused.propagation_weight * limits.parameters.coherence
+        ranked = cohere(query.text, linked.links if linked else (), ranked, weight=weight)
     fuse_ms = watch.lap()
-    ranked, rerank_lost, cost_usd = _rerank(request, ranked, reranker, limits, text_lost=text_lost)
-    if rerank_lost:
-        degraded.append("rerank")
+    ranked, rerank_lost, cost_usd = rerank(request, ranked, reranker, limits, text_lost=hydrated.text_lost)
     if sending:
         sending.wait()
     rerank_ms = watch.ms()
-    facts = fact_results(groups, request.query, request.plan.facts, hydrated.evidence, now=now)
-    use_counts = uses(request.query.tenant_id) if uses and request.query.ranking is Ranking.MEMORY else {}
-    results, not_returned, order_until = _results(request, ranked, facts, now, use_counts)
+    facts = fact_results(groups, query, request.plan.facts, hydrated.evidence, now=now)
+    use_counts = uses(query.tenant_id) if uses and query.ranking is Ranking.MEMORY else {}
+    results, not_returned, order_until = make_results(request, ranked, facts, now, use_counts)
     facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
-    degraded = list(dict.fromkeys([*degraded, *facets_lost]))
-    related = related_entities(request, results)
-    answer = Answer(
-        trace_id=request.trace_id,
-        results=tuple(results),
-        sources=tuple(dict.fromkeys(result.citation for result in results)),
-        related_entities=related,
-        considered=runners_up(not_returned, shown=len(results)) if request.query.explain else (),
-        plan=request.plan,
-        weights=weights,
-        fusion=method,
-        confidence=confidence(request.query.text, request.searched, results),
-        counts={
-            "vector": len(vector),
-            "lexical": len(lexical),
-            "knowledge": sum([hit.source is Source.KNOWLEDGE for hit in graph]),
-            "graph": sum([hit.source is Source.GRAPH for hit in graph]),
-            "fused": len(fused),
-            "read": len(ranked),
-            "facts": sum(fact.facts.count for fact in facts if fact.facts),
-            "outdated": len(outdated),
-        },
-        set_not_answered=set_not_answered(request.plan.facts, results),
-        superseded=(searched.superseded if searched else 0) + hydrated.superseded,
-        facets=facets,
-        unknown_entity=unknown_entity(request),
-        truncated=any(found.truncated for found in (linked, expanded) if found),
-        degraded=tuple(degraded),
-        answered_at=now,
-        # Counts change as records begin and cease to be valid, which nothing here tells.
-        holds_until=None
-        if degraded or facets
-        else earliest((order_until, *_validity_changes(request, hydrated, results))),
-        latency_ms={
-            **_latencies(request),
-            "fuse": fuse_ms,
-            "rerank": rerank_ms,
-            "total": round(max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms, 3),
-        },
-        rerank_cost_usd=cost_usd,
+    degraded = dict.fromkeys(
+        [
+            *_lost_before(request, schema_version),
+            *(["text"] if hydrated.text_lost else ()),
+            *(["rerank"] if rerank_lost else ()),
+            *facets_lost,
+        ]
     )
-    return shortened(answer)
+    # Counts change as records begin and cease to be valid, which nothing here tells.
+    may_be_kept = not degraded and not facets
+    return shortened(
+        Answer(
+            trace_id=request.trace_id,
+            results=tuple(results),
+            sources=tuple(dict.fromkeys(result.citation for result in results)),
+            related_entities=related_entities(request, results),
+            considered=runners_up(not_returned, shown=len(results)) if query.explain else (),
+            plan=request.plan,
+            weights=fused.weights,
+            fusion=fused.method,
+            confidence=confidence(query.text, searched, results),
+            counts={
+                "vector": len(strands.vector),
+                "lexical": len(strands.lexical),
+                "knowledge": sum([hit.source is Source.KNOWLEDGE for hit in strands.graph]),
+                "graph": sum([hit.source is Source.GRAPH for hit in strands.graph]),
+                "fused": len(fused.candidates),
+                "read": len(ranked),
+                "facts": sum(fact.facts.count for fact in facts if fact.facts),
+                "outdated": len(outdated),
+            },
+            set_not_answered=set_not_answered(request.plan.facts, results),
+            superseded=(searched.superseded if searched else 0) + hydrated.superseded,
+            facets=facets,
+            unknown_entity=unknown_entity(request),
+            truncated=any(found.truncated for found in (linked, expanded) if found),
+            degraded=tuple(degraded),
+            answered_at=now,
+            holds_until=earliest((order_until, *_validity_changes(request, hydrated, results)))
+            if may_be_kept
+            else None,
+            latency_ms={
+                **_latencies(request),
+                "fuse": fuse_ms,
+                "rerank": rerank_ms,
+                "total": round(max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms, 3),
+            },
+            rerank_cost_usd=cost_usd,
+        )
+    )
+
+
+def _require_a_store(request: FuseRequest) -> None:
+    """Require that a call to a store came back, unless none was lost. Raises StoresUnavailable."""
+    if not request.lost or request.searched or request.linked:
+        return
+    # With search and names both lost, the walk had no seeds and did not ask the graph.
+    if request.expanded is None or "link" in request.lost:
+        stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
+        why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
+        raise StoresUnavailable(why, permanent=stores <= PERMANENT)
+
+
+def _lost_before(request: FuseRequest, schema_version: int | None) -> Iterator[str]:
+    """Yield what the answer has to do without since before this stage."""
+    yield from request.lost
+    if request.embedded and request.embedded.fallback:
+        yield "embed"
+    if request.searched and request.searched.space_empty:
+        yield "space"  # no record has a vector of the model that embedded the question
+    if schema_version is None:
+        yield "schema"
 
 
 def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> FuseRequest:
@@ -224,8 +253,27 @@ def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> F
     return request.model_copy(update=passing)
 
 
+def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParameters) -> Fused:
+    """Combine the strands into one list, in which what several of them found stands once."""
+    expanded = request.expanded
+    weights, method = strand_weights(request, *strands, parameters), fusion_method(request)
+    propagation_weight = expanded.propagation_weight if expanded else 1.0
+    candidates = fuse(
+        vector=strands.vector,
+        lexical=strands.lexical,
+        graph=strands.graph,
+        weights=weights,
+        method=method,
+        rank_constant=parameters.rank_constant,
+        propagated=expanded.hits if expanded and expanded.propagated else (),
+        propagation_weight=propagation_weight,
+        cut_off=request.query.graph_constraint is None,
+    )
+    return Fused(candidates, method, weights, propagation_weight)
+
+
 def count_facets(
-    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: Limits
+    request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: FusionLimits
 ) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
     """Return the counts of each facet field's values over all searchable records, and the stages that were lost."""
     query = request.query
@@ -262,7 +310,7 @@ def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequenc
         yield from (hit.path.invalid_at for hit in request.expanded.hits)
 
 
-def hits_by_strand(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]:
+def hits_by_strand(request: FuseRequest) -> Strands:
     """Return the vector, lexical and graph hits. Of a multi-hop plan only those of its last step, if it found any."""
     searched, expanded = request.searched, request.expanded
     if (
@@ -275,17 +323,17 @@ def hits_by_strand(request: FuseRequest) -> tuple[Sequence[Hit], Sequence[Hit], 
         reached = {hit.id for hit in expanded.hits}
         vector = [hit for hit in searched.vector if hit.id in reached] if searched else []
         lexical = [hit for hit in searched.lexical if hit.id in reached] if searched else []
-        return vector, lexical, expanded.hits
+        return Strands(vector, lexical, expanded.hits)
     graph = [hit for found in (request.linked, expanded) if found for hit in found.hits]
     if searched is None:
-        return (), (), graph
+        return Strands((), (), graph)
     if request.query.graph_constraint is None or request.linked is None:
-        return searched.vector, searched.lexical, graph
+        return Strands(searched.vector, searched.lexical, graph)
     # The constraint decides what may be an answer; being inside it says nothing of relevance.
     allowed = set(request.linked.frontier)
     vector, lexical = (_inside(hits, allowed) for hits in (searched.vector, searched.lexical))
     found = {hit.id for hit in (*vector, *lexical)}
-    return vector, lexical, [hit for hit in graph if hit.id in found]
+    return Strands(vector, lexical, [hit for hit in graph if hit.id in found])
 
 
 def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
@@ -336,16 +384,8 @@ def strand_weights(
     )
 
 
-def _nothing_answered(request: FuseRequest) -> bool:
-    """Whether stores were lost and no other call to one came back."""
-    if not request.lost or request.searched or request.linked:
-        return False
-    # With search and names both lost, the walk had no seeds and did not ask the graph.
-    return request.expanded is None or "link" in request.lost
-
-
-def _rerank(
-    request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: Limits, *, text_lost: bool
+def rerank(
+    request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: FusionLimits, *, text_lost: bool
 ) -> tuple[list[Ranked], bool, float]:
     """Rescore the first candidates; when that fails, keep the fused order with placeholder scores.
 
@@ -385,7 +425,7 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
     return [item._replace(relevance=placeholder_score(position)) for position, item in enumerate(ranked)]
 
 
-def _results(
+def make_results(
     request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime, uses: Mapping[str, float]
 ) -> tuple[list[Result], list[Placed], datetime]:
     """Score by the ranking profile, and make the results.

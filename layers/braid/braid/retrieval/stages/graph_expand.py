@@ -14,7 +14,7 @@ from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, linking_and_seeds
 from braid.retrieval.stages.facts import find_facts
 from braid.retrieval.stages.linking_and_seeds import (
-    Budget,
+    GraphBudget,
     linked_names,
     propagation_around_answers,
     propagation_of,
@@ -40,7 +40,7 @@ TIME_FOR_MORE_MS = 500
 (``BRAID_NEPTUNE_QUESTION_S``) ends within the workflow's limit on the stage."""
 FOUND_SHARE = 0.25
 """Weight in a walk of an edge that was found in a text, where a given one has 1: the text may mean a namesake."""
-MOST_REACHED = 200
+MAX_REACHED = 200
 """Most hits of a walk or of propagation where the question has filters."""
 FACTS_UNTIL_S = 4.0
 """Seconds of the stage until which facts are looked up; the rest is for handing on what was found without them."""
@@ -52,7 +52,7 @@ def run(
     *,
     graph: KnowledgeGraph,
     now: datetime,
-    budget: Budget,
+    budget: GraphBudget,
     unknown_words: UnknownWords | None = None,
 ) -> GraphFound:
     """Answer one graph operation. The number of calls to the graph is fixed, whatever the number of seeds.
@@ -131,12 +131,12 @@ class _GraphStage:
         graph: KnowledgeGraph,
         request: GraphRequest,
         now: datetime,
-        budget: Budget,
+        budget: GraphBudget,
         unknown_words: UnknownWords | None,
     ) -> None:
         query = request.query
         # Filters leave out a part of what is reached, nobody knows how much: so more is asked for.
-        self.budget = replace(budget, limit=MOST_REACHED) if query.filters.restrict else budget
+        self.budget = replace(budget, limit=MAX_REACHED) if query.filters.restrict else budget
         self.graph, self.query, self.plan, self.as_of = graph, query, request.plan, query.as_of or now
         self.watch, self._unknown_words = Stopwatch(), unknown_words
 

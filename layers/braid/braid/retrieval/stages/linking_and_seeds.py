@@ -32,7 +32,7 @@ MAX_LOOKED_UP = 200
 
 
 @dataclass(frozen=True)
-class Budget:
+class GraphBudget:
     """Limits of walks and propagation."""
 
     seeds: int = 10
@@ -130,7 +130,7 @@ def _in_words(links: Iterable[EntityLink], keys: dict[str, LookupKey]) -> list[E
     ]
 
 
-def walk_seeds(searched: Searched, budget: Budget, hit_weight: float) -> dict[str, float]:
+def walk_seeds(searched: Searched, budget: GraphBudget, hit_weight: float) -> dict[str, float]:
     """Return the first text hits and their weights: ``hit_weight`` times the better of vector and lexical score.
 
     Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
@@ -142,7 +142,7 @@ def walk_seeds(searched: Searched, budget: Budget, hit_weight: float) -> dict[st
 
 
 def propagation_of(
-    query: Query, searched: Searched | None, linked: GraphFound | None, *, as_of: datetime, budget: Budget
+    query: Query, searched: Searched | None, linked: GraphFound | None, *, as_of: datetime, budget: GraphBudget
 ) -> PropagateRequest | None:
     """Return the propagation from names and text hits; None without any.
 
@@ -161,7 +161,7 @@ def propagation_of(
 
 
 def propagation_around_answers(
-    query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, budget: Budget
+    query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, budget: GraphBudget
 ) -> PropagateRequest | None:
     """Return the propagation from a walk's answers and the text hits; None without answers.
 
@@ -181,7 +181,7 @@ def propagation_around_answers(
 
 
 def _request(
-    query: Query, names: list[tuple[str, float]], hits: list[tuple[str, float]], *, as_of: datetime, budget: Budget
+    query: Query, names: list[tuple[str, float]], hits: list[tuple[str, float]], *, as_of: datetime, budget: GraphBudget
 ) -> PropagateRequest:
     return PropagateRequest(
         tenant_id=query.tenant_id,
@@ -196,7 +196,7 @@ def _request(
     )
 
 
-def _hit_seeds(searched: Searched, budget: Budget) -> list[tuple[str, float]]:
+def _hit_seeds(searched: Searched, budget: GraphBudget) -> list[tuple[str, float]]:
     """Return the best text hits as seeds, with weights that add up to 1: the squares of their scores.
 
     A score is the weighted sum of vector and word score, less the same sum of the lowest scores of both lists.

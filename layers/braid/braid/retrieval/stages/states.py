@@ -172,7 +172,9 @@ class FuseRequest(QuestionRequest):
     embedded: Embedded | None = None
     searched: Searched | None = None
     linked: GraphFound | None = None
+    """What the graph has of the question's names; of one with a graph constraint, what that reaches."""
     expanded: GraphFound | None = None
+    """What walks or propagation found from names and first hits; of ``graph_only`` from names, of steps the last's."""
     lost: dict[str, Lost] = Field(default_factory=dict)
     without_rerank: bool = False
     """Set by the second try, after the first failed."""

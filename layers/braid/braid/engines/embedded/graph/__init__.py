@@ -1,8 +1,10 @@
 """The embedded knowledge graph.
 
 - ``knowledge_graph``: the port's implementation
-- ``rows``: SQL of vertices, names and edges
-- ``adjacency``: a tenant's graph as arrays in memory
-- ``changes``: counts of the graph and a log of its writes, kept by triggers
-- ``walk``: expansion from seeds; ``subgraphs``: what PageRank and graph queries read
+- ``vertex_rows``, ``edge_rows``; ``name_rows``: SQL of vertices and edges; of names, by which vertices are linked
+- ``tenant_graphs``: which graph a request is answered from
+- ``adjacency``: a tenant's graph as arrays; ``saved``: the file that they are mapped from
+- ``changes``: counts of the graph and a log of its writes, kept by triggers; ``following``: those arrays after writes
+- ``surroundings``: the part around a question's seeds, read from rows instead
+- ``expansion``: expansion from seeds; ``subgraphs``: what PageRank and graph queries read
 """

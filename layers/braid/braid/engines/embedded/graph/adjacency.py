@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from braid.engines.embedded.graph.removals import edges_seen
+from braid.engines.embedded.graph.changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
-from braid.ranking.graph_walks import Node
+from braid.ranking.graph_query_answers import Node
 from braid.ranking.neighbourhood import group_begins
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
+    from mmap import mmap
 
     from numpy.typing import NDArray
 
@@ -50,9 +51,10 @@ class Adjacency:
     """The graph of one tenant at one write generation; arrays have one value a vertex or an edge."""
 
     generation: int
-    ids: list[str]
-    numbers: dict[str, int]
-    names: list[str | None]
+    ids: Sequence[str]
+    numbers: Mapping[str, int]
+    """The place of each id."""
+    names: Sequence[str | None]
     entity_types: list[str]
     type_of: Numbers
     """Each vertex's place in ``entity_types``."""
@@ -69,16 +71,23 @@ class Adjacency:
     confidence: Scores
     edge_from: Numbers
     edge_until: Numbers
-    evidence: list[str | None]
+    evidence: Sequence[str | None]
     """Each edge's evidence."""
-    predicates: list[str]
+    predicates: Sequence[str]
     """Each edge's predicate; empty where it has none."""
     found: Mask
     """Whether each edge was found in a text."""
     same_name: Mask
     """Whether both ends of each edge have one name, whatever its case."""
     edge_trusted: NDArray[np.bool_]
+    mapped: mmap | None = None
+    """What the arrays are mapped from, of a graph that was read from a file."""
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the file that the arrays are mapped from was cut: reading it would kill the process."""
+        return self.mapped is not None and self.mapped.size() < len(self.mapped)
 
     def neighbours(self, direction: Direction) -> Neighbours:
         """Return the edges to walk in a direction, sorted when first asked for."""
@@ -113,14 +122,17 @@ class Adjacency:
         """Return which of ``relationship_types`` are among some."""
         return np.array([name in types for name in self.relationship_types], dtype=np.bool_)
 
+    def is_entity_type(self, *types: str) -> Mask:
+        """Return which of ``entity_types`` are among some."""
+        return np.array([name in types for name in self.entity_types], dtype=np.bool_)
+
     def matching(
         self, entity_types: Sequence[str], time_range: TimeRange | None, vertices: Numbers | slice = slice(None)
     ) -> Mask:
         """Return which of some vertices are of one of the types, if there are any, and have a time in the range."""
         keep = np.ones(len(self.type_of[vertices]), dtype=np.bool_)
         if entity_types:
-            wanted = np.array([name in entity_types for name in self.entity_types], dtype=np.bool_)
-            keep &= wanted[self.type_of[vertices]]
+            keep &= self.is_entity_type(*entity_types)[self.type_of[vertices]]
         if time_range is not None:
             start, end = to_microseconds(time_range.start), to_microseconds(time_range.end)
             timestamps = self.timestamps[vertices]
@@ -203,11 +215,14 @@ def of_rows(
         codes = ([relationship_types[one] for one in types], [predicates[one] for one in said])
         edge_rows.append(np.array([source, target, *codes, *others], dtype=np.int64))
     every = np.concatenate(edge_rows, axis=1)
+    edge_rows.clear()  # of millions of edges each copy takes hundreds of megabytes
     by_number = np.argsort(number)
     every[:2] = by_number[np.searchsorted(number[by_number], every[:2])]
     every[2], every[3] = relationship_types.in_order()[every[2]], predicates.in_order()[every[3]]
     order = np.lexsort((every[3], every[1], every[2], every[0]))
-    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every[:, order]
+    for row in every:
+        row[:] = row[order]
+    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every
     words = sorted(predicates)
     return Adjacency(
         generation=generation,
@@ -280,7 +295,12 @@ def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Number
     parents = np.repeat(np.arange(len(vertices)), counts)
     offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
     places = begins[parents] + offsets
-    return parents, neighbours.edges[places], neighbours.targets[places]
+    # A mapped graph has numbers of 32 bits, of which sums and products of many would be too large.
+    return (
+        parents,
+        neighbours.edges[places].astype(np.int64, copy=False),
+        neighbours.targets[places].astype(np.int64, copy=False),
+    )
 
 
 def place_in_group(groups: Numbers) -> Numbers:

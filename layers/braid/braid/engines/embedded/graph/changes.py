@@ -3,27 +3,40 @@
 Triggers on the connection that writes note each vertex and edge whose row changes, whoever changes it. At the commit
 they are added up: to the counts, which the planner reads at every question, and to a log of what changed at which write
 generation. So neither counting nor following a write grows with the graph.
+
+A write may remove hundreds of thousands of mentions, whose rows take seconds. It notes their ends, in a twentieth of
+the time, and so removes them in its own commit: no reader sees them, and their rows go a few at a time, in transactions
+of their own, between which others write.
 """
 
 from __future__ import annotations
 
 import json
+import secrets
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.engines.embedded.graph.removals import edges_seen
 from braid.models import MENTIONS
 from braid.ports.knowledge_graph import GraphStats
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from braid.engines.embedded.files import Connection
 
 GENERATIONS_KEPT: Final = 256
 """Write generations that the log reaches back to."""
-MOST_LOGGED: Final = 2_000
+MAX_LOGGED: Final = 2_000
 """Vertices and edges that one write changes and the log names; of more it says only that there were too many."""
+ROWS_AT_ONCE: Final = 20_000
+"""Rows that one transaction removes: a sixth of a second of processor time."""
+NAMES_AT_ONCE: Final = 1_000
+"""Names that one transaction takes mentions from, and may remove with their many rows."""
+_SEEN: Final = f"""(SELECT * FROM edges AS seen WHERE NOT (seen.type = '{MENTIONS}' AND seen.position IS NOT NULL
+    AND EXISTS (SELECT 1 FROM removals AS r
+        WHERE r.tenant = seen.tenant AND r.target = seen.target AND r.source = seen.source)))"""  # noqa: S608 - a constant
 _HIDDEN: Final = f"""(OLD.type = '{MENTIONS}' AND OLD.position IS NOT NULL AND EXISTS (SELECT 1 FROM removals AS r
     WHERE r.tenant = OLD.tenant AND r.target = OLD.target AND r.source = OLD.source))"""  # noqa: S608 - a constant
 _EDGE_GONE: Final = "INSERT INTO changed_edges VALUES (OLD.tenant, OLD.source, OLD.type, OLD.target, -1)"
@@ -130,6 +143,17 @@ def since(connection: sqlite3.Connection, tenant: int, generation: int) -> Chang
     return Changes(frozenset(vertices), frozenset(edges))
 
 
+def stamp(connection: sqlite3.Connection, tenant: int, generation: int) -> str | None:
+    """Return what tells a write generation from one of the same number in a copy of the store; None if it is not known.
+
+    It is kept in the log under the negative of the generation.
+    """
+    row = connection.execute(
+        "SELECT changes FROM graph_changes WHERE tenant = ? AND generation = ?", (tenant, -generation)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
 def _add_counts(connection: sqlite3.Connection, tenant: int) -> None:
     known = read_counts(connection, tenant)
     vertices = connection.execute(
@@ -160,22 +184,27 @@ def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
 def _new_ends(connection: sqlite3.Connection, tenant: int, end: str) -> dict[str, int]:
     """Return, by relationship type, how many vertices more edges of it lead from, or to, than before a transaction."""
     more: dict[str, int] = {}
-    others = f"SELECT 1 FROM {edges_seen(connection, tenant)} WHERE tenant = ? AND {end} = ? AND type = ?"  # noqa: S608 - columns
-    for vertex, kind, added in connection.execute(
+    changed = connection.execute(
         f"SELECT {end}, type, sum(count) AS added FROM temp.changed_edges WHERE tenant = ?"  # noqa: S608 - a column
-        " GROUP BY 1, 2 HAVING added <> 0",
+        " GROUP BY 1, 2 HAVING added <> 0 ORDER BY added",
         (tenant,),
-    ).fetchall():
-        # Of added ones there is one more where there was one before; of removed ones none where there is none now.
-        rest = connection.execute(f"{others} LIMIT 1 OFFSET ?", (tenant, vertex, kind, max(0, added))).fetchone()
-        if rest is None:
-            more[kind] = more.get(kind, 0) + (1 if added > 0 else -1)
+    ).fetchall()
+    # Of added ones there is one more where there was one before; of removed ones none where there is none now.
+    another = f"SELECT 1 FROM {edges_seen(connection, tenant)} AS e WHERE e.tenant = :tenant AND e.{end} = vertex"  # noqa: S608 - columns
+    for added, ends in groupby(changed, key=itemgetter(2)):
+        for kind, number in connection.execute(
+            "SELECT kind, count(*) FROM (SELECT json_extract(value, '$[0]') AS vertex,"  # noqa: S608 - the line above
+            " json_extract(value, '$[1]') AS kind FROM json_each(:ends))"
+            f" WHERE ({another} AND e.type = kind LIMIT 1 OFFSET :added) IS NULL GROUP BY kind",
+            {"tenant": tenant, "ends": json.dumps(list(ends)), "added": max(0, added)},
+        ):
+            more[kind] = more.get(kind, 0) + (number if added > 0 else -number)
     return more
 
 
 def _log(connection: sqlite3.Connection, tenant: int) -> None:
     generation = connection.execute("SELECT graph_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()[0]
-    most = MOST_LOGGED + 1
+    most = MAX_LOGGED + 1
     vertices = connection.execute(
         "SELECT DISTINCT number, id FROM temp.changed_vertices WHERE tenant = ? LIMIT ?", (tenant, most)
     ).fetchall()
@@ -199,6 +228,49 @@ def _log(connection: sqlite3.Connection, tenant: int) -> None:
         "INSERT INTO graph_changes VALUES (?, ?, ?) ON CONFLICT (tenant, generation) DO UPDATE SET changes = NULL",
         (tenant, generation, changes),
     )
+    # Of one generation no two histories have the same stamp, as of a store that was put back and written to again.
     connection.execute(
-        "DELETE FROM graph_changes WHERE tenant = ? AND generation <= ?", (tenant, generation - GENERATIONS_KEPT)
+        "INSERT OR REPLACE INTO graph_changes VALUES (?, ?, ?)", (tenant, -generation, secrets.token_hex(8))
     )
+    old = generation - GENERATIONS_KEPT
+    connection.execute("DELETE FROM graph_changes WHERE tenant = ? AND generation BETWEEN ? AND ?", (tenant, -old, old))
+
+
+def edges_seen(connection: sqlite3.Connection, tenant: int) -> str:
+    """Return the table, in SQL, of the edges that readers of a tenant's graph see."""
+    return _SEEN if are_left(connection, tenant) else "edges"
+
+
+def remove_mentions(connection: sqlite3.Connection, tenant: int, mentions: Iterable[tuple[int, int]]) -> None:
+    """Remove found mentions, given by the numbers of their targets and sources; their rows stay."""
+    connection.executemany(
+        f"INSERT OR IGNORE INTO removals (tenant, target, source) VALUES ({tenant:d}, ?, ?)",  # noqa: S608 - a number
+        sorted(mentions),  # in the order of the table
+    )
+
+
+def remove_rows(connection: sqlite3.Connection, tenant: int) -> list[int]:
+    """Remove some rows of mentions that are removed, and return the numbers of the vertices that they led out of."""
+    ends: list[tuple[int, int]] = []
+    sources: dict[int, None] = {}
+    for target, source in connection.execute(
+        "SELECT target, source FROM removals WHERE tenant = ? ORDER BY target, source LIMIT ?", (tenant, ROWS_AT_ONCE)
+    ):
+        if source not in sources and len(sources) == NAMES_AT_ONCE:
+            break
+        sources[source] = None
+        ends.append((target, source))
+    if ends:
+        # Target by target: two of the three trees that a row is in are ordered so.
+        connection.executemany(
+            f"DELETE FROM edges WHERE tenant = {tenant:d} AND target = ? AND source = ?"  # noqa: S608 - a number
+            f" AND type = '{MENTIONS}' AND position IS NOT NULL",
+            ends,
+        )
+        connection.execute("DELETE FROM removals WHERE tenant = ? AND (target, source) <= (?, ?)", (tenant, *ends[-1]))
+    return list(sources)
+
+
+def are_left(connection: sqlite3.Connection, tenant: int) -> bool:
+    """Return whether rows of removed mentions are still there."""
+    return connection.execute("SELECT 1 FROM removals WHERE tenant = ? LIMIT 1", (tenant,)).fetchone() is not None

@@ -2,12 +2,13 @@
 
 The arrays stay as they were read. Vertices and edges that were changed since are read by their ids, as arrays of their
 own, and what lies around a request's seeds is taken from both. So the question after a write costs what it walks and
-what was written, however large the graph is.
+what was written, however large the graph is. Both are joined where as many questions follow that it pays.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -23,9 +24,9 @@ from braid.engines.embedded.graph.adjacency import (
     place_in_group,
     same_names,
 )
-from braid.engines.embedded.graph.removals import edges_seen
+from braid.engines.embedded.graph.changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
-from braid.ranking.neighbourhood import distinct
+from braid.ranking.neighbourhood import are_among, distinct
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,8 +42,10 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     EdgeKey = tuple[str, str, str]
 
-MOST_FOLLOWED = 4_000
+MAX_FOLLOWED = 4_000
 """Vertices and edges that were changed since a graph was read, beyond which it is read again."""
+JOINED_AT_ONCE = 2_000
+"""Edges of a graph that are joined with its changes in the time that one request around its seeds takes."""
 
 
 class ChangedRows(NamedTuple):
@@ -102,8 +105,14 @@ class FollowedGraph:
         )
         order = np.argsort(self._place_of_new)
         self._places, self._new_at = self._place_of_new[order], order
+        self._asked = 0
+        """Requests since the last write."""
         self._gone = {identity for identity, row in changed.vertices.items() if row is None}
         self._dead = np.array(sorted(self._dead_edges()), dtype=np.int64)
+        self._touched = {*changed.vertices, *(end for source, _, target in changed.edges for end in (source, target))}
+        """Vertices that are changed, new or an end of a changed edge."""
+        numbers = sorted(read.numbers[one] for one in self._touched if one in read.numbers)
+        self._touched_numbers = np.array(numbers, dtype=np.int64)
         self._types, self._type_codes = _both(read.relationship_types, new.relationship_types)
         self._entity_types, self._entity_codes = _both(read.entity_types, new.entity_types)
 
@@ -112,17 +121,37 @@ class FollowedGraph:
         as_of = to_microseconds(seen.as_of) or 0
         frontier = self._standing(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
+        as_read = self._touched.isdisjoint(seen.seeds)
         for hop in seen.hops:
             check()
-            edges, frontier = self._follow(frontier, hop, as_of, trusted_only=seen.trusted_only)
+            found = self._edges_of(frontier, hop.direction)
+            as_read = as_read and not are_among(found[2], self._touched_numbers).any()
+            edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=seen.trusted_only)
             followed.append(edges)
             frontier = frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
-        return self._part(distinct(np.concatenate(followed)), vertices)
+        # Where no change is met, all is as it was read.
+        return self._read if as_read else self._part(distinct(np.concatenate(followed)), vertices)
 
-    def _follow(self, frontier: Numbers, hop: Hop, as_of: int, *, trusted_only: bool) -> tuple[Numbers, Numbers]:
-        """Return the edges of some vertices, and the vertices that are gone on to from there."""
-        parents, edges, targets = self._edges_of(frontier, hop.direction)
+    def joined(self) -> Adjacency | None:
+        """Return all that there is now as one graph, once following has cost about what joining does; else None.
+
+        Equal to what :func:`~braid.engines.embedded.graph.adjacency.load` reads, except that the lists of types keep
+        those that are gone.
+        """
+        self._asked += 1
+        if self._read.mapped is not None or self._asked * JOINED_AT_ONCE < self._edges:
+            return None
+        edges = np.delete(np.arange(self._edges + len(self._new.sources)), self._dead)
+        gone = [self._read.numbers[identity] for identity in self._gone if identity in self._read.numbers]
+        kept = np.delete(np.arange(self._size), np.array(gone, dtype=np.int64))
+        return self._part(edges, distinct(np.concatenate((kept, self._place_of_new))))
+
+    def _follow(
+        self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
+    ) -> tuple[Numbers, Numbers]:
+        """Return which edges of some vertices are followed, of all that were found, and what they are gone on to."""
+        parents, edges, targets = found
         keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)
         if hop.types:
             wanted = np.array([name in hop.types for name in self._types], dtype=np.bool_)
@@ -244,7 +273,7 @@ class FollowedGraph:
             if begin is None or of_kind is None or end is None:
                 continue
             # Edges are in the order of their identities.
-            low, high = np.searchsorted(read.sources, begin), np.searchsorted(read.sources, begin, "right")
+            low, high = bisect_left(read.sources, begin), bisect_right(read.sources, begin)
             alike = (read.edge_types[low:high] == of_kind) & (read.targets[low:high] == end)
             yield from (low + np.flatnonzero(alike)).tolist()
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -10,13 +13,14 @@ from braid.deadline import check, checked
 from braid.engines.embedded.graph.adjacency import begin_of, edges_of, moment_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
+from braid.models.records import DOCUMENT_TYPE
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_walks import GatheredGraph, StoredEdge, WalkEdge, max_starts
+from braid.ranking.graph_query_answers import GatheredGraph, StoredEdge, WalkEdge, max_starts
 from braid.ranking.neighbourhood import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from braid.engines.embedded.graph.adjacency import Adjacency, Mask, Numbers
     from braid.ports.graph_query import GraphQuery, QueryStart, QueryStep
@@ -55,9 +59,13 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
         frontier = reached[~seen]
         vertices = np.sort(np.concatenate((vertices, frontier)))
     edges = distinct(np.concatenate(followed))
+    has_record = graph.has_record[vertices]
+    numbers = vertices.tolist()
     return Neighbourhood(
-        ids=[graph.ids[vertex] for vertex in vertices.tolist()],
-        has_record=graph.has_record[vertices],
+        ids=_Ids(graph.ids, numbers),
+        place=partial(_place, graph.numbers, numbers),
+        has_record=has_record,
+        is_page=has_record & graph.is_entity_type(DOCUMENT_TYPE)[graph.type_of[vertices]],
         sources=np.searchsorted(vertices, graph.sources[edges]),
         targets=np.searchsorted(vertices, graph.targets[edges]),
         confidence=graph.confidence[edges],
@@ -68,6 +76,34 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
         edge=lambda place: _edge(graph, edges.item(place)),
         truncated=truncated,
     )
+
+
+class _Ids(Sequence[str]):
+    """The ids of some vertices of a graph, each read when it is asked for."""
+
+    def __init__(self, ids: Sequence[str], numbers: list[int]) -> None:
+        self._ids, self._numbers = ids, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self._ids[number] for number in self._numbers[place]]
+        return self._ids[self._numbers[place]]
+
+
+def _place(places: Mapping[str, int], numbers: list[int], identity: str) -> int | None:
+    """Return the place of a vertex among some numbers, which are in order; None where it is not among them."""
+    number = places.get(identity, -1)
+    place = bisect_left(numbers, number)
+    return place if place < len(numbers) and numbers[place] == number else None
 
 
 def _edge(graph: Adjacency, edge: int) -> StoredEdge:

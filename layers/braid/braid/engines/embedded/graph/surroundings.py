@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.deadline import check
 from braid.engines.embedded.graph.adjacency import BOUNDS, EDGE_COLUMNS, VERTEX_COLUMNS, of_rows
-from braid.engines.embedded.graph.removals import edges_seen
+from braid.engines.embedded.graph.changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Row = tuple[Any, ...]
 
-MOST_EDGES = 30_000
+MAX_EDGES = 30_000
 """Rows of edges beyond which reading the surroundings is given up: they are most of a graph, or lie around hubs."""
 _ID, _VALID_FROM, _VALID_UNTIL, _TRUSTED = 1, 6, 7, 8
 _CONFIDENCE = 5
@@ -115,11 +115,11 @@ class _Reader:
         statements = [self._edges_of(way, hop) for way in _WAYS[hop.direction]]
         for vertex in self._frontier:
             # Of a hub as many as tell that it is one.
-            most = MOST_EDGES - self.rows if hop.hub is None else hop.hub + 1
+            most = MAX_EDGES - self.rows if hop.hub is None else hop.hub + 1
             values = {**self._values, "vertex": vertex, "most": most, "types": json.dumps(hop.types)}
             found = [row for statement in statements for row in self._connection.execute(statement, values)]
             self.rows += len(found)
-            if self.rows >= MOST_EDGES:
+            if self.rows >= MAX_EDGES:
                 return False
             edges = {row[:4]: row for row in found}
             self.edges |= edges

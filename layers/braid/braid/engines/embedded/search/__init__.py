@@ -1,7 +1,8 @@
 """The embedded search index.
 
 - ``index``: the port's implementation
-- ``rows``: SQL of records; ``filters``: a request's filters as SQL
+- ``rows``, ``row_writes``: SQL that reads and writes records; ``filters``: a request's filters as SQL
 - ``bm25``: lexical search; ``knn``: vector search
-- ``hnsw_graph``, ``hnsw_segments``: the HNSW graph of a tenant and space, and its files
+- ``hnsw_graph``: the vectors of a tenant and space: few are all compared, of many an HNSW graph finds the near ones
+- ``hnsw_segments``: the parts of that graph, the search in them, and their files
 """

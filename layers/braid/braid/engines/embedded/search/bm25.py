@@ -1,151 +1,358 @@
 """Lexical search: BM25 over a tenant's FTS5 table.
 
-FTS5 takes most of its time to score every row of a frequent word, at each question anew. So each word is asked for
-alone, its scores are kept until the tenant's next write, and a question's are added up here: to the same sums.
+FTS5's ``bm25()`` looks up the length of every row with a word, which is most of its time. Of a large tenant, a word's
+rows and counts are read from FTS5's vocabulary instead, which bound the scores; lengths are read only of the rows that
+may be among the best. The formula is FTS5's, operation by operation, so that it rounds alike. What was read of a word
+is kept until the tenant's next write.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import sqlite3
 import threading
+import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search.filters import VALID
-from braid.engines.embedded.tables import words_table
+from braid.engines.embedded.tables import TOKENIZER, words_table
+from braid.errors import StoreCorrupt
 from braid.ranking.scoring import from_bm25
 from braid.understanding.tokens import search_words
 
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from braid.engines.embedded.files import Connection
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.store import EmbeddedStore
 
+    Numbers: TypeAlias = NDArray[np.int64]
+    Scores: TypeAlias = NDArray[np.float64]
+
 TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT = 2.0, 1.0, 1.0
+"""How much an occurrence of a word counts, by column."""
 KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Memory for scores of words, of all tenants of a process: of two million rows with a word."""
+"""Memory for the rows of words, of all tenants of a process: of two million rows with a word, or nearly three."""
+COUNTED_FROM: Final = 30_000
+"""Rows of a tenant from which on words are counted. The scores of all words of a smaller one are soon in memory."""
+OCCURRENCES_OF_A_ROW: Final = 8
+"""Occurrences of a word that are counted in the time in which FTS5 scores one row."""
+_K1, _B = 1.2, 0.75
+"""Parameters of BM25 in FTS5."""
+_LEAST_IDF: Final = 1e-6
+_COLUMNS: Final = 3
+_AVERAGES: Final = 1
+"""Number of the block in which FTS5 keeps how many rows there are, and how many tokens each column has."""
+
+_REMEDY: Final = "restore a copy of the whole folder, or ingest again"
 _DIGITS, _ROUNDING = 12, 1e-11
-_SPARSE = 64
-"""Range of row numbers, as a multiple of the rows with a word, above which rows are sorted rather than counted."""
-_BEST = 512
 _ADDED_AT = 500_000
 """Rows of several words that are in memory together."""
-_READ_MORE = 8
+_SPARE = 8
+"""Of so many rows that are wanted, one more is read, as some may be superseded."""
 
 
 class WordRows(NamedTuple):
     """The rows with a word."""
 
-    numbers: NDArray[np.int64]
-    scores: NDArray[np.float64]
-    best: NDArray[np.float64]
-    """The best scores, at most :data:`_BEST`, best first."""
+    numbers: Numbers
+    """Ascending."""
+    values: NDArray[np.int32] | Scores
+    """How often each row has the word, weighted by column; or its BM25 score."""
+    idf: float | None
+    """Inverse document frequency of the word; None where ``values`` are scores."""
 
     @property
     def size(self) -> int:
         """Memory in bytes."""
-        return int(self.numbers.nbytes + self.scores.nbytes + self.best.nbytes)
+        return int(self.numbers.nbytes + self.values.nbytes)
+
+    def bounds(self) -> Scores:
+        """Return the score of each row, or the one it would have without a length, which it does not exceed."""
+        return self._scores(self.values, _K1 * (1.0 - _B))
+
+    def scores(self, numbers: Numbers, length_weights: Scores) -> Scores:
+        """Return the scores of some rows, 0 of those without the word; shape (numbers,)."""
+        if not len(self.numbers):
+            return np.zeros(len(numbers))
+        places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
+        return self._scores(np.where(self.numbers[places] == numbers, self.values[places], 0), length_weights)
+
+    def _scores(self, values: NDArray[np.int32] | Scores, length_weights: Scores | float) -> Scores:
+        if self.idf is None:
+            return values.astype(np.float64, copy=False)
+        return self.idf * (values * (_K1 + 1.0) / (values + length_weights))
 
 
-class Sums(NamedTuple):
-    """The rows of a range, by place: those with any of a question's words have a sum of their scores above 0."""
+class WordCache:
+    """Rows by word, those of the words that were asked for last. Safe to use from several threads."""
 
-    sums: NDArray[np.float64]
-    first: int
-    numbers: NDArray[np.int64] | None
-    """Numbers of the rows; None where they are consecutive from ``first`` on."""
-    best: Sequence[NDArray[np.float64]]
-    """The best scores of each word."""
-
-    def among_best(self, count: int) -> float:
-        """Return a sum that at least ``count`` rows reach, or one that all rows with a word reach."""
-        # A row has the score of each of its words at least.
-        least = max((float(best[count - 1]) for best in self.best if count <= len(best)), default=0.0)
-        places = np.flatnonzero(self.sums >= least) if least else np.flatnonzero(self.sums)
-        if count < len(places):
-            least = -float(np.partition(-self.sums[places], count - 1)[count - 1])
-        return max(0.0, least - _ROUNDING)
-
-    def as_rows(self) -> WordRows:
-        """Return the sums as those of one word."""
-        places = np.flatnonzero(self.sums)
-        numbers = places + self.first if self.numbers is None else self.numbers[places]
-        return WordRows(numbers, self.sums[places], np.empty(0))
-
-    def between(self, least: float, below: float) -> tuple[list[int], list[float]]:
-        """Return the numbers of the rows with such a sum, and the sums."""
-        places = np.flatnonzero((self.sums > 0.0) & (self.sums >= least) & (self.sums < below))
-        numbers = places + self.first if self.numbers is None else self.numbers[places]
-        return numbers.tolist(), np.round(self.sums[places], _DIGITS).tolist()
-
-
-class WordScores:
-    """BM25 scores of rows by word; those that were asked for last are kept. Safe to use from several threads."""
-
-    def __init__(self, store: EmbeddedStore, *, kept_bytes: int = KEPT_BYTES) -> None:
+    def __init__(self, store: EmbeddedStore, *, kept_bytes: int = KEPT_BYTES, counted_from: int = COUNTED_FROM) -> None:
+        self.counted_from = counted_from
         self._store = store
         self._room = kept_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, int, str], WordRows] = OrderedDict()
+        self._tokenizer: sqlite3.Connection | None = None
 
-    def sums(self, connection: sqlite3.Connection, tenant: int, words: Sequence[str]) -> Sums:
-        """Return the rows of a tenant that have any of the words, with the sums of the words' scores."""
-        generation = Generation.RECORDS.read(connection, tenant)
-        best: list[NDArray[np.float64]] = []
-        found: list[WordRows] = []
-        for word in words:
-            rows = self._of(connection, (tenant, generation, word))
-            best.append(rows.best)
-            found.append(rows)
-            if sum(len(each.numbers) for each in found) > _ADDED_AT:  # memory for all words would be many times this
-                found = [_added(found, best).as_rows()]
-        return _added(found, best)
-
-    def _of(self, connection: sqlite3.Connection, key: tuple[int, int, str]) -> WordRows:
+    def reader(self, connection: Connection, tenant: int, words: Sequence[str]) -> WordReader:
+        """Return what reads words of a tenant that has records, as the connection's snapshot has them."""
         # What is not committed may be undone, and its generation then be another write's.
-        keep = not self._store.in_transaction
+        generation = None if self._store.in_transaction else Generation.RECORDS.read(connection, tenant)
+        return WordReader(self, connection, tenant, generation, words)
+
+    def find(self, key: tuple[int, int, str]) -> WordRows | None:
+        """Return the rows with a word by tenant, generation and word, if they are kept."""
         with self._lock:
-            known = self._kept.get(key) if keep else None
+            known = self._kept.get(key)
             if known is not None:
                 self._kept.move_to_end(key)
-                return known
-        tenant, _, word = key
-        rows = _score(connection, words_table(tenant), word)
+            return known
+
+    def keep(self, key: tuple[int, int, str], rows: WordRows) -> None:
+        """Keep the rows with a word, for which others may have to go."""
         with self._lock:
-            if keep and key not in self._kept and rows.size <= self._room:
+            if key not in self._kept and rows.size <= self._room:
                 self._kept[key] = rows
                 self._room -= rows.size
                 while self._room < 0:
                     self._room += self._kept.popitem(last=False)[1].size
+
+    def tokens(self, words: Sequence[str]) -> dict[str, str]:
+        """Return words as FTS5 indexes them; without those that are not one token, as of scripts without spaces."""
+        with self._lock:
+            if self._tokenizer is None:
+                self._tokenizer = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+                weakref.finalize(self, self._tokenizer.close)
+                self._tokenizer.execute(f"CREATE VIRTUAL TABLE words USING fts5(word, tokenize='{TOKENIZER}')")
+                self._tokenizer.execute("CREATE VIRTUAL TABLE tokens USING fts5vocab(words, instance)")
+            self._tokenizer.execute("BEGIN")
+            self._tokenizer.executemany("INSERT INTO words (rowid, word) VALUES (?, ?)", enumerate(words))
+            found = self._tokenizer.execute("SELECT doc, term FROM tokens GROUP BY doc HAVING count(*) = 1").fetchall()
+            self._tokenizer.execute("ROLLBACK")
+        return {words[place]: token for place, token in found}
+
+
+class WordReader:
+    """Reads some words of one tenant in one snapshot of the store.
+
+    Parameters
+    ----------
+    generation
+        That of the tenant's records; None inside a transaction, of which nothing is kept.
+    """
+
+    def __init__(
+        self,
+        cache: WordCache,
+        connection: Connection,
+        tenant: int,
+        generation: int | None,
+        words: Sequence[str],
+    ) -> None:
+        self._cache, self._connection = cache, connection
+        self._tenant, self._generation = tenant, generation
+        self._words = words
+        self._table = words_table(tenant)
+        self._vocabularies: dict[str, str] = {}
+        if generation is not None:
+            self._rows, self._mean_length = self._averages()
+
+    def read(self, word: str) -> WordRows:
+        """Return the rows with a word."""
+        if self._generation is None:
+            return self._scored_by_fts5(word)
+        key = (self._tenant, self._generation, word)
+        rows = self._cache.find(key)
+        if rows is None:
+            token = self._tokens.get(word) if self._rows >= self._cache.counted_from else None
+            counted = token is not None and self._is_sooner_counted(token)
+            rows = self._counted(token) if token is not None and counted else self._scored_by_fts5(word)
+            self._cache.keep(key, rows)
         return rows
 
+    @cached_property
+    def _tokens(self) -> dict[str, str]:
+        return self._cache.tokens(self._words)
 
-def _added(found: Sequence[WordRows], best: Sequence[NDArray[np.float64]]) -> Sums:
-    numbers = np.concatenate([rows.numbers for rows in found])
-    scores = np.concatenate([rows.scores for rows in found])
-    first = int(numbers.min(initial=2**62))
-    # Added in the order of the words, as FTS5 does, so that sums round alike.
-    if int(numbers.max(initial=0)) - first < _SPARSE * len(numbers):
-        return Sums(np.bincount(numbers - first, weights=scores).astype(np.float64, copy=False), first, None, best)
-    numbers, places = np.unique(numbers, return_inverse=True)
-    return Sums(np.bincount(places, weights=scores).astype(np.float64, copy=False), 0, numbers, best)
+    def _scored_by_fts5(self, word: str) -> WordRows:
+        """Read the rows with a word, which may be a phrase, and have FTS5 score them."""
+        # FTS5's bm25() is negative, the better the lower. A word is quoted as data.
+        statement = f"SELECT rowid, -bm25({self._table}, ?, ?, ?) FROM {self._table} WHERE {self._table} MATCH ?"  # noqa: S608 - a number's name
+        weights = TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT
+        with interrupted_in_time(self._connection):
+            rows = self._connection.execute(statement, (*weights, f'"{word}"')).fetchall()
+        numbers, scores = zip(*rows, strict=True) if rows else ((), ())
+        return WordRows(np.array(numbers, dtype=np.int64), np.array(scores, dtype=np.float64), None)
+
+    def _vocabulary_of(self, kind: Literal["row", "instance"]) -> str:
+        """Return the table of a kind of FTS5's vocabulary of the tenant."""
+        name = self._vocabularies.get(kind)
+        if name is None:
+            name = self._vocabularies[kind] = f"temp.vocabulary_{kind}_{self._tenant:d}"
+            make = f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab(main, {self._table}, {kind})"
+            self._connection.execute(make)
+            self._connection.lasting.add(make)  # making it again would have all statements prepared again
+        return name
+
+    def _is_sooner_counted(self, token: str) -> bool:
+        """Whether counting a token's occurrences takes less time than scoring the rows that have it.
+
+        A single long text may repeat a word half a million times.
+        """
+        row = self._connection.execute(
+            f"SELECT doc, cnt FROM {self._vocabulary_of('row')} WHERE term = ?",  # noqa: S608 - a number's name
+            (token,),
+        ).fetchone()
+        return row is None or row[1] <= OCCURRENCES_OF_A_ROW * row[0]
+
+    def _counted(self, token: str) -> WordRows:
+        """Read the rows with a token, and how often each has it."""
+        # A row for each occurrence, in order; as one text, since making Python's tuples of them takes twice as long.
+        (text,) = self._connection.execute(
+            f"SELECT group_concat(2 * doc + (col = 'title')) FROM {self._vocabulary_of('instance')} WHERE term = ?",  # noqa: S608 - as above
+            (token,),
+        ).fetchone()
+        occurrences = np.fromstring(text or "", dtype=np.int64, sep=",")
+        in_title = occurrences & 1
+        counted = distinct(occurrences >> 1, np.where(in_title, TITLE_WEIGHT, CONTENT_WEIGHT))
+        having = len(counted.numbers)
+        idf = math.log((max(0, self._rows - having) + 0.5) / (having + 0.5))
+        return WordRows(counted.numbers, counted.sums.astype(np.int32), idf if idf > 0.0 else _LEAST_IDF)
+
+    def length_weights(self, numbers: Numbers) -> Scores:
+        """Return what the length of each row adds to the divisor of its scores, shape (numbers,)."""
+        if not len(numbers):
+            return np.empty(0)
+        rows = self._connection.execute(
+            f"SELECT sz FROM json_each(?) AS n CROSS JOIN {self._table}_docsize AS d ON d.id = n.value",  # noqa: S608 - as above
+            (json.dumps(numbers.tolist()),),
+        ).fetchall()
+        tokens = _varints(b"".join([row[0] for row in rows]))
+        if len(tokens) != _COLUMNS * len(numbers):
+            raise StoreCorrupt(f"the lengths of rows in {self._table} are damaged; {_REMEDY}")
+        lengths = tokens.reshape(-1, _COLUMNS).sum(axis=1).astype(np.float64)
+        weights: Scores = _K1 * (1.0 - _B + _B * lengths / self._mean_length)
+        return weights
+
+    def _averages(self) -> tuple[int, float]:
+        """Return how many rows the tenant has, and their mean length in tokens."""
+        statement = f"SELECT block FROM {self._table}_data WHERE id = ?"  # noqa: S608 - as above
+        row = self._connection.execute(statement, (_AVERAGES,)).fetchone()
+        counts = _varints(row[0]).tolist() if row else []
+        if len(counts) != 1 + _COLUMNS or not counts[0]:
+            raise StoreCorrupt(f"the number of rows in {self._table} is damaged; {_REMEDY}")
+        rows, *tokens = counts
+        return rows, sum(tokens) / rows
 
 
-def _score(connection: sqlite3.Connection, table: str, word: str) -> WordRows:
-    # FTS5's bm25() is negative, the better the lower. A word is quoted as data.
-    statement = f"SELECT rowid, -bm25({table}, ?, ?, ?) FROM {table} WHERE {table} MATCH ?"  # noqa: S608 - a number's name
-    with interrupted_in_time(connection):
-        rows = connection.execute(statement, (TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT, f'"{word}"')).fetchall()
-    numbers, scores = (np.array(each) for each in zip(*rows, strict=True)) if rows else (np.empty(0, int), np.empty(0))
-    return WordRows(numbers, scores, -np.sort(-scores)[:_BEST])
+class Summed(NamedTuple):
+    """Different numbers of rows, ascending, with the sum of what each came with."""
+
+    numbers: Numbers
+    sums: Scores
+
+
+def distinct(numbers: Numbers, values: Scores) -> Summed:
+    """Add values of the same row up, in the order in which they come."""
+    order = np.argsort(numbers, kind="stable")
+    numbers = numbers[order]
+    is_first = np.ones(len(numbers), dtype=np.bool_)
+    np.not_equal(numbers[1:], numbers[:-1], out=is_first[1:])
+    sums: Scores = np.bincount(np.cumsum(is_first) - 1, weights=values[order]).astype(np.float64, copy=False)
+    return Summed(numbers[is_first], sums)
+
+
+def _varints(content: bytes) -> NDArray[np.int64]:
+    """Decode SQLite's variable-length integers: seven bits a byte, highest first, bit 8 set in all but the last."""
+    read = np.frombuffer(content, dtype=np.uint8).astype(np.int64)
+    ends = np.flatnonzero(read < 0x80)  # noqa: PLR2004 - bit 8
+    if len(ends) == len(read):
+        return read
+    sizes = np.diff(ends, prepend=-1)
+    read = read[: sizes.sum()]  # all but the last one, if that has no end
+    places = np.repeat(ends, sizes) - np.arange(len(read))
+    values: NDArray[np.int64] = np.add.reduceat((read & 0x7F) << (7 * places), ends - sizes + 1)
+    return values
+
+
+class Best(NamedTuple):
+    """Rows with a score of at least ``least``, in the order of their numbers."""
+
+    least: float
+    numbers: list[int]
+    scores: list[float]
+
+
+class Matches:
+    """The rows of a tenant that have any of a question's words, with bounds of their scores."""
+
+    def __init__(self, reader: WordReader, words: Sequence[str]) -> None:
+        self._reader, self._words = reader, words
+        self._held: dict[str, WordRows] = {}
+        exact = True
+        together: list[Summed] = []
+        size = 0
+        for word in words:
+            rows = reader.read(word)
+            exact = exact and rows.idf is None
+            together.append(Summed(rows.numbers, rows.bounds()))
+            size += len(rows.numbers)
+            if size <= _ADDED_AT:
+                self._held[word] = rows
+            else:  # memory for all words would be many times this
+                together, size = [_added(together)], _ADDED_AT
+        self._numbers, self._bounds = _added(together)
+        # NaN where only the bound is known.
+        self._scores = self._bounds if exact else np.full(len(self._bounds), np.nan)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def best(self, count: int, below: float = np.inf) -> Best:
+        """Return the best ``count`` rows, with those that have the score of the last one.
+
+        Parameters
+        ----------
+        below
+            Rows with this score or more are left out.
+        """
+        least, places = 0.0, np.arange(len(self))
+        if count < len(self):
+            first = np.argpartition(-self._bounds, count)[:count]
+            places = np.flatnonzero(self._bounds >= self._scores_at(np.sort(first)).min() - _ROUNDING)
+        scores = self._scores_at(places)
+        if count < len(self):
+            least = max(0.0, -float(np.partition(-scores, count - 1)[count - 1]) - _ROUNDING)
+        kept = (scores >= least) & (scores < below)
+        return Best(least, self._numbers[places[kept]].tolist(), np.round(scores[kept], _DIGITS).tolist())
+
+    def _scores_at(self, places: NDArray[np.int64]) -> Scores:
+        """Return the scores of the rows at some places, worked out where only their bounds are known."""
+        new = places[np.isnan(self._scores[places])]
+        numbers = self._numbers[new]
+        weights = self._reader.length_weights(numbers)
+        scores = np.zeros(len(numbers))
+        # Added in the order of the words, as FTS5 does, so that sums round alike.
+        for word in self._words if len(new) else ():
+            scores += (self._held.get(word) or self._reader.read(word)).scores(numbers, weights)
+        self._scores[new] = scores
+        return self._scores[places]
+
+
+def _added(together: Sequence[Summed]) -> Summed:
+    numbers, sums = zip(*together, strict=True)
+    return distinct(np.concatenate(numbers), np.concatenate(sums))
 
 
 def is_known(connection: sqlite3.Connection, tenant: int, word: str) -> bool:
@@ -156,8 +363,8 @@ def is_known(connection: sqlite3.Connection, tenant: int, word: str) -> bool:
 
 
 def search(
-    connection: sqlite3.Connection,
-    known: WordScores,
+    connection: Connection,
+    known: WordCache,
     tenant: int,
     text: str,
     row_filter: RowFilter,
@@ -172,35 +379,33 @@ def search(
     words = search_words(text)
     if not words:
         return [], set()
-    sums = known.sums(connection, tenant, words)
+    matches = Matches(known.reader(connection, tenant, words), words)
     ranked: list[tuple[float, str, int]] = []
     if newest_first:
-        ranked = _read(connection, row_filter, sums.between(0.0, np.inf), order="r.timestamp DESC NULLS LAST, r.id")
+        best = matches.best(len(matches))
+        ranked = _read(connection, row_filter, best, order="r.timestamp DESC NULLS LAST, r.id")
     else:
         # Most of the rows with a word are never read.
-        count, below = 2 * k, np.inf
-        while below > 0.0 and sum([valid for _, _, valid in ranked]) < k:
-            least = sums.among_best(count)
-            read = _read(connection, row_filter, sums.between(least, below))
+        count, below, found = k + k // _SPARE, np.inf, 0
+        while below > 0.0 and found < k:
+            best = matches.best(count, below)
+            read = _read(connection, row_filter, best)
             ranked += sorted(read, key=lambda row: (-row[0], row[1]))
-            count, below = count * _READ_MORE, least
+            found, below = sum([valid for _, _, valid in ranked]), best.least
+            # As many of the next ones are taken to pass as of those that were read.
+            count += max(count, (k - found) * count // max(1, found))
     superseded = {record_id for _, record_id, valid in ranked[:k] if not valid}
     first = [row for row in ranked if row[2]][:k]
     return [(from_bm25(score), record_id) for score, record_id, _ in first], superseded
 
 
 def _read(
-    connection: sqlite3.Connection,
-    row_filter: RowFilter,
-    scored: tuple[list[int], list[float]],
-    *,
-    order: str = "n.key",
+    connection: sqlite3.Connection, row_filter: RowFilter, best: Best, *, order: str = "n.key"
 ) -> list[tuple[float, str, int]]:
     """Return the rows that pass the filter as (score, id, whether valid)."""
-    numbers, scores = scored
     statement = (
         f"SELECT n.key, r.id, {VALID} FROM json_each(:numbers) AS n CROSS JOIN records AS r ON r.number = n.value"  # noqa: S608
         f" WHERE {row_filter.where} ORDER BY {order}"
     )
-    rows = connection.execute(statement, {**row_filter.values, "numbers": json.dumps(numbers)})
-    return [(scores[place], record_id, valid) for place, record_id, valid in rows]
+    rows = connection.execute(statement, {**row_filter.values, "numbers": json.dumps(best.numbers)})
+    return [(best.scores[place], record_id, valid) for place, record_id, valid in rows]

@@ -1,5 +1,8 @@
 """The HNSW graph of one tenant and embedding space, kept in step with the rows and saved beside the database.
 
+Up to :data:`~braid.engines.embedded.search.hnsw_segments.EXACT_VECTORS` vectors a search compares them all and is
+exact; only of more are the edges of HNSW followed, and the result is approximate.
+
 The rows are the truth: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
 that is missing, damaged or another store's is rebuilt from the rows, and one that is behind adds the rows whose
 numbers are newer. It consists of segments; a vector that no row has any more stays in its segment as a tombstone,
@@ -18,10 +21,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import holding, suspended
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, remove_files
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.hnsw_segments import GraphManifest, Segment
+from braid.engines.embedded.search.rows import has_any
 from braid.engines.embedded.store import VECTORS
 
 if TYPE_CHECKING:
@@ -312,6 +316,10 @@ class HnswGraph:
             return
         self._unsaved = 0
         self._remove_unused_files(replaced)
+        with self._store.read() as connection:  # a later snapshot than that of whoever saves
+            deleted = not has_any(connection, self._tenant)
+        if deleted:  # by another process, which removed the files that were there
+            remove_files(self._folder, f"{self._stem}*")
 
     def _write(self, segment: Segment) -> None:
         self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)

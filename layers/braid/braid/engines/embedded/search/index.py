@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import threading
 from collections import OrderedDict
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, within
-from braid.engines.embedded.files import interrupted_in_time
+from braid.engines.embedded.files import interrupted_in_time, remove_files
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.search import rows
+from braid.engines.embedded.search import row_writes, rows
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.errors import DimensionMismatch
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
-    from braid.engines.embedded.search.bm25 import WordScores
+    from braid.engines.embedded.files import Connection
+    from braid.engines.embedded.search.bm25 import WordCache
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
@@ -65,7 +66,7 @@ class EmbeddedSearchIndex:
         self._lock = threading.Lock()
         self._graphs: OrderedDict[tuple[int, str], HnswGraph] = OrderedDict()
         self._counting = Locks(threading.Lock)
-        self._words: WordScores | None = None
+        self._words: WordCache | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
     def end(self, records: Sequence[Record]) -> None:
@@ -90,7 +91,7 @@ class EmbeddedSearchIndex:
         with self._store.transaction() as connection:
             for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
-                rows.upsert(connection, tenant, batch)
+                row_writes.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
 
     def check_vectors(self, records: Iterable[Record]) -> None:
@@ -102,20 +103,20 @@ class EmbeddedSearchIndex:
 
         What is left of all their words goes with :meth:`finish_removals`.
         """
-        removed = change(self._store, Generation.RECORDS, tenant_id, ids, rows.delete)
-        if removed:
-            self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
+        removed = change(self._store, Generation.RECORDS, tenant_id, ids, row_writes.delete)
+        # Also of none: whoever removed the last one may have been killed before it removed the files.
+        self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
         return removed
 
     def finish_removals(self, tenant_id: str) -> None:
         """Remove what the words of a tenant without records still take, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            more = tenant is not None and rows.words_are_left(connection, tenant)
+            more = tenant is not None and row_writes.words_are_left(connection, tenant)
         while more and tenant is not None:
             with self._store.transaction() as connection:
-                more = rows.words_are_left(connection, tenant)  # another process may have written a record
+                more = row_writes.words_are_left(connection, tenant)  # another process may have written a record
                 if more:
-                    rows.remove_some_words(connection, tenant)
+                    row_writes.remove_some_words(connection, tenant)
 
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
@@ -125,9 +126,7 @@ class EmbeddedSearchIndex:
         with self._lock:
             for key in [key for key in self._graphs if key[0] == tenant]:
                 del self._graphs[key]
-        for path in (self._store.folder / VECTORS).glob(f"{tenant}-*"):
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
+        remove_files(self._store.folder / VECTORS, f"{tenant}-*")
 
     def search(self, request: SearchRequest) -> SearchHits:
         """Run the vector and the lexical search on one snapshot of the store.
@@ -172,7 +171,7 @@ class EmbeddedSearchIndex:
             yield lent
 
     def _strands(
-        self, connection: sqlite3.Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
+        self, connection: Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
         """Return the vector hits, the lexical hits, and the ids that validity kept out of either."""
         row_filter = to_sql(request, tenant, outdated=outdated)
@@ -185,7 +184,7 @@ class EmbeddedSearchIndex:
             from braid.engines.embedded.search import bm25
 
             if self._words is None:
-                self._words = bm25.WordScores(self._store)
+                self._words = bm25.WordCache(self._store)
             lexical, superseded_too = bm25.search(
                 connection, self._words, tenant, request.text, row_filter, k=k, newest_first=request.newest_first
             )
@@ -212,7 +211,7 @@ class EmbeddedSearchIndex:
     def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:
         """Return how long the texts are of the records that exist."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return {} if tenant is None else rows.characters(connection, tenant, ids)
+            return {} if tenant is None else row_writes.characters(connection, tenant, ids)
 
     def scan(
         self,
@@ -293,7 +292,7 @@ class EmbeddedSearchIndex:
             for space, dimension in self._dimensions.items():
                 if _has_vectors(connection, tenant, space):
                     rows.check_stored_length(connection, tenant, space, dimension)
-                    self._graph(tenant, space).bring_up_to_date(connection, dimension)
+                    self._hnsw_graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
         self, connection: sqlite3.Connection, tenant: int, row_filter: RowFilter, embedding: Embedding, k: int
@@ -313,10 +312,10 @@ class EmbeddedSearchIndex:
         from braid.engines.embedded.search import knn
 
         # What is not committed must not enter a graph that other threads use: it may yet be undone.
-        graph = None if self._store.in_transaction else partial(self._graph, tenant, embedding.space)
+        hnsw = None if self._store.in_transaction else partial(self._hnsw_graph, tenant, embedding.space)
         return knn.search(
             connection,
-            graph,
+            hnsw,
             np.frombuffer(rows.unit(embedding.vector, embedding.space), dtype="<f4"),
             row_filter,
             space=embedding.space,
@@ -324,7 +323,7 @@ class EmbeddedSearchIndex:
             exact_rows=knn.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
         )
 
-    def _graph(self, tenant: int, space: str) -> HnswGraph:
+    def _hnsw_graph(self, tenant: int, space: str) -> HnswGraph:
         from braid.engines.embedded.search.hnsw_graph import HnswGraph
 
         with self._lock:

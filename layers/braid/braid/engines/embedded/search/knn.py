@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.hnsw_graph import HnswGraph, NearestKeys
 
 EXACT_ROWS = 1_000
-"""Rows that are read and scored one by one rather than found through the graph."""
+"""Rows that are read and scored one by one rather than found through the HNSW graph."""
 _OVERFETCH = 4
 _MIN_FETCH = 100
 _MAX_FETCH = 4_096
+_LEAST_READ = 8
+"""Rows that are at least read at once."""
 _DIGITS = 6  # what float32 values leave; without rounding two equal vectors may differ by their place in the matrix
 _SCORED_AT_ONCE = 1_024
 
@@ -58,7 +60,7 @@ class ScoredRows(NamedTuple):
 
 def search(
     connection: sqlite3.Connection,
-    graph: Callable[[], HnswGraph] | None,
+    hnsw: Callable[[], HnswGraph] | None,
     query: NDArray[np.float32],
     row_filter: RowFilter,
     *,
@@ -68,20 +70,21 @@ def search(
 ) -> tuple[list[NearRecord], set[str]]:
     """Return the best ``k`` valid records, and the ids of superseded ones among the first ``k`` of all.
 
-    Few rows are scored as they are read. Otherwise the graph is asked for more than ``k``, and for more again until
-    ``k`` pass the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits. As long
-    as the graph compares all of its vectors, the result is exact: the same whoever wrote the rows in which order.
+    Few rows are scored as they are read. Otherwise the HNSW graph is asked for more than ``k``, and for more again
+    until ``k`` pass the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits.
+    As long as the graph compares all of its vectors, the result is exact: the same whoever wrote the rows in which
+    order.
 
     Parameters
     ----------
-    graph
-        Returns the graph, asked for where rows are too many to score. None scores all rows.
+    hnsw
+        Returns the HNSW graph of the vectors, asked for where rows are too many to score. None scores all rows.
     query
         Shape (dimension,), of length 1.
     """
     values = {**row_filter.values, "space": space}
     scored = None
-    if graph is None:
+    if hnsw is None:
         scored = _score_all(connection, query, row_filter.where, values)
     elif row_filter.narrow:
         numbers = _few_numbers(connection, row_filter.where, values, exact_rows)
@@ -90,8 +93,8 @@ def search(
             scored = _score_all(connection, query, among, {**values, "numbers": json.dumps(numbers)})
     elif _has_at_most(connection, values, exact_rows):
         scored = _score_all(connection, query, row_filter.where, values)
-    if scored is None and graph is not None:
-        scored = _through_graph(connection, graph(), query, row_filter=row_filter, space=space, k=k)
+    if scored is None and hnsw is not None:
+        scored = _through_hnsw(connection, hnsw(), query, row_filter=row_filter, space=space, k=k)
     if scored is None:
         scored = _score_all(connection, query, row_filter.where, values)
     return _best(scored, k)
@@ -127,22 +130,22 @@ def _score_all(
     return _score(rows, query)
 
 
-def _through_graph(
+def _through_hnsw(
     connection: sqlite3.Connection,
-    graph: HnswGraph,
+    hnsw: HnswGraph,
     query: NDArray[np.float32],
     *,
     row_filter: RowFilter,
     space: str,
     k: int,
 ) -> ScoredRows | None:
-    """Return rows of at least ``k`` valid records, or None when the graph finds too few of them.
+    """Return rows of at least ``k`` valid records, or None when the HNSW graph finds too few of them.
 
-    A graph that compares all vectors is asked until no other vector can be among the best, whatever rounding hides.
+    One that compares all vectors is asked until no other vector can be among the best, whatever rounding hides.
     """
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
-        nearest = graph.nearest(connection, query, fetch)
+        nearest = hnsw.nearest(connection, query, fetch)
         if nearest is None:
             return None
         rows, complete = _rows_of_nearest(connection, nearest, row_filter, space, k)
@@ -185,9 +188,14 @@ def _rows_of_nearest(
             rows.append((record_id, is_valid, part_start, vector))
             if is_valid:
                 valid.setdefault(record_id, start + place)
-        if len(valid) >= k and beyond(list(valid.values())[k - 1]) <= end < len(nearest.keys):
-            return rows, True
-        start, end = end, end + k + k // 2
+        if len(valid) >= k:
+            needed = beyond(list(valid.values())[k - 1])
+            if needed <= end < len(nearest.keys):
+                return rows, True
+        else:  # as many of the next ones are taken to pass as of those that were read
+            missing = (k - len(valid)) * end // max(1, len(valid))
+            needed = beyond(min(end + missing, len(nearest.keys)) - 1)
+        start, end = end, max(needed, end + _LEAST_READ)
     return rows, len(nearest.keys) == nearest.size
 
 

@@ -1,4 +1,4 @@
-"""SQL for the rows of records, their words and their vectors: upsert, delete, read by id, page and count."""
+"""SQL that reads the rows of records and their vectors: by id, by page, and counts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 import sys
 from array import array
 from datetime import datetime
-from hashlib import blake2b
 from itertools import groupby
 from math import hypot, isfinite
 from typing import TYPE_CHECKING, Any, Final
@@ -14,12 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.deadline import check, checked
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import (
-    create_words,
-    forget_words,
     from_microseconds,
     to_microseconds,
-    words_table,
-    write_words,
 )
 from braid.errors import InvalidRequest, StoreError
 from braid.models import (
@@ -34,32 +29,17 @@ from braid.models import (
     ValueKind,
 )
 from braid.models.metadata_filters import FACET_VALUES
-from braid.models.metadata_terms import MOMENT_KIND, span_of, terms_of, value_of
+from braid.models.metadata_terms import MOMENT_KIND, span_of, value_of
 from braid.ports.search_index import WrittenRecord
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from braid.engines.embedded.search.filters import RowFilter
     from braid.ports.search_index import ScanConditions
 
-_WRITE = """
-INSERT INTO records (tenant, id, kind, entity_type, schema_version, valid_at, invalid_at, timestamp, task_id, tool_name,
-                     title, aliases, body, content)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, id) DO UPDATE SET
-    kind = excluded.kind, entity_type = excluded.entity_type, schema_version = excluded.schema_version,
-    valid_at = excluded.valid_at, invalid_at = excluded.invalid_at, timestamp = excluded.timestamp,
-    task_id = excluded.task_id, tool_name = excluded.tool_name, title = excluded.title, aliases = excluded.aliases,
-    body = excluded.body, content = excluded.content
-RETURNING number
-"""
 _FLOAT_BYTES = 4
-BLOCKS_AT_ONCE: Final = 5_000
-"""Blocks of 4 KB of a table of words that one transaction removes: a tenth of a second."""
-_OWN_BLOCKS: Final = 10
-"""The last number of a block in which FTS5 keeps something of its own, such as which segments there are."""
 _CONDITIONS: Final[Mapping[str, str]] = {
     "schema_below": "r.schema_version < :schema_below",
     "space_missing": "NOT EXISTS (SELECT 1 FROM vectors WHERE record = r.number AND space = :space_missing)",
@@ -68,113 +48,6 @@ _CONDITIONS: Final[Mapping[str, str]] = {
     " OR json_extract(r.body, '$.source.title') = :document)",
 }
 """Conditions of :class:`braid.ports.search_index.ScanConditions` in SQL."""
-
-
-def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
-    """Insert or replace records of one tenant; unchanged rows are left as they are.
-
-    Raises
-    ------
-    InvalidRequest
-        If a vector is zero or not finite; the caller's transaction then undoes the rest.
-    StoreError
-        If a vector is not as long as those that the tenant has in its space.
-    """
-    if not has_any(connection, tenant):
-        create_words(connection, tenant)
-        if words_are_left(connection, tenant):  # of records that a process had deleted when it was stopped
-            clear_words(connection, tenant)
-    known_spaces: set[str] = set()
-    for record in records:
-        # Without defaults, which are nearly all of it: a question reads a hundred records.
-        body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"}, exclude_defaults=True)
-        old = connection.execute(
-            "SELECT number, title, aliases, content, body FROM records WHERE tenant = ? AND id = ?", (tenant, record.id)
-        ).fetchone()
-        if old is not None and (old[3], old[4]) == (record.content, body):
-            number = old[0]
-        else:
-            number = _write(connection, tenant, record, body, old)
-        for embedding in record.embeddings:
-            if embedding.space not in known_spaces:
-                check_stored_length(connection, tenant, embedding.space, embedding.dimension)
-                known_spaces.add(embedding.space)
-        _write_vectors(connection, tenant, number, record)
-
-
-def _write(
-    connection: sqlite3.Connection,
-    tenant: int,
-    record: Record,
-    body: str,
-    old: tuple[int, str, str, str, str] | None,
-) -> int:
-    words = words_table(tenant)
-    title = record.name or ""
-    if record.source.title and record.source.title != record.name:
-        title = f"{title}\n{record.source.title}" if title else record.source.title
-    aliases = "\n".join(record.aliases)
-    # Indexing a text takes twenty times as long as storing it: what only ends keeps its words.
-    reworded = old is None or old[1:4] != (title, aliases, record.content)
-    if old is not None and reworded:
-        forget_words(connection, words, [old[:4]])
-    row = (
-        tenant,
-        record.id,
-        record.kind,
-        record.entity_type,
-        record.schema_version,
-        to_microseconds(record.valid_at),
-        to_microseconds(record.invalid_at),
-        to_microseconds(record.timestamp),
-        record.task_id,
-        record.tool_name,
-        title,
-        aliases,
-        body,
-        record.content,
-    )
-    # fetchall: a statement that returns rows has written only when it was read to its end.
-    number = int(connection.execute(_WRITE, row).fetchall()[0][0])
-    if reworded:
-        write_words(connection, words, (number, title, aliases, record.content))
-    if old is not None:
-        connection.execute("DELETE FROM metadata WHERE record = ?", (number,))
-    terms = dict.fromkeys(terms_of(record.metadata))
-    connection.executemany(
-        "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)", [(number, tenant, term) for term in terms]
-    )
-    return number
-
-
-def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, record: Record) -> None:
-    stored: dict[tuple[str, int], tuple[int, str, bytes]] = {
-        (space, start): (vector_number, model_id, vector)
-        for space, start, vector_number, model_id, vector in connection.execute(
-            "SELECT space, start, number, model_id, vector FROM vectors WHERE record = ?", (number,)
-        )
-    }
-    for embedding in record.embeddings:
-        for start, given in ((0, embedding.vector), *((part.start, part.vector) for part in embedding.further)):
-            vector = unit(given, embedding.space, record_id=record.id)
-            old = stored.pop((embedding.space, start), None)
-            if old is not None:
-                if old[1:] == (embedding.model_id, vector):
-                    continue
-                # A new number rather than a new value: index files know what changed by number.
-                connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
-            connection.execute(
-                "INSERT INTO vectors (tenant, space, record, start, model_id, key, vector)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (tenant, embedding.space, number, start, embedding.model_id, _key(vector), vector),
-            )
-    for old in stored.values():
-        connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
-
-
-def _key(vector: bytes) -> int:
-    """Return a 63-bit hash: equal vectors have the same, and a collision of others is not to be expected."""
-    return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
 
 
 def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str, dimension: int) -> None:
@@ -213,66 +86,6 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
     if sys.byteorder == "big":  # pragma: no cover
         scaled.byteswap()
     return scaled.tobytes()
-
-
-def characters(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, int]:
-    """Return how long the texts are of the records that exist."""
-    return dict(
-        connection.execute(
-            "SELECT id, length(content) FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-            (tenant, json.dumps(list(ids))),
-        ).fetchall()
-    )
-
-
-def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> int:
-    """Remove records of one tenant with their words and vectors and return how many there were."""
-    rows = connection.execute(
-        "SELECT number, title, aliases, content FROM records"
-        " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
-        (tenant, json.dumps(list(ids))),
-    ).fetchall()
-    if not rows:
-        return 0
-    forget_words(connection, words_table(tenant), rows)
-    numbers = [(row[0],) for row in rows]
-    connection.executemany("DELETE FROM vectors WHERE record = ?", numbers)
-    connection.executemany("DELETE FROM metadata WHERE record = ?", numbers)
-    connection.executemany("DELETE FROM records WHERE number = ?", numbers)
-    return len(rows)
-
-
-def words_are_left(connection: sqlite3.Connection, tenant: int) -> bool:
-    """Return whether a tenant has no record, and its table of words is not empty.
-
-    Rows that are removed one by one leave their words in the index until it is next merged.
-    """
-    blocks = f"{words_table(tenant)}_data"
-    if has_any(connection, tenant):
-        return False
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (blocks,)).fetchone():
-        return False
-    found = connection.execute(f"SELECT 1 FROM {blocks} WHERE id > ? LIMIT 1", (_OWN_BLOCKS,))  # noqa: S608 - a table of ours
-    return found.fetchone() is not None
-
-
-def remove_some_words(connection: sqlite3.Connection, tenant: int) -> None:
-    """Remove some of what is left in the table of words of a tenant without records, which nobody reads."""
-    blocks = f"{words_table(tenant)}_data"
-    # The last one stays until FTS5 no longer refers to any of them: by it others see that something is left.
-    removed = connection.execute(
-        f"DELETE FROM {blocks} WHERE id IN"  # noqa: S608 - a table of ours
-        f" (SELECT id FROM {blocks} WHERE id > ? AND id < (SELECT max(id) FROM {blocks}) LIMIT ?)",
-        (_OWN_BLOCKS, BLOCKS_AT_ONCE),
-    ).rowcount
-    if removed < BLOCKS_AT_ONCE:
-        clear_words(connection, tenant)
-
-
-def clear_words(connection: sqlite3.Connection, tenant: int) -> None:
-    """Empty a tenant's table of words, at once."""
-    table = words_table(tenant)
-    connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours
 
 
 def has_any(connection: sqlite3.Connection, tenant: int) -> bool:

@@ -1,5 +1,6 @@
 """Readers of one format each: a source in, a document out. Their libraries are imported when a file needs them.
 
 :data:`braid.ingestion.documents.reading.READERS` says which one reads a file. A further format is a module here and an
-entry there; one that is a ZIP archive, as EPUB is, also goes to the formats that are looked into beside it.
+entry there. EPUB, for instance, would need a module, the suffix ``.epub`` in ``READERS``, and, as a ZIP archive, also
+the name of a file inside of it, ``META-INF/container.xml``, in ``_PACKED``, and its reader in ``_NOT_TEXT``.
 """

@@ -14,7 +14,7 @@ from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.documents.document import Limits, Plain, Source
+    from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
 _ARCHIVED_FILES = 10_000
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
@@ -26,7 +26,7 @@ _RATIO_FROM_BYTES = 16 * 1024 * 1024
 """Size from which the ratio counts: a small file of blanks shrinks more than any real document."""
 
 
-def check_archive(content: bytes, limits: Limits) -> list[str]:
+def check_archive(content: bytes, limits: ReadingLimits) -> list[str]:
     """Return the names inside of a ZIP archive.
 
     Raises Unreadable if it is no archive, or if unpacking it would take more than the limits allow.

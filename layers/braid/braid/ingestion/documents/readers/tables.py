@@ -13,7 +13,7 @@ from braid.ingestion.documents.readers.text import decode, one_line, tidied
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from braid.ingestion.documents.document import Limits, Plain, Source
+    from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
 _OWN = ("title", "text", "timestamp")
 """What a column may be besides a key of metadata."""
@@ -55,7 +55,7 @@ def _delimiter(text: str, suffix: str) -> str:
     return found
 
 
-def rows_of(lines: Iterable[Sequence[object]], limits: Limits) -> Iterator[Row]:
+def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterator[Row]:
     """Yield the rows below the first that is not empty, whose cells are the names of the columns."""
     names: list[str] = []
     characters = 0

@@ -1,4 +1,4 @@
-"""Searches for counts, validity changes, documents by id and pages of a tenant's records, with their parsers."""
+"""Builds requests that read by id, count and scan a tenant's records, and parses their answers; sends nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TYPES = 1_000
 _KINDS = "".join(ValueKind)
 
 
-def outdated_clause(tenant_id: str, **conditions: Unpack[ScanConditions]) -> dict[str, Any]:
+def scan_clause(tenant_id: str, **conditions: Unpack[ScanConditions]) -> dict[str, Any]:
     """Return the filter of a tenant's records that meet every condition given."""
     clauses: list[dict[str, Any]] = [{"term": {"tenant_id": tenant_id}}]
     if (schema_below := conditions.get("schema_below")) is not None:

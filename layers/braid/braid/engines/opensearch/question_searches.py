@@ -1,6 +1,6 @@
 """Builds the searches of one question with their filters, which ``index`` sends as one multi-search, and parses them.
 
-They are the vector and the lexical strand, and superseded and outdated records.
+They are the vector and the lexical strand, and superseded and outdated records. Nothing is sent here.
 """
 
 from __future__ import annotations

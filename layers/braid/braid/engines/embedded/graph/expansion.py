@@ -1,4 +1,7 @@
-"""The walk of an expansion: breadth-first from all seeds at once, the best path to each vertex."""
+"""Expansion from a question's seeds: breadth-first from all of them at once, the best path to each vertex.
+
+Declarative graph queries are walked in :mod:`braid.ranking.graph_query_answers`.
+"""
 
 from __future__ import annotations
 

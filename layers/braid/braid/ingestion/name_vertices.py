@@ -1,5 +1,6 @@
-"""Names found in the texts of a write: their vertices and mentions, and which stored mentions no longer hold.
+"""Makes vertices and edges of the names in the texts of a write, and tells which stored mentions no longer hold.
 
+The names themselves are found by :mod:`braid.understanding.name_finding`, behind :mod:`braid.ports.name_finder`.
 A name that is given, in this write or stored, is not made again: its entity gets the found mentions. All others become
 vertices whose id is a hash of the name, so that every text that has a name leads to the same one. The same texts give
 the same vertices and edges, so that repeating a write that broke off completes it.
@@ -11,6 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.models import MENTIONS, Kind, Relationship, Vertex
+from braid.models.records import FOUND_PREFIX
 from braid.ports.name_finder import SourceText
 
 if TYPE_CHECKING:
@@ -20,11 +22,9 @@ if TYPE_CHECKING:
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
 
-PREFIX = "found:"
-"""Begins the ids of found names."""
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
-_MOST_NAMES = 3_000
+_MAX_NAMES = 3_000
 """Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
 NAMES_AT_ONCE = 1_000
 """Names that are looked up, or removed in one transaction, together."""
@@ -45,7 +45,7 @@ class FoundNames(NamedTuple):
 
 def found_id(key: str) -> str:
     """Return the id of the vertex of a found name."""
-    return PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
+    return FOUND_PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
 
 
 def find_names(
@@ -69,7 +69,7 @@ def find_names(
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
     texts = _texts(read)
-    found = store.name_finder.find(texts, named.in_texts(text.content for text in texts))[:_MOST_NAMES]
+    found = store.name_finder.find(texts, named.in_texts(text.content for text in texts))[:_MAX_NAMES]
     known = named.meant([name.key for name in found if not name.key.startswith(GIVEN)])
     entities = {
         name.key: name.key[1:] if name.key.startswith(GIVEN) else known.get(name.key) or found_id(name.key)
@@ -81,7 +81,7 @@ def find_names(
         entity = entities[name.key]
         mentions = [mention for mention in name.mentions if mention.text_id != entity]
         for mention in mentions:
-            edge = Relationship(
+            edge = Relationship.unchecked(
                 tenant_id=tenant_id,
                 source=entity,
                 type=MENTIONS,
@@ -91,10 +91,11 @@ def find_names(
                 position=mention.position,
                 trusted=records[mention.text_id].trusted,
             )
-            before = edges.get(edge.identity())
+            key = edge.identity()
+            before = edges.get(key)
             if before is None or before.confidence < edge.confidence:
-                edges[edge.identity()] = edge
-        if mentions and entity.startswith(PREFIX):
+                edges[key] = edge
+        if mentions and entity.startswith(FOUND_PREFIX):
             vertices[entity] = Vertex(
                 id=entity,
                 tenant_id=tenant_id,
@@ -139,6 +140,7 @@ def stale_mentions(
 
 def heirs_of_names(tenant_id: str, named: NamedEntities, store: WriteStore) -> dict[str, str]:
     """Return the entities that stored found names pass their mentions to, by the ids of these names."""
-    heirs = {found_id(key): identity for key, identity in named.own.items()}
-    stored = store.graph.get_many(tenant_id, sorted(heirs)) if heirs else []
-    return {vertex.id: heirs[vertex.id] for vertex in stored if heirs[vertex.id] != vertex.id}
+    keys = {found_id(key): key for key in named.own_keys() if key}
+    stored = [vertex.id for vertex in store.graph.get_many(tenant_id, sorted(keys))] if keys else []
+    meant = named.meant([keys[name] for name in stored]) if stored else {}
+    return {name: meant[keys[name]] for name in stored if keys[name] in meant and meant[keys[name]] != name}

@@ -1,4 +1,8 @@
-"""Answers a declarative graph query from the vertices and edges that an engine gathered, so that all engines agree."""
+"""Answers a declarative graph query from the vertices and edges that an engine gathered, so that all engines agree.
+
+The expansion from a question's seeds is another walk, which each engine does itself: ``engines.embedded.graph.walk``
+and ``engines.neptune.expansion``.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,284 @@
+"""SQL for the rows of edges: upsert, end, delete and read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from braid.engines.embedded.graph.changes import edges_seen
+from braid.engines.embedded.graph.vertex_rows import numbers_of
+from braid.engines.embedded.tables import from_microseconds, to_microseconds
+from braid.errors import InvalidRequest
+from braid.models import MENTIONS, EdgeId, Relationship
+from braid.ports.knowledge_graph import GraphTypes
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.models import Vertex
+
+_WRITE_EDGE = """
+INSERT INTO edges
+    (tenant, source, type, target, predicate, confidence, timestamp, valid_at, invalid_at, evidence, trusted, position)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, source, type, target, predicate) DO UPDATE SET
+    confidence = excluded.confidence, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
+    invalid_at = excluded.invalid_at, evidence = excluded.evidence, trusted = excluded.trusted,
+    position = excluded.position
+"""
+_EDGE_COLUMNS = (
+    "s.id, e.type, t.id, e.predicate, e.confidence, e.timestamp, e.valid_at, e.invalid_at, e.evidence, e.trusted,"
+    " e.position"
+)
+
+
+def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
+    """Insert or replace edges of one tenant; no predicate and an empty one are the same identity.
+
+    Raises InvalidRequest if an end is not stored; the caller's transaction then undoes the rest.
+    """
+    ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
+    numbers = numbers_of(connection, tenant, ends)
+    for relationship in relationships:
+        for end in (relationship.source, relationship.target):
+            if end not in numbers:
+                raise InvalidRequest(
+                    f"relationships: {relationship.source} {relationship.type} {relationship.target}"
+                    f" leads to {end}, which is no vertex; write that vertex first or in the same call",
+                    field="relationships",
+                )
+    connection.executemany(
+        _WRITE_EDGE,
+        [
+            (
+                tenant,
+                numbers[relationship.source],
+                relationship.type,
+                numbers[relationship.target],
+                relationship.predicate or "",
+                relationship.confidence,
+                to_microseconds(relationship.timestamp),
+                to_microseconds(relationship.valid_at),
+                to_microseconds(relationship.invalid_at),
+                relationship.evidence,
+                relationship.trusted,
+                relationship.position,
+            )
+            for relationship in relationships
+        ],
+    )
+
+
+def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
+    """Remove edges of one tenant by their identity and return how many there were."""
+    numbers = numbers_of(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})
+    return sum(
+        connection.execute(
+            "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
+            (tenant, numbers[source], kind, numbers[target], predicate),
+        ).rowcount
+        for source, kind, target, predicate in dict.fromkeys(edge.identity() for edge in edges)
+        if source in numbers and target in numbers
+    )
+
+
+def mentions_by_number(
+    connection: sqlite3.Connection, tenant: int, mentions: Sequence[Relationship]
+) -> list[tuple[int, int]]:
+    """Return the numbers of the mentions' targets and sources, where both are stored."""
+    numbers = numbers_of(connection, tenant, {end for edge in mentions for end in (edge.source, edge.target)})
+    ends = ((numbers.get(edge.target), numbers.get(edge.source)) for edge in mentions)
+    return [(target, source) for target, source in ends if target is not None and source is not None]
+
+
+def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Remove edges of one tenant with an end or their evidence among some ids, and return how many there were."""
+    return sum(
+        connection.execute(f"DELETE FROM edges WHERE {condition}", values).rowcount  # noqa: S608 - conditions of ours
+        for condition, values in _edges_of(connection, tenant, ids)
+    )
+
+
+def delete_some_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, at_most: int) -> int:
+    """Remove as :func:`delete_edges_of` no more than some of each condition's edges, and return how many there were."""
+    removed = 0
+    for condition, values in _edges_of(connection, tenant, ids):
+        identities = connection.execute(
+            f"SELECT tenant, source, type, target, predicate FROM edges WHERE {condition} LIMIT ?",  # noqa: S608 - as above
+            (*values, at_most),
+        ).fetchall()
+        removed += connection.executemany(
+            "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
+            identities,
+        ).rowcount
+    return removed
+
+
+def has_more_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, than: int) -> bool:
+    """Return whether more than some edges of one tenant have an end, or their evidence, among some ids."""
+    return any(
+        connection.execute(
+            f"SELECT 1 FROM edges WHERE {condition} LIMIT 1 OFFSET ?",  # noqa: S608 - conditions of ours
+            (*values, than),
+        ).fetchone()
+        for condition, values in _edges_of(connection, tenant, ids)
+    )
+
+
+def _edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> list[tuple[str, tuple[int, str]]]:
+    """Return the conditions in SQL, with their values, of edges with an end or their evidence among some ids."""
+    numbers = json.dumps(sorted(numbers_of(connection, tenant, ids).values()))
+    wanted = (("source", numbers), ("target", numbers), ("evidence", json.dumps(list(ids))))
+    return [
+        (f"tenant = ? AND {column} IN (SELECT value FROM json_each(?))", (tenant, values))  # noqa: S608 - a column
+        for column, values in wanted
+    ]
+
+
+def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, datetime]) -> int:
+    """End edges of one tenant by their evidence, where they do not end sooner; return how many there were."""
+    # Left to itself, SQLite takes the primary key: it would read all edges of the tenant.
+    return connection.executemany(
+        "UPDATE edges INDEXED BY edges_by_evidence SET invalid_at = max(:at, coalesce(valid_at, :at))"
+        " WHERE tenant = :tenant AND evidence = :record"
+        " AND (invalid_at IS NULL OR invalid_at > max(:at, coalesce(valid_at, :at)))",
+        [{"tenant": tenant, "record": record, "at": to_microseconds(at)} for record, at in until.items()],
+    ).rowcount
+
+
+def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
+    """Mark trusted edges of one tenant as untrusted by their evidence, and return how many there were."""
+    return connection.execute(
+        "UPDATE edges INDEXED BY edges_by_evidence SET trusted = 0"
+        " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted",
+        (tenant, json.dumps(list(evidence))),
+    ).rowcount
+
+
+def pass_mentions(connection: sqlite3.Connection, tenant: int, heirs: Mapping[str, str]) -> int:
+    """Lead the mentions of some vertices of one tenant out of others, and return how many were passed on."""
+    numbers = numbers_of(connection, tenant, {*heirs, *heirs.values()})
+    mentions = [
+        {"tenant": tenant, "source": numbers[source], "heir": numbers[heir], "type": MENTIONS}
+        for source, heir in heirs.items()
+        if source in numbers and heir in numbers
+    ]
+    of_these = "WHERE tenant = :tenant AND source = :source AND type = :type"
+    passed = connection.executemany(
+        f"UPDATE OR IGNORE edges SET source = :heir {of_these} AND target <> :heir",  # noqa: S608 - a condition from above
+        mentions,
+    ).rowcount
+    connection.executemany(f"DELETE FROM edges {of_these}", mentions)  # noqa: S608 - as above
+    return passed
+
+
+def read_types(connection: sqlite3.Connection, tenant: int) -> GraphTypes:
+    """Return the types of a tenant's vertices and edges."""
+    vertices = connection.execute("SELECT DISTINCT entity_type FROM vertices WHERE tenant = ?", (tenant,))
+    edges = connection.execute("SELECT DISTINCT type FROM edges WHERE tenant = ?", (tenant,))
+    return GraphTypes(frozenset(kind for (kind,) in vertices), frozenset(kind for (kind,) in edges))
+
+
+def read_edges_out_of(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Collection[str]
+) -> list[Relationship]:
+    """Return the outgoing edges of some vertices."""
+    numbers = sorted(numbers_of(connection, tenant, ids).values())
+    return _edges(connection, tenant_id, "source", numbers, tenant=tenant)
+
+
+def count_edges_out_of(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> dict[str, int]:
+    """Return how many edges lead out of each of some vertices, by their ids."""
+    numbers = numbers_of(connection, tenant, [vertex.id for vertex in vertices])
+    counts = dict(
+        connection.execute(
+            "SELECT source, count(*) FROM edges WHERE tenant = ? AND source IN (SELECT value FROM json_each(?))"
+            " GROUP BY source",
+            (tenant, json.dumps(sorted(numbers.values()))),
+        ).fetchall()
+    )
+    return {identity: counts.get(number, 0) for identity, number in numbers.items()}
+
+
+def read_edges_by_identity(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[EdgeId]
+) -> list[Relationship]:
+    """Return the edges of these identities that exist, in the order of the identities."""
+    rows = connection.execute(
+        f"SELECT {_EDGE_COLUMNS} FROM json_each(:identities) AS asked"  # noqa: S608 - names of columns
+        " CROSS JOIN vertices AS s ON s.tenant = :tenant AND s.id = json_extract(asked.value, '$[0]')"
+        " CROSS JOIN vertices AS t ON t.tenant = :tenant AND t.id = json_extract(asked.value, '$[2]')"
+        f" CROSS JOIN {edges_seen(connection, tenant)} AS e"
+        " ON e.tenant = :tenant AND e.source = s.number AND e.target = t.number"
+        " AND e.type = json_extract(asked.value, '$[1]') AND e.predicate = json_extract(asked.value, '$[3]')",
+        {"tenant": tenant, "identities": json.dumps(sorted(set(identities)))},
+    )
+    return [_edge(tenant_id, row) for row in rows]
+
+
+def read_edges(
+    connection: sqlite3.Connection,
+    tenant: int,
+    tenant_id: str,
+    *,
+    ids: Collection[str],
+    types: Collection[str],
+) -> list[Relationship]:
+    """Return the edges with an end among ``ids``, in the order of their identity."""
+    found: dict[EdgeId, Relationship] = {}
+    numbers = sorted(numbers_of(connection, tenant, ids).values())
+    for column in ("source", "target") if numbers else ():
+        for edge in _edges(connection, tenant_id, column, numbers, tenant=tenant, types=types):
+            found[edge.identity()] = edge
+    return [found[identity] for identity in sorted(found)]
+
+
+def read_found_mentions(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, texts: Collection[str]
+) -> list[Relationship]:
+    """Return the mentions that were found in some texts, in the order of their identity."""
+    numbers = sorted(numbers_of(connection, tenant, texts).values())
+    return _edges(connection, tenant_id, "target", numbers, tenant=tenant, types=(MENTIONS,), found_only=True)
+
+
+def _edges(
+    connection: sqlite3.Connection,
+    tenant_id: str,
+    column: str,
+    values: Sequence[int] | Sequence[str],
+    *,
+    tenant: int,
+    types: Collection[str] = (),
+    found_only: bool = False,
+) -> list[Relationship]:
+    rows = connection.execute(
+        f"SELECT {_EDGE_COLUMNS}"  # noqa: S608 - a column's name from above
+        f" FROM {edges_seen(connection, tenant)} AS e CROSS JOIN vertices AS s ON s.number = e.source"
+        " CROSS JOIN vertices AS t ON t.number = e.target"
+        f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
+        # Not after they are read: a hub has many edges of other types.
+        f"{' AND e.type IN (SELECT value FROM json_each(?))' if types else ''}"
+        f"{' AND e.position IS NOT NULL' if found_only else ''}"
+        " ORDER BY s.id, e.type, t.id, e.predicate",
+        (tenant, json.dumps(values), *([json.dumps(sorted(types))] if types else [])),
+    )
+    return [_edge(tenant_id, row) for row in rows]
+
+
+def _edge(tenant_id: str, row: Sequence[Any]) -> Relationship:
+    return Relationship.unchecked(
+        tenant_id=tenant_id,
+        source=row[0],
+        type=row[1],
+        target=row[2],
+        predicate=row[3] or None,
+        confidence=row[4],
+        timestamp=from_microseconds(row[5]),
+        valid_at=from_microseconds(row[6]),
+        invalid_at=from_microseconds(row[7]),
+        evidence=row[8],
+        trusted=bool(row[9]),
+        position=row[10],
+    )

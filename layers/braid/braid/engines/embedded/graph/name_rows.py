@@ -1,0 +1,149 @@
+"""SQL for the rows of names: what vertices are linked by, normalised, and keys of their misspellings."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeAlias
+
+from braid.engines.embedded.tables import from_microseconds
+from braid.models import EntityLink, Vertex
+from braid.ports.knowledge_graph import NameKeys
+from braid.understanding.names import (
+    MISSPELT,
+    is_form,
+    match_score,
+    misspelling_number,
+    misspelling_numbers,
+    other_forms,
+)
+from braid.understanding.tokens import normalise
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Sequence
+
+StoredNames: TypeAlias = "tuple[int, str | None, str]"
+"""A vertex's number, its name, and its aliases as JSON."""
+
+
+def name_keys(vertex: Vertex) -> NameKeys:
+    """Return what a vertex is linked by: of a hundred long aliases that takes a hundredth of a second."""
+    return NameKeys(_phrases(vertex), tuple(misspelling_numbers(*_names(vertex))))
+
+
+def _names(vertex: Vertex) -> list[str]:
+    return [name for name in (vertex.name, *vertex.aliases) if name]
+
+
+def _phrases(vertex: Vertex) -> dict[str, bool]:
+    """Return what a vertex is linked by, and whether that is an alias or a form of a name."""
+    # The name last: it wins over an alias that is normalised alike.
+    phrases = {normalise(alias): True for alias in vertex.aliases}
+    if vertex.name is not None:
+        phrases[normalise(vertex.name)] = False
+    phrases.pop("", None)
+    return phrases | dict.fromkeys(other_forms(*_names(vertex)), True)
+
+
+def insert_names(connection: sqlite3.Connection, tenant: int, named: Sequence[tuple[int, NameKeys]]) -> None:
+    """Insert what vertices of one tenant are linked by, given with their numbers."""
+    # Both in the order of their tables, whose pages are then written one after another.
+    connection.executemany(
+        f"INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES ({tenant:d}, ?, ?, ?)",  # noqa: S608 - a number
+        sorted([(phrase, number, is_alias) for number, own in named for phrase, is_alias in own.phrases.items()]),
+    )
+    connection.executemany(
+        f"INSERT OR IGNORE INTO misspellings (tenant, key, vertex) VALUES ({tenant:d}, ?, ?)",  # noqa: S608 - a number
+        sorted([(key, number) for number, own in named for key in own.misspellings]),
+    )
+
+
+def delete_names(connection: sqlite3.Connection, tenant: int, stored: Collection[StoredNames]) -> None:
+    """Remove what vertices of one tenant are linked by, given with the names that are stored of them."""
+    connection.executemany(
+        f"DELETE FROM misspellings WHERE tenant = {tenant:d} AND key = ? AND vertex = ?",  # noqa: S608 - a number
+        sorted(
+            (key, number)
+            for number, name, aliases in stored
+            for key in misspelling_numbers(*filter(None, (name, *json.loads(aliases))))
+        ),
+    )
+    connection.executemany("DELETE FROM names WHERE vertex = ?", [(number,) for number, _, _ in stored])
+
+
+def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence[str]) -> dict[str, list[str]]:
+    """Return the ids of the vertices that have a normalised name or alias, by that phrase."""
+    found: dict[str, list[str]] = {}
+    for phrase, vertex_id in connection.execute(
+        "SELECT n.phrase, v.id FROM json_each(:phrases) AS asked"
+        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
+        " CROSS JOIN vertices AS v ON v.number = n.vertex AND v.tenant = :tenant",
+        {"tenant": tenant, "phrases": json.dumps(list(phrases))},
+    ):
+        found.setdefault(phrase, []).append(vertex_id)
+    return found
+
+
+def link(
+    connection: sqlite3.Connection,
+    tenant: int,
+    names: Collection[str],
+    *,
+    as_of: int | None,
+    limit: int,
+    trusted_only: bool,
+) -> list[EntityLink]:
+    """Return the entities that the names are of and that hold then, each by its best match, the best ``limit``.
+
+    However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
+    """
+    # Of the hundreds of forms of a question's words a few are stored.
+    stored = {name: misspelling_number(name) if name[:1] == MISSPELT else name for name in names}
+    asked_by = {key: name for name, key in stored.items()}
+    known = connection.execute(
+        "SELECT j.value FROM json_each(:keys) AS j WHERE CASE j.type WHEN 'integer'"
+        " THEN EXISTS (SELECT 1 FROM misspellings AS m WHERE m.tenant = :tenant AND m.key = j.value)"
+        " ELSE EXISTS (SELECT 1 FROM names AS n WHERE n.tenant = :tenant AND n.phrase = j.value) END",
+        {"keys": json.dumps(list(asked_by)), "tenant": tenant},
+    )
+    matches = sorted(
+        (-match_score(name, is_name=not is_alias), -len(name), name, is_alias)
+        for name in (asked_by[key] for (key,) in known)
+        for is_alias in {is_form(name), True}
+    )
+    classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
+    asked = [
+        (stored[name], is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
+        for number, (negative_score, negative_length, name, is_alias) in enumerate(matches)
+    ]
+    rows = connection.execute(
+        "WITH asked AS MATERIALIZED (SELECT json_extract(value, '$[0]') AS phrase, json_extract(value, '$[1]') AS"
+        " is_alias, json_extract(value, '$[2]') AS match, json_extract(value, '$[3]') AS class FROM json_each(:asked)),"
+        " found AS (SELECT n.vertex, asked.match, asked.class FROM asked CROSS JOIN names AS n"
+        " ON n.tenant = :tenant AND n.phrase = asked.phrase AND n.is_alias = asked.is_alias"
+        " WHERE typeof(asked.phrase) = 'text'"
+        " UNION ALL SELECT m.vertex, asked.match, asked.class FROM asked CROSS JOIN misspellings AS m"
+        " ON m.tenant = :tenant AND m.key = asked.phrase WHERE typeof(asked.phrase) = 'integer'),"
+        " matched AS MATERIALIZED (SELECT vertex AS number, min(match) AS match, min(class) AS class"
+        " FROM found GROUP BY vertex),"
+        " chosen AS MATERIALIZED (SELECT v.number, v.id, matched.match, matched.class"
+        " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number AND v.tenant = :tenant"
+        " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
+        " AND v.trusted >= :trusted ORDER BY matched.class, v.id LIMIT :limit)"
+        " SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record,"
+        " v.invalid_at, chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number"
+        " ORDER BY chosen.class, chosen.id",
+        {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit, "trusted": trusted_only},
+    )
+    return [
+        EntityLink.unchecked(
+            entity_id=vertex_id,
+            name=name,
+            entity_type=entity_type,
+            phrase=matches[match][2],
+            score=-matches[match][0],
+            has_record=bool(has_record),
+            invalid_at=from_microseconds(invalid_at),
+        )
+        for vertex_id, name, entity_type, has_record, invalid_at, match in rows
+    ]

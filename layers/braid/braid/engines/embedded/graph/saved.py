@@ -1,0 +1,262 @@
+"""A tenant's graph in a file whose arrays are memory-mapped: a process reads of it what it walks, and holds no rows.
+
+The file has the graph of one write generation; what was written since is followed, as by a graph in memory. It may hold
+anything, as a damaged one does, and is then read from the rows again.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import secrets
+import struct
+import time
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from itertools import chain
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
+from braid.engines.embedded.graph.adjacency import Adjacency, Neighbours
+from braid.models import Direction, Frozen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+_FORMAT: Final = 1
+_END: Final = struct.Struct("<QI4s")
+"""End of a file: bytes of the JSON header before it, checksum of all before this, and what kind of file it is."""
+_KIND: Final = b"brgr"
+_ALIGNED: Final = 8
+_CHUNK: Final = 2**20
+_ABANDONED_S: Final = 3_600
+_EVERY: Final = 64
+"""Of so many ids one is kept in memory, to look others up by."""
+_TEXTS: Final = ("ids", "names", "evidence", "predicates")
+_PLAIN: Final = ("entity_types", "relationship_types")
+_NOT_STORED: Final = {"generation", "numbers", "mapped", "_neighbours", *_TEXTS, *_PLAIN}
+_ARRAYS: Final = tuple(each.name for each in fields(Adjacency) if each.name not in _NOT_STORED)
+_NARROW: Final = {"type_of", "sources", "targets", "edge_types"}
+"""Arrays of numbers that 32 bits hold."""
+
+
+class Damaged(ValueError):
+    """A file of a graph is not as it was written."""
+
+
+class Owner(NamedTuple):
+    """Whose graph it is: the store's identity, and the tenant's number there."""
+
+    store: str
+    tenant: int
+
+
+StampOf: TypeAlias = "Callable[[int], str | None]"
+"""Returns the stamp of a write generation, None where it is not known."""
+
+
+class _Header(Frozen):
+    format: int
+    store: str
+    tenant: int
+    generation: int
+    stamp: str
+    vertices: int
+    entity_types: tuple[str, ...]
+    relationship_types: tuple[str, ...]
+    arrays: tuple[tuple[str, str, int], ...]
+    """Name, type and length of each array, in their order in the file."""
+
+
+class Texts(Sequence[str]):
+    """Texts one after another in UTF-8, each read when it is asked for."""
+
+    def __init__(self, begins: NDArray[np.int64], content: NDArray[np.uint8], count: int) -> None:
+        self._begins, self._content, self._count = begins.data, content.data, count
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        return map(self.__getitem__, range(self._count))
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - of a place a text; nobody asks for a slice
+        return str(self._content[self._begins[place] : self._begins[place + 1]], "utf-8")
+
+
+class _Coded(Sequence[Any]):
+    """Values that are texts by their places there, None where that is negative."""
+
+    def __init__(self, texts: Texts, codes: NDArray[np.int32]) -> None:
+        self._texts, self._codes = texts, codes.data
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - as of texts
+        code = self._codes[place]
+        return None if code < 0 else self._texts[code]
+
+
+class _Places(Mapping[str, int]):
+    """The place of each id, which are in order."""
+
+    def __init__(self, ids: Texts) -> None:
+        self._ids = ids
+        self._some = [ids[place] for place in range(0, len(ids), _EVERY)]
+
+    def __getitem__(self, identity: str) -> int:
+        after = bisect_right(self._some, identity) * _EVERY
+        end = min(after, len(self._ids))
+        place = bisect_left(self._ids, identity, max(0, after - _EVERY), end)
+        if place == end or self._ids[place] != identity:
+            raise KeyError(identity)
+        return place
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+
+def write(path: Path, owner: Owner, stamp: str, graph: Adjacency) -> None:
+    """Write a graph to a file, in place of one that is there. Raises OSError if it cannot be written."""
+    path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+    arrays = dict(_arrays(graph))
+    header = _Header(
+        format=_FORMAT,
+        store=owner.store,
+        tenant=owner.tenant,
+        generation=graph.generation,
+        stamp=stamp,
+        vertices=len(graph.ids),
+        entity_types=tuple(graph.entity_types),
+        relationship_types=tuple(graph.relationship_types),
+        arrays=tuple((name, values.dtype.str, len(values)) for name, values in arrays.items()),
+    )
+    _remove_abandoned(path)
+    unfinished = path.with_suffix(f".{secrets.token_hex(8)}.new")
+    try:
+        with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:  # noqa: PTH123 - with its mode
+            checksum, said = 0, header.model_dump_json().encode()
+            for part in chain((_padded(values) for values in arrays.values()), [said]):
+                checksum = zlib.crc32(part, checksum)
+                file.write(part)
+            file.write(_END.pack(len(said), checksum, _KIND))
+        unfinished.replace(path)
+    except OSError:
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what processes left that were killed while they wrote the file."""
+    long_ago = time.time() - _ABANDONED_S
+    for unfinished in path.parent.glob(f"{path.stem}.*.new"):
+        with suppress(OSError):
+            if unfinished.stat().st_mtime < long_ago:
+                unfinished.unlink(missing_ok=True)
+
+
+def read(path: Path, owner: Owner, stamp_of: StampOf) -> Adjacency | None:
+    """Map the graph of a file; return None if its generation has another stamp, as of a later one.
+
+    Raises
+    ------
+    Damaged
+        If the file is not as it was written, or another's.
+    OSError
+        If there is no such file, or it cannot be read.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < _END.size:
+            raise Damaged("it is too short")
+        file.seek(size - _END.size)
+        said, checksum, kind = _END.unpack(file.read(_END.size))
+        if kind != _KIND or said > size - _END.size:
+            raise Damaged("it is no graph")
+        file.seek(size - _END.size - said)
+        header = _Header.model_validate_json(file.read(said))
+        if (header.format, header.store, header.tenant) != (_FORMAT, *owner):
+            raise Damaged("it is of another store, tenant or version")
+        if stamp_of(header.generation) != header.stamp:
+            return None
+        if _checksum(file, size - _END.size) != checksum:
+            raise Damaged("its checksum is another")
+        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    try:
+        return _graph(mapped, header)
+    except (KeyError, IndexError, ValueError, TypeError) as error:
+        raise Damaged(type(error).__name__) from error
+
+
+def _checksum(file: IO[bytes], size: int) -> int:
+    file.seek(0)
+    found, left = 0, size
+    while left and (part := file.read(min(_CHUNK, left))):
+        found, left = zlib.crc32(part, found), left - len(part)
+    return found
+
+
+def _graph(mapped: mmap.mmap, header: _Header) -> Adjacency:
+    arrays: dict[str, NDArray[Any]] = {}
+    begin = 0
+    for name, kind, count in header.arrays:
+        arrays[name] = np.frombuffer(mapped, dtype=kind, count=count, offset=begin)
+        begin += -(-arrays[name].nbytes // _ALIGNED) * _ALIGNED
+    begins, content = arrays["begins"], arrays["content"]
+    texts, ids = (Texts(begins, content, count) for count in (len(begins) - 1, header.vertices))
+    return Adjacency(
+        generation=header.generation,
+        ids=ids,
+        numbers=_Places(ids),
+        names=_Coded(texts, arrays["names"]),
+        evidence=_Coded(texts, arrays["evidence"]),
+        predicates=_Coded(texts, arrays["predicates"]),
+        entity_types=list(header.entity_types),
+        relationship_types=list(header.relationship_types),
+        mapped=mapped,
+        _neighbours={way: Neighbours(*(arrays[f"{way}_{each}"] for each in Neighbours._fields)) for way in Direction},
+        **{name: arrays[name] for name in _ARRAYS},
+    )
+
+
+def _arrays(graph: Adjacency) -> Iterator[tuple[str, NDArray[Any]]]:
+    """Yield what a file holds, by name."""
+    for name in _ARRAYS:
+        values = getattr(graph, name)
+        yield name, values.astype(np.int32) if name in _NARROW else values
+    for way in Direction:
+        starts, edges, targets = graph.neighbours(way)
+        yield f"{way}_starts", starts
+        yield f"{way}_edges", edges.astype(np.int32)
+        yield f"{way}_targets", targets.astype(np.int32)
+    places: dict[str | None, int] = {identity: place for place, identity in enumerate(graph.ids)}
+    for text in chain(graph.names, graph.evidence, graph.predicates):
+        places.setdefault(text, len(places))
+    lengths = [0]
+    content = bytearray()
+    none = places.get(None)
+    for text in places:
+        content += (text or "").encode()
+        lengths.append(len(content))
+    yield "begins", np.array(lengths, dtype=np.int64)
+    yield "content", np.frombuffer(bytes(content), dtype=np.uint8)
+    for name in ("names", "evidence", "predicates"):
+        codes = np.fromiter(map(places.__getitem__, getattr(graph, name)), dtype=np.int32)
+        yield name, np.where(codes == none, -1, codes).astype(np.int32) if none is not None else codes
+
+
+def _padded(values: NDArray[Any]) -> bytes:
+    return values.tobytes() + bytes(-values.nbytes % _ALIGNED)

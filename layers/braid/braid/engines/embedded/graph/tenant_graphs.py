@@ -1,0 +1,275 @@
+"""The graphs of tenants as walks see them: whole in memory or mapped from a file, or what lies around a walk's seeds.
+
+A walk reads what it sees of a tenant's graph, until the walks since the last write, of any process, have cost about
+what reading all of it does: then it is read whole, and what is written later is followed. A large graph is
+then saved to a file, from which every process maps it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from functools import partial
+from typing import TYPE_CHECKING
+
+from braid.deadline import Locks, holding, suspended
+from braid.engines.embedded.files import GRAPHS, remove_files
+from braid.engines.embedded.generations import Generation
+from braid.engines.embedded.graph import changes
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from braid.engines.embedded.graph.adjacency import Adjacency
+    from braid.engines.embedded.graph.following import FollowedGraph
+    from braid.engines.embedded.graph.surroundings import Around
+    from braid.engines.embedded.store import EmbeddedStore
+    from braid.ports.graph_query import GraphQuery
+    from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+
+_LOG = logging.getLogger(__name__)
+TENANTS_IN_MEMORY = 32
+"""Tenants of whom a process keeps what it read of the graph; of more the one that was asked longest ago goes."""
+SMALL = 5_000
+"""Edges of a graph that is read whole at once."""
+_DEARER = 5
+"""How many edges of a whole graph are read in the time that one around a walk's seeds takes."""
+_LEAST_SAVED = 100_000
+"""Edges of a graph that is saved to a file: texts of smaller ones are sooner read from memory than decoded."""
+_MAX_AT_ONCE = 1_000_000
+"""Edges of a graph that no question reads whole: that takes longer than it may. The end of an ingest saves it."""
+
+
+class TenantGraphs:
+    """The graphs that a process holds.
+
+    Parameters
+    ----------
+    small
+        Most edges of a graph that is read whole at once.
+    """
+
+    def __init__(self, store: EmbeddedStore, *, small: int) -> None:
+        self._store = store
+        self._small = small
+        self._lock = threading.Lock()
+        self._loading = Locks(threading.Lock)
+        self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
+        self._looked_at: dict[int, tuple[int, int]] = {}
+        """By tenant: inode and time of the file that was looked at last."""
+        self._followed: dict[int, tuple[Adjacency, FollowedGraph]] = {}
+        """By tenant: a graph of those above, and the same with the writes since."""
+        self._rows_read: dict[int, tuple[int, int]] = {}
+        """By tenant: the generation, and the edges that walks read around their seeds at that."""
+
+    def seen_from(
+        self,
+        connection: sqlite3.Connection,
+        tenant: int,
+        request: ExpandRequest | PropagateRequest | GraphQuery,
+        named: Mapping[str, Sequence[str]] | None = None,
+    ) -> Adjacency:
+        """Return what a request sees of a tenant's graph, or all of it; ``named`` as of :func:`query_subgraph`."""
+        generation = Generation.GRAPH.read(connection, tenant)
+        around = partial(_around, request, named or {})
+        seen = self._seen_in_known(connection, tenant, generation, around)
+        if seen is None and not self._store.in_transaction and self._look_for_saved(connection, tenant):
+            seen = self._seen_in_known(connection, tenant, generation, around)
+        if seen is not None:
+            return seen
+        with self._lock:
+            at, rows_read = self._rows_read.get(tenant, (generation, 0))
+        rows_read = rows_read if at == generation else 0
+        worth = self._small + _DEARER * rows_read
+        if worth < _MAX_AT_ONCE and not _has_more_edges(connection, tenant, worth):
+            return self._whole(connection, tenant, generation)
+        from braid.engines.embedded.graph import surroundings
+
+        graph, read = surroundings.read(connection, tenant, generation, around())
+        with self._lock:
+            self._rows_read[tenant] = (generation, rows_read + read)
+        return self._whole(connection, tenant, generation) if graph is None else graph
+
+    def _seen_in_known(
+        self, connection: sqlite3.Connection, tenant: int, generation: int, around_seeds: Callable[[], Around | None]
+    ) -> Adjacency | None:
+        """Return what a request sees by a graph that was read before; None where that does not tell."""
+        known = self._known(tenant)
+        if known is None:
+            return None
+        if known.generation == generation:
+            return self._whole(connection, tenant, generation)
+        if self._store.in_transaction or (around := around_seeds()) is None:
+            return None
+        followed = self._follow(connection, tenant, generation, known)
+        if followed is None:
+            return None
+        joined, loading = None, self._loading.of(tenant)
+        if loading.acquire(blocking=False):  # of many questions at once one joins, and the others do not wait for it
+            try:
+                joined = followed.joined()
+            finally:
+                loading.release()
+        if joined is None:
+            return followed.around(around)
+        self._keep(tenant, joined)
+        return joined
+
+    def _known(self, tenant: int) -> Adjacency | None:
+        """Return the tenant's graph; one whose file was cut is let go, as reading it would kill the process."""
+        with self._lock:
+            known = self._graphs.get(tenant)
+            if known is not None and known.is_cut:
+                del self._graphs[tenant]
+                self._followed.pop(tenant, None)
+                return None
+            return known
+
+    def _look_for_saved(self, connection: sqlite3.Connection, tenant: int) -> bool:
+        """Map the tenant's file if it is there and was not looked at before, and return whether it was of use."""
+        path = self._saved_as(tenant)
+        try:
+            status = path.stat()
+        except OSError:
+            return False
+        state = (status.st_ino, status.st_mtime_ns)
+        if self._looked_at.get(tenant) == state:
+            return False
+        with holding(self._loading.of(tenant)):
+            found = self._read_saved(connection, tenant)
+            self._looked_at[tenant] = state
+            known = self._known(tenant)
+            if found is None or (known is not None and known.generation >= found.generation):
+                return False
+            self._keep(tenant, found)
+            return True
+
+    def _read_saved(self, connection: sqlite3.Connection, tenant: int) -> Adjacency | None:
+        from braid.engines.embedded.graph import saved
+
+        path = self._saved_as(tenant)
+        try:
+            return saved.read(
+                path, saved.Owner(self._store.identity, tenant), partial(changes.stamp, connection, tenant)
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            _LOG.warning("graph %s is damaged and is read from the rows: %s", path, type(error).__name__)
+            return None
+
+    def save_large(self, connection: sqlite3.Connection, tenant: int) -> None:
+        """Save a graph that no question waits for, unless it is saved and followed."""
+        from braid.engines.embedded.graph.adjacency import load
+
+        if self._store.read_only or not _has_more_edges(connection, tenant, _MAX_AT_ONCE):
+            return
+        generation = Generation.GRAPH.read(connection, tenant)
+        self._look_for_saved(connection, tenant)
+        known = self._known(tenant)
+        if known is not None and self._follow(connection, tenant, generation, known) is not None:
+            return
+        graph = load(connection, tenant, generation)
+        mapped = self._save(connection, tenant, graph)
+        if mapped is not graph:  # else it would take several times the memory
+            self._keep(tenant, mapped)
+
+    def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
+        """Write a graph to the tenant's file, and return what is mapped from there; the same one if it is small."""
+        from braid.engines.embedded.graph import saved
+
+        stamp = changes.stamp(connection, tenant, graph.generation)
+        if self._store.read_only or len(graph.sources) <= self._small or stamp is None:
+            return graph
+        path = self._saved_as(tenant)
+        try:
+            saved.write(path, saved.Owner(self._store.identity, tenant), stamp, graph)
+        except OSError as error:
+            _LOG.warning("graph %s is not saved: %s", path, error.strerror)
+            return graph
+        self._remove_if_empty(tenant)  # another process may have deleted the tenant meanwhile
+        return self._read_saved(connection, tenant) or graph
+
+    def remove_saved_if_empty(self, tenant_id: str) -> None:
+        """Remove the files of a tenant without vertices: they have the names and sentences of deleted ones."""
+        with self._store.read_tenant(tenant_id) as (_, tenant):
+            pass
+        if tenant is not None:
+            self._remove_if_empty(tenant)
+
+    def _remove_if_empty(self, tenant: int) -> None:
+        # In a snapshot of its own: whoever saves has an older one, and whoever deletes looks after its commit, so that
+        # the later of them finds both the file and that the tenant is empty.
+        with self._store.read() as connection:
+            if connection.execute("SELECT 1 FROM vertices WHERE tenant = ?", (tenant,)).fetchone():
+                return
+        remove_files(self._store.folder / GRAPHS, f"{tenant}.*")  # those that are being written too
+
+    def _saved_as(self, tenant: int) -> Path:
+        return self._store.folder / GRAPHS / f"{tenant}.graph"
+
+    def _keep(self, tenant: int, graph: Adjacency) -> None:
+        """Keep a graph as the tenant's; of too many tenants the one that was asked longest ago goes."""
+        with self._lock:
+            if self._graphs.get(tenant) is not graph:
+                self._followed.pop(tenant, None)
+            self._graphs[tenant] = graph
+            self._graphs.move_to_end(tenant)
+            while len(self._graphs) > TENANTS_IN_MEMORY:
+                gone, _ = self._graphs.popitem(last=False)
+                self._followed.pop(gone, None)
+                self._looked_at.pop(gone, None)
+
+    def _follow(
+        self, connection: sqlite3.Connection, tenant: int, generation: int, known: Adjacency
+    ) -> FollowedGraph | None:
+        """Return a graph that was read before with what was written since; None where that is not known, or much."""
+        from braid.engines.embedded.graph.following import MAX_FOLLOWED, ChangedRows, FollowedGraph, read_changed
+
+        with self._lock:
+            base, followed = self._followed.get(tenant, (None, None))
+        if base is not known or followed is None or followed.changed.generation > generation:
+            followed = FollowedGraph(known, ChangedRows(known.generation, {}, {}))
+        if followed.changed.generation == generation:
+            return followed
+        since = changes.since(connection, tenant, followed.changed.generation)
+        if since is None or len(since.vertices) + len(since.edges) + len(followed.changed) > MAX_FOLLOWED:
+            return None
+        changed = read_changed(connection, tenant, generation, since, followed.changed)
+        followed = FollowedGraph(known, changed)
+        with self._lock:
+            self._followed[tenant] = (known, followed)
+        return followed
+
+    def _whole(self, connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
+        from braid.engines.embedded.graph.adjacency import load
+
+        if self._store.in_transaction:  # what it wrote may yet be rolled back
+            return load(connection, tenant, generation)
+        with holding(self._loading.of(tenant)):  # other tenants do not wait for it
+            known = self._known(tenant)
+            if known is None or known.generation != generation:
+                with suspended():  # half a graph would be of no use to the next walk either
+                    loaded = load(connection, tenant, generation)
+                    if known is not None and known.generation > generation:
+                        return loaded  # this reader's snapshot is older than another thread's
+                    small = len(loaded.sources) < _LEAST_SAVED
+                    known = loaded if small else self._save(connection, tenant, loaded)
+            self._keep(tenant, known)
+            return known
+
+
+def _has_more_edges(connection: sqlite3.Connection, tenant: int, than: int) -> bool:
+    row = connection.execute("SELECT 1 FROM edges WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, than)).fetchone()
+    return row is not None
+
+
+def _around(
+    request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]
+) -> Around | None:
+    from braid.engines.embedded.graph.surroundings import around  # only where the whole graph is not there
+
+    return around(request, named)

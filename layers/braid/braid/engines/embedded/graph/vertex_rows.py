@@ -1,0 +1,182 @@
+"""SQL for the rows of vertices: upsert, delete and read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from braid.engines.embedded.graph import name_rows
+from braid.engines.embedded.tables import from_microseconds, to_microseconds
+from braid.models import Vertex
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Mapping, Sequence
+
+    from braid.engines.embedded.graph.name_rows import StoredNames
+    from braid.ports.knowledge_graph import NameKeys
+
+_WRITE_VERTEX = """
+INSERT INTO vertices
+    (tenant, id, entity_type, name, aliases, has_record, timestamp, valid_at, invalid_at, trusted, found)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, id) DO UPDATE SET
+    entity_type = excluded.entity_type, name = excluded.name, aliases = excluded.aliases,
+    has_record = excluded.has_record, timestamp = excluded.timestamp, valid_at = excluded.valid_at,
+    invalid_at = excluded.invalid_at, trusted = excluded.trusted, found = excluded.found
+"""
+_VERTEX_COLUMNS = (
+    "v.id, v.entity_type, v.name, v.aliases, v.has_record, v.timestamp, v.valid_at, v.invalid_at, v.trusted, v.found"
+)
+_NO_ALIASES = "[]"
+
+
+def upsert_vertices(
+    connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex], keys: Mapping[str, NameKeys]
+) -> None:
+    """Insert or replace vertices of one tenant, with the normalised names by which they are linked.
+
+    Names that are stored already are left alone.
+
+    Parameters
+    ----------
+    keys
+        What :func:`~braid.engines.embedded.graph.name_rows.name_keys` returns of those whose names are written in any
+        case, by their ids.
+    """
+    stored = _stored_names(connection, tenant, [vertex.id for vertex in vertices])
+    renamed = [
+        vertex
+        for vertex in vertices
+        if vertex.id in keys or stored.get(vertex.id, ())[1:] != (vertex.name, _as_json(vertex))
+    ]
+    name_rows.delete_names(connection, tenant, [stored[vertex.id] for vertex in renamed if vertex.id in stored])
+    connection.executemany(
+        _WRITE_VERTEX,
+        [
+            (
+                tenant,
+                vertex.id,
+                vertex.entity_type,
+                vertex.name,
+                _as_json(vertex),
+                vertex.has_record,
+                to_microseconds(vertex.timestamp),
+                to_microseconds(vertex.valid_at),
+                to_microseconds(vertex.invalid_at),
+                vertex.trusted,
+                vertex.found,
+            )
+            for vertex in vertices
+        ],
+    )
+    numbers = numbers_of(connection, tenant, [vertex.id for vertex in renamed])
+    named = [(numbers[vertex.id], keys.get(vertex.id) or name_rows.name_keys(vertex)) for vertex in renamed]
+    name_rows.insert_names(connection, tenant, named)
+
+
+def _as_json(vertex: Vertex) -> str:
+    return json.dumps(vertex.aliases, ensure_ascii=False) if vertex.aliases else _NO_ALIASES
+
+
+def _stored_names(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, StoredNames]:
+    """Return the number, the name and the aliases of the vertices that exist, by their ids."""
+    rows = connection.execute(
+        "SELECT id, number, name, aliases FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+        (tenant, json.dumps(list(ids))),
+    )
+    return {row[0]: (row[1], row[2], row[3]) for row in rows}
+
+
+def numbers_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> dict[str, int]:
+    """Return the numbers of the vertices that exist, by their ids."""
+    return dict(
+        connection.execute(
+            "SELECT id, number FROM vertices WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
+            (tenant, json.dumps(sorted(ids))),
+        ).fetchall()
+    )
+
+
+def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Remove vertices of one tenant with their names and edges and return how many vertices there were."""
+    stored = _stored_names(connection, tenant, ids).values()
+    name_rows.delete_names(connection, tenant, stored)
+    numbers = [(number,) for number, _, _ in stored]
+    connection.executemany("DELETE FROM edges WHERE tenant = ? AND source = ?", [(tenant, *row) for row in numbers])
+    connection.executemany("DELETE FROM edges WHERE target = ?", numbers)
+    connection.executemany("DELETE FROM vertices WHERE number = ?", numbers)
+    return len(numbers)
+
+
+def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Remove those of some vertices of one tenant that were found and have no edge; return how many there were."""
+    unmentioned = connection.execute(
+        "SELECT v.id FROM vertices AS v WHERE v.tenant = ? AND v.found AND v.id IN (SELECT value FROM json_each(?))"
+        " AND NOT EXISTS (SELECT 1 FROM edges WHERE tenant = v.tenant AND source = v.number)"
+        " AND NOT EXISTS (SELECT 1 FROM edges WHERE target = v.number)",
+        (tenant, json.dumps(list(ids))),
+    ).fetchall()
+    return delete(connection, tenant, [row[0] for row in unmentioned])
+
+
+def read_ids(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> list[str]:
+    """Return the ids of vertices of one tenant by their numbers."""
+    found = connection.execute(
+        # By number: with the tenant first, SQLite goes through all of its vertices.
+        "SELECT v.id FROM json_each(?) AS asked CROSS JOIN vertices AS v ON v.number = asked.value AND v.tenant = ?",
+        (json.dumps(list(numbers)), tenant),
+    )
+    return [row[0] for row in found]
+
+
+def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
+    """Return the vertices that exist, in the order of ``ids``."""
+    rows = connection.execute(
+        f"SELECT {_VERTEX_COLUMNS} FROM vertices AS v WHERE v.tenant = ? AND v.id IN (SELECT value FROM json_each(?))",  # noqa: S608
+        (tenant, json.dumps(list(ids))),
+    )
+    found = {row[0]: _vertex(tenant_id, row) for row in rows}
+    return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
+
+
+def read_given_entities(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, names: Sequence[str], *, as_of: int | None, limit: int
+) -> list[Vertex]:
+    """Return the trusted vertices that hold then, were not found, and have one of some normalised names."""
+    rows = connection.execute(
+        f"SELECT {_VERTEX_COLUMNS} FROM (SELECT DISTINCT n.vertex AS number FROM json_each(:names) AS asked"  # noqa: S608
+        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value) AS named"
+        " CROSS JOIN vertices AS v ON v.number = named.number AND v.tenant = :tenant"
+        " WHERE v.trusted AND NOT v.found AND (v.valid_at IS NULL OR v.valid_at <= :as_of)"
+        " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of) ORDER BY v.id LIMIT :limit",
+        {"names": json.dumps(list(names)), "tenant": tenant, "as_of": as_of, "limit": limit},
+    )
+    return [_vertex(tenant_id, row) for row in rows]
+
+
+def read_vertices_after(
+    connection: sqlite3.Connection, tenant: int, tenant_id: str, *, after: str, limit: int
+) -> list[Vertex]:
+    """Return up to ``limit`` vertices whose ids are greater than ``after``, in the order of their ids."""
+    rows = connection.execute(
+        f"SELECT {_VERTEX_COLUMNS} FROM vertices AS v WHERE v.tenant = ? AND v.id > ? ORDER BY v.id LIMIT ?",  # noqa: S608
+        (tenant, after, limit),
+    )
+    return [_vertex(tenant_id, row) for row in rows]
+
+
+def _vertex(tenant_id: str, row: Sequence[Any]) -> Vertex:
+    return Vertex.unchecked(
+        id=row[0],
+        tenant_id=tenant_id,
+        entity_type=row[1],
+        name=row[2],
+        aliases=tuple(json.loads(row[3])) if row[3] != _NO_ALIASES else (),
+        has_record=bool(row[4]),
+        timestamp=from_microseconds(row[5]),
+        valid_at=from_microseconds(row[6]),
+        invalid_at=from_microseconds(row[7]),
+        trusted=bool(row[8]),
+        found=bool(row[9]),
+    )

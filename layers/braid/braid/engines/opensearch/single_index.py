@@ -1,0 +1,302 @@
+"""One index of OpenSearch behind an alias: its writes, searches, reads by id and scans."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING, Any
+
+from braid import deadline
+from braid.engines.opensearch import mapping
+from braid.engines.opensearch import reads_and_counts as query
+from braid.engines.opensearch.bulk import write_items
+from braid.engines.opensearch.client import (
+    IndexMissing,
+    P,
+    R,
+    ShardUnavailable,
+    call,
+    call_until,
+    change_timeout_s,
+    complete,
+    refusal,
+)
+from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
+from braid.engines.opensearch.question_searches import conditions_clause, filter_clause, strands
+from braid.errors import StoreError
+from braid.ports.keys import check_limit, decode, encode
+from braid.ports.search_index import IndexStats, ScanPage, SearchHits, WrittenRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Unpack
+
+    from opensearchpy import OpenSearch
+
+    from braid.engines.retrying import Deadline
+    from braid.models import FacetValue, Record, StoredRecord, ValueKind
+    from braid.ports.search_index import ScanConditions, SearchRequest
+    from braid.settings import Settings
+
+_READ_AT_ONCE = 500
+
+
+class SingleIndex:
+    """The records behind one alias; of a question, each method takes the deadline.
+
+    The shared index is created when it is missing. An index of a tenant's own, or one that a migration fills, is not.
+
+    Parameters
+    ----------
+    settings
+        Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+    """
+
+    def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int], alias: str) -> None:
+        self._client = client
+        self._settings = settings
+        self._alias = alias
+        self._is_shared = alias == settings.opensearch_index
+        self._attempts = settings.opensearch_attempts
+        self._spaces = EmbeddingSpaces(
+            client, settings, spaces, alias=alias, create=self.create if self._is_shared else None
+        )
+        self._creating = threading.Lock()
+
+    def create(self) -> None:
+        """Create the first index and its alias, unless the alias exists."""
+        with self._creating:
+            if self._call(self._client.indices.exists_alias, name=self._alias):
+                return
+            body = mapping.index_body(self._settings)
+            body["aliases"] = {self._alias: {"is_write_index": True}}
+            try:
+                self._call(
+                    self._client.indices.create,
+                    index=f"{self._alias}-000001",
+                    body=body,
+                    request_timeout=change_timeout_s(self._settings),
+                )
+            except StoreError as error:
+                # Another process may have created it first.
+                if "resource_already_exists_exception" not in str(error):
+                    raise
+
+    def upsert(self, records: Sequence[Record]) -> None:
+        """Write records, but not those that are stored just so."""
+        try:
+            self._upsert(records)
+        except IndexMissing:
+            if not self._is_shared:
+                raise
+            # The index was removed since its mapping was read: create it again.
+            self._spaces.forget()
+            self._upsert(records)
+
+    def _upsert(self, records: Sequence[Record]) -> None:
+        self.prepare_spaces(records)
+        last = {mapping.document_id(record.tenant_id, record.id): mapping.document(record) for record in records}
+        try:
+            stored = self._fields(list(last), [mapping.DIGEST])
+        except ShardUnavailable:
+            stored = {}  # it only saves writes, which wait for shards: those of a new index take a while to start
+        self._write(
+            [
+                ({"index": {"_id": key}}, body)
+                for key, body in last.items()
+                if stored.get(key, {}).get(mapping.DIGEST) != body[mapping.DIGEST]
+            ]
+        )
+
+    def end(self, records: Sequence[Record]) -> None:
+        """Write when stored records cease to be valid."""
+        keys = {mapping.document_id(record.tenant_id, record.id): mapping.end_of(record) for record in records}
+        self._write([({"update": {"_id": key, "retry_on_conflict": 10}}, {"doc": end}) for key, end in keys.items()])
+
+    def prepare_spaces(self, records: Sequence[Record]) -> None:
+        """Create the missing vector fields of the records' embedding spaces.
+
+        Raises DimensionMismatch if a vector's length is not that of its space.
+        """
+        self._spaces.prepare(records)
+
+    def delete(self, tenant_id: str, ids: Sequence[str]) -> set[str]:
+        """Remove records and return the ids of those that existed."""
+        keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
+        results = self._write([({"delete": {"_id": key}}, None) for key in keys])
+        return {keys[key] for key, result in zip(keys, results, strict=True) if result == "deleted"}
+
+    def search(self, request: SearchRequest, until: Deadline) -> SearchHits:
+        """Search both strands in one round trip."""
+        with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
+        asked = strands(request, with_vector=with_vector, with_pairs=self._spaces.has_pairs)
+        if request.ids == ():
+            return SearchHits()
+        bodies = asked.bodies()
+        if not bodies:
+            return SearchHits(space_empty=self._space_empty(request, until))
+        answers = self._ask(request.tenant_id, bodies, until)
+        hits = asked.hits(answers)
+        if asked.any_near(answers):
+            return hits
+        return hits.model_copy(update={"space_empty": self._space_empty(request, until)})
+
+    def _space_empty(self, request: SearchRequest, until: Deadline) -> bool:
+        """Return whether the tenant has vectors, but none in the question's space."""
+        embedding = request.embedding
+        if embedding is None:
+            return False
+        asked = [query.any_vector(request.tenant_id, space) for space in (embedding.space, None)]
+        here, anywhere = (
+            bool(answer["hits"]["total"]["value"]) for answer in self._ask(request.tenant_id, asked, until)
+        )
+        return anywhere and not here
+
+    def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
+        """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
+        records = map(mapping.record_of, self._sources(tenant_id, ids, with_vectors=with_vectors))
+        found = {record.id: record for record in records}
+        return [found[record_id] for record_id in ids if record_id in found]
+
+    def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
+        """Return the records that exist by their ids, each made when it is asked for."""
+        stored = map(mapping.stored_record_of, self._sources(tenant_id, ids))
+        return {one.id: one for one in stored}
+
+    def _sources(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield the documents that exist."""
+        keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
+        bodies = [
+            query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE], with_vectors=with_vectors)
+            for start in range(0, len(keys), _READ_AT_ONCE)
+        ]
+        for answer in self._msearch(tenant_id, bodies) if bodies else ():
+            yield from (hit["_source"] for hit in answer["hits"]["hits"])
+
+    def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
+        """Return content hash, models and trust of the records that exist, including those not yet searchable."""
+        keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
+        try:
+            found = self._fields(list(keys), [mapping.CONTENT_HASH, mapping.MODEL_IDS, mapping.TRUSTED])
+        except IndexMissing:
+            return {}
+        return {
+            keys[key]: WrittenRecord(
+                id=keys[key],
+                content_hash=source.get(mapping.CONTENT_HASH),
+                model_ids=source.get(mapping.MODEL_IDS, ()),
+                trusted=source.get(mapping.TRUSTED, True),
+            )
+            for key, source in found.items()
+        }
+
+    def scan(
+        self,
+        tenant_id: str,
+        *,
+        after: str | None = None,
+        limit: int = 500,
+        with_vectors: bool = False,
+        **conditions: Unpack[ScanConditions],
+    ) -> ScanPage:
+        """Return the next page of records in the order of their ids, without a snapshot."""
+        clause = query.scan_clause(tenant_id, **conditions)
+        body = query.scan_page(
+            clause, limit=check_limit(limit), after=decode(tenant_id, after), with_vectors=with_vectors
+        )
+        routing = mapping.routing(tenant_id, self._settings)
+        answer = call(self._attempts, lambda: complete(self._client.search(index=self._alias, body=body, **routing)))
+        records = tuple(mapping.record_of(hit["_source"]) for hit in answer["hits"]["hits"])
+        more = len(records) > limit
+        return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
+
+    def count(self, tenant_id: str, *, at_most: int) -> int:
+        """Return the number of a tenant's records, at most ``at_most``."""
+        (answer,) = self._msearch(tenant_id, [query.count(tenant_id, at_most)])
+        return min(at_most, int(answer["hits"]["total"]["value"]))
+
+    def stats(self, tenant_id: str) -> IndexStats:
+        """Return stored counts."""
+        (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
+        return query.stats_of(answer)
+
+    def unknown_words(self, tenant_id: str, until: Deadline, words: Sequence[str]) -> frozenset[str]:
+        """Return which of some words no record of the tenant has."""
+        if not words:
+            return frozenset()
+        asked = [query.any_with(tenant_id, word) for word in words]
+        answers = self._ask(tenant_id, asked, until)
+        found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
+        return frozenset(word for word, known in zip(words, found, strict=True) if not known)
+
+    def passing(self, request: SearchRequest, until: Deadline) -> frozenset[str]:
+        """Return which of the request's ids are records that meet its filters."""
+        if not request.ids:
+            return frozenset()
+        body = query.ids_of(conditions_clause(request), most=len(request.ids))
+        (answer,) = self._ask(request.tenant_id, [body], until)
+        return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
+
+    def field_kinds(self, tenant_id: str, until: Deadline, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values that the tenant's records have in each field that any has."""
+        if not fields:
+            return {}
+        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields)], until)
+        return query.field_kinds_of(answer, fields)
+
+    def count_values(
+        self, request: SearchRequest, until: Deadline, fields: Sequence[str]
+    ) -> dict[str, tuple[FacetValue, ...]]:
+        """Return the most frequent values of each field among the records that a search is among."""
+        if not fields or request.ids == ():
+            return {}
+        body = query.count_values(filter_clause(request, valid=True), fields, tenant_id=request.tenant_id)
+        (answer,) = self._ask(request.tenant_id, [body], until)
+        return query.values_of(answer, fields)
+
+    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._spaces.forgotten_on_failure():
+            return call(self._attempts, function, *args, **kwargs)
+
+    def _msearch(self, tenant_id: str, bodies: Sequence[dict[str, Any]]) -> list[Mapping[str, Any]]:
+        timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
+        return self._call(self._answers, tenant_id, bodies, request_timeout=timeout_s)
+
+    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]], until: Deadline) -> list[Mapping[str, Any]]:
+        with self._spaces.forgotten_on_failure():
+            return call_until(until, self._settings, self._answers, tenant_id=tenant_id, bodies=bodies)
+
+    def _answers(
+        self, tenant_id: str, bodies: Sequence[dict[str, Any]], *, request_timeout: float
+    ) -> list[Mapping[str, Any]]:
+        how = dict(mapping.routing(tenant_id, self._settings))
+        if not self._is_shared or self._settings.opensearch_tenant_shards > 1:
+            # Words are weighed by how often they are in all of the tenant's shards, not in each one's own.
+            how["search_type"] = "dfs_query_then_fetch"
+        header = json.dumps(how)
+        lines = [line for body in bodies for line in (header, json.dumps(body))]
+        body = "\n".join(lines) + "\n"
+        answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
+        return [complete(response) for response in answer["responses"]]
+
+    def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
+        answer = self._client.mget(
+            index=self._alias, body=mapping.all_of(keys, self._settings), _source_includes=list(fields)
+        )
+        entries: list[dict[str, Any]] = answer["docs"]
+        for entry in entries:
+            if "error" in entry:
+                raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+        return entries
+
+    def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """Return fields of the documents that exist, including those not yet searchable."""
+        sources: dict[str, dict[str, Any]] = {}
+        for start in range(0, len(keys), _READ_AT_ONCE):
+            for entry in self._call(self._entries, keys[start : start + _READ_AT_ONCE], fields):
+                if entry["found"]:
+                    sources[entry["_id"]] = entry["_source"]
+        return sources
+
+    def _write(self, operations: Sequence[tuple[dict[str, Any], dict[str, Any] | None]]) -> list[str]:
+        return [outcome.result for outcome in write_items(self._client, self._alias, operations, self._settings)]

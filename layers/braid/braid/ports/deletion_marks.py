@@ -1,0 +1,88 @@
+"""Marks of tenants that are being deleted: whoever writes to one meanwhile is refused.
+
+The mark is a value in the cache, apart from the tenant's own values, which a deletion removes. It is renewed while the
+deletion runs, and expires some time after one that was interrupted. Embedded stores read it in the transaction of the
+write. Deployed stores have none: a mark that shows that a deletion has ended stays for longer than a write may take, so
+that a write that was under way during it finds out.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from braid.errors import TenantBeingDeleted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from braid.ports.cache import ResilientCache
+
+HELD_S: Final = 900
+"""Seconds for which a mark holds: above the longest time that a write, or one page of a deletion, takes."""
+_OWNER: Final = "all-tenants"
+_RUNNING: Final = b"running "
+_ENDED: Final = b"ended "
+
+
+def refuse_while_deleted(tenant_id: str, cache: ResilientCache) -> bytes | None:
+    """Return the mark of the tenant's last deletion, None if there was none of late.
+
+    Raises TenantBeingDeleted while a deletion runs, and StoreError if that cannot be found out.
+    """
+    mark = cache.strict.get(_OWNER, _key(tenant_id), consistent=True)
+    if mark is not None and mark.startswith(_RUNNING):
+        raise TenantBeingDeleted(_message(tenant_id))
+    return mark
+
+
+def was_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None) -> bool:
+    """Whether a deletion began after :func:`refuse_while_deleted` returned this mark."""
+    return cache.strict.get(_OWNER, _key(tenant_id), consistent=True) not in {None, mark}
+
+
+def are_kept_with(tenant_id: str) -> bool:
+    """Whether the marks of all tenants are among the values of this one, by its name: its values must then stay."""
+    return tenant_id == _OWNER
+
+
+def undone(tenant_id: str) -> TenantBeingDeleted:
+    """Return the error of a write that a deletion has overtaken."""
+    return TenantBeingDeleted(f"{_message(tenant_id)}; nothing of this write was kept")
+
+
+@contextmanager
+def marked_as_deleted(tenant_id: str, cache: ResilientCache, *, ends_at_once: bool) -> Iterator[Callable[[], None]]:
+    """Mark a tenant while the block runs; yields what renews the mark, to be called often.
+
+    A block that fails leaves the mark, so that nothing is written to what is left until the deletion is repeated, or
+    the mark expires. Raises StoreError if it cannot be set.
+
+    Parameters
+    ----------
+    ends_at_once
+        Whether no write can be under way at the end, as where a write is one transaction.
+    """
+    own, key = secrets.token_hex(8).encode(), _key(tenant_id)
+
+    def renew() -> None:
+        before = cache.strict.get(_OWNER, key, consistent=True)
+        while (kept := cache.strict.exchange(_OWNER, key, before, _RUNNING + own, HELD_S)) != before:
+            before = kept
+
+    renew()
+    yield renew
+    # Unless another deletion of the tenant has begun.
+    cache.strict.exchange(_OWNER, key, _RUNNING + own, None if ends_at_once else _ENDED + own, HELD_S)
+
+
+def _key(tenant_id: str) -> str:
+    return f"deletion/{tenant_id}"
+
+
+def _message(tenant_id: str) -> str:
+    return (
+        f"tenant {tenant_id} is being deleted and takes no writes; write again when that has ended. If it was "
+        f"interrupted, delete the tenant once more, or wait for {HELD_S // 60} minutes"
+    )

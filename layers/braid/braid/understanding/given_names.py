@@ -1,0 +1,110 @@
+"""Finds given names in the texts of a write, however they are written; for ``name_finding``."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.understanding.tokens import STOP_WORDS, cased_words, has_ideographs, split_ideographs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+LONGEST_PIECE: Final = 200
+"""Characters between two spaces; of a longer piece the rest is not read."""
+LONGEST_TEXT: Final = 200_000
+"""Characters of a text that are read."""
+MAX_NAME_WORDS: Final = 8
+MAX_PHRASE_WORDS, MAX_PHRASE_IDEOGRAPHS = 4, 8
+"""Words, and ideographs, of a given name that is looked for however it is written."""
+PIECE = re.compile(r"\S+")
+_ENDS_WORD = frozenset(",;:.!?)")
+"""Punctuation that is not part of the word before it."""
+
+
+class _FoldedWord(NamedTuple):
+    """A word of a text in lower case, or one ideograph."""
+
+    text: str
+    joined: bool
+    """Whether no space stands before it."""
+    start: int
+
+
+def _folded_words(content: str) -> Iterator[_FoldedWord]:
+    for piece in PIECE.finditer(content):
+        raw = piece[0][:LONGEST_PIECE]
+        word = raw[:-1] if raw[-1] in _ENDS_WORD else raw
+        if word.isalnum() and word.isascii():  # most words, with which the rest does the same
+            yield _FoldedWord(word.lower(), False, piece.start())
+            continue
+        for word in cased_words(raw):
+            if word.isascii():
+                yield _FoldedWord(word.lower(), joined=False, start=piece.start())
+                continue
+            for place, part in enumerate(split_ideographs(word)):
+                yield _FoldedWord(part.casefold(), place > 0, piece.start())
+
+
+def _growing(words: Sequence[_FoldedWord], start: int, most: int) -> list[str]:
+    """Return the runs of words that begin at a place, each one word longer than the last."""
+    phrase = words[start].text
+    runs = [phrase]
+    for word in words[start + 1 : start + most]:
+        phrase = f"{phrase}{word.text}" if word.joined else f"{phrase} {word.text}"
+        runs.append(phrase)
+    return runs
+
+
+def phrases_in(content: str) -> Iterator[str]:
+    """Yield the phrases of a text that may be given names in lower case, in the form in which names are looked up.
+
+    Two to :data:`MAX_PHRASE_WORDS` words that neither begin nor end with a function word, up to
+    :data:`MAX_PHRASE_IDEOGRAPHS` ideographs, and single words of other scripts without case. A single word of a script
+    with case is a name only where it is written as one: "red" is not "Red".
+    """
+    words = list(_folded_words(content[:LONGEST_TEXT]))
+    common = [word.text in STOP_WORDS for word in words]
+    for start, (phrase, _, _) in enumerate(words):
+        if common[start]:
+            continue
+        ideographs = has_ideographs(phrase)
+        if not ideographs and not phrase.isascii() and phrase.isalpha() and phrase.upper() == phrase:
+            yield phrase
+        most = MAX_PHRASE_IDEOGRAPHS if ideographs else MAX_PHRASE_WORDS
+        for end in range(start + 1, min(start + most, len(words))):
+            text, joined, _ = words[end]
+            if ideographs and not joined:
+                break
+            phrase = f"{phrase}{text}" if joined else f"{phrase} {text}"  # noqa: PLW2901 - the phrase grows
+            if not common[end]:
+                yield phrase
+
+
+def longest_by_first_word(given: Mapping[str, str]) -> dict[str, int]:
+    """Return the number of words of the longest given name, by its first word."""
+    longest: dict[str, int] = {}
+    for phrase in given:
+        words = [part for word in phrase.split() for part in split_ideographs(word)]
+        if words and len(words) <= (MAX_PHRASE_IDEOGRAPHS if has_ideographs(phrase) else MAX_NAME_WORDS):
+            longest[words[0]] = max(longest.get(words[0], 0), len(words))
+    return longest
+
+
+def given_in(
+    content: str, given: Mapping[str, str], longest_by_first_word: Mapping[str, int]
+) -> Iterator[tuple[str, str, int]]:
+    """Yield key, name and position of given names, the longest at each place; a function word alone is none."""
+    folded = list(_folded_words(content))
+    place = 0
+    while place < len(folded):
+        most = longest_by_first_word.get(folded[place].text, 0)
+        runs = _growing(folded, place, most) if most else []
+        for size in range(len(runs), 0, -1):
+            phrase = runs[size - 1]
+            if phrase in given and phrase not in STOP_WORDS:
+                yield given[phrase], phrase, folded[place].start
+                place += size
+                break
+        else:
+            place += 1

@@ -1,0 +1,318 @@
+"""Strings of a text that are written like names: by their capitals, their form or quotation marks.
+
+Part of ``name_finding``, for the texts of a write.
+
+Time is linear in the length of the text: it is split at white space, and no pattern is applied to more than
+:data:`~braid.understanding.given_names.LONGEST_PIECE` characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from braid.understanding.given_names import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
+from braid.understanding.names import MIN_WORD_CHARACTERS, without_brackets
+from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+LONGEST_NAME: Final = 120
+LONGEST_RUN: Final = 24
+"""Words with capitals in a row; a longer run is no name, and another begins."""
+FEW_WORDS, MOSTLY_CAPITALS = 12, 0.6
+"""In a text of that many words of which so many have capitals, capitals say nothing."""
+NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
+FOUND_TYPES: Final = (NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE)
+_PARTICLES: Final = word_set("""
+    of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &
+""")
+_CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
+"""Words without a capital in a title."""
+_MAX_PARTICLES: Final = 2
+_MONTHS: Final = word_set("""
+    january february march april may june july august september october november december jan feb mar apr jun jul
+    aug sep sept oct nov dec
+""")
+_WEEKDAYS: Final = word_set("monday tuesday wednesday thursday friday saturday sunday")
+_DATES: Final = _MONTHS | _WEEKDAYS | {f"{day}s" for day in _WEEKDAYS}
+_OPENERS: Final = word_set("""
+    although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
+    hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
+    thank please let maybe perhaps just so too very never always often sometimes she he we i you they my our his
+    their its again once including see note according based given using next still even while within without upon
+    among between against across along around below above toward towards per via plus first second third finally
+    originally currently recently eventually initially together nothing something everything nobody somebody
+    everybody anyone someone everyone many few most more less much each what why when where how which who whom
+    whose it this that these those there
+""")
+"""Words that begin a sentence and belong to no name."""
+_NEXT_SENTENCE: Final = _OPENERS | FUNCTION_WORDS
+"""Words that begin the next one where no space stands before it."""
+_GIVEN_NAMES: Final = word_set("april may june august jan")
+"""Months that are names of people as well."""
+_HONORIFICS: Final = word_set("""
+    mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
+""")
+_HEADINGS: Final = word_set("""
+    abstract aim aims background conclusion conclusions design discussion findings funding interpretation introduction
+    material materials method methods objective objectives outcome outcomes purpose result results setting summary
+    note warning caution important todo
+""")
+"""Words in capitals that head a part of a text."""
+_ABBREVIATED: Final = word_set("""
+    dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol
+""")
+"""Words of names behind which a full stop ends no sentence."""
+_PART = re.compile(r"[^/|\u2013\u2014,;:()\[\]{}<>\"\u201c\u201d]+|[^\s]")
+_CORE = re.compile(r"[^\W_]|[_@]")
+_URL = re.compile(r"(?:https?://|www\.)[^\s<>\"\u201c\u201d]+")
+_EMAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64}){1,5}")
+_CALL = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->)\w+)*\(\)")
+_SYMBOL = re.compile(
+    r"_*[a-z0-9]+(?:_+[A-Za-z0-9]+)+_*|[A-Z0-9]+(?:_+[A-Z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+|(?:[A-Z][a-z0-9]+){2,}"
+)
+_DOTTED = re.compile(r"[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+")
+_IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=[^A-Z]*[A-Z])[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
+_VERSION = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-+]?[a-z]+\d*)?|v\d+(?:\.\d+)*")
+_ADJECTIVE = re.compile(
+    r"-(?:language|born|like|style|type|era|level|wide|side|only|\w{3,}ed|\w{4,}(?:ing|ive|ent)|\w{5,}al)$"
+)
+"""Ends a word that is made of a name and does not belong to it: "Hindi-language", "Oct4-transduced"."""
+_NUMBER = re.compile(r"\d{1,4}(?:\.\d+)*|[IVX]+")
+_QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]")
+_SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
+_FORMS_KNOWN: Final = 4_096
+"""Words of at most :data:`LONGEST_PIECE` characters whose form is remembered: few of a text are not in others."""
+_NAMES_KNOWN: Final = 4_096
+"""Names whose keys are remembered: a text has most of its names several times."""
+_ENDS_PART = frozenset(",;:")
+"""Punctuation that is a part of its own behind a word."""
+
+
+class _Word(NamedTuple):
+    """A word of a text as it is written, with what stands before it."""
+
+    text: str
+    start: int
+    begins: bool
+    """Whether a sentence begins here."""
+    apart: bool
+    """Whether punctuation stands before it, so that a name cannot span it."""
+    opened: bool
+    """Whether that punctuation is an opening bracket."""
+
+
+class Candidate(NamedTuple):
+    """A string of a text that may be a name."""
+
+    key: str
+    name: str
+    entity_type: str
+    start: int
+    unambiguous: bool = True
+    """Whether it is a name by itself; a word that begins a sentence is one only if the document has it elsewhere."""
+    bracketed: bool = False
+    """Whether it stands behind an opening bracket."""
+
+
+@lru_cache(maxsize=_NAMES_KNOWN)
+def name_key(name: str) -> str:
+    """Return the name without case, accents, hyphens, possessives and a leading article, as its spellings share it."""
+    words = normalise(name).split()
+    while len(words) > 1 and words[0] in {"the", "a", "an"}:
+        del words[0]
+    return " ".join(words)
+
+
+def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
+    """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals.
+
+    Within a quoted title, and where the text's own title stands, no other names are looked for.
+    """
+    whole: list[tuple[int, int]] = []
+    for quoted in _QUOTED.finditer(content):
+        name = " ".join(quoted[1].split()).strip(" ,.!?;:")
+        if name[:1].isupper() and 1 < len(name.split()) <= MAX_NAME_WORDS and (key := name_key(name)):
+            yield Candidate(key, name, NAME_TYPE, quoted.start(1))
+            if _is_title(name):
+                whole.append(quoted.span(1))
+    own = without_brackets(title).strip()
+    if " " in own and (start := content.find(own)) >= 0:
+        whole.append((start, start + len(own)))
+    words = list(_outside(whole, words_of(content)) if whole else words_of(content))
+    for word in words:
+        if form_type := _type_by_form(word.text):
+            yield Candidate(normalise(word.text) or word.text.casefold(), word.text, form_type, word.start)
+    letters = [word for word in words if word.text[:1].isalpha()]
+    capitals = sum(word.text[:1].isupper() for word in letters)
+    if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
+        yield from _capitalised(words, content)
+
+
+def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterator[_Word]:
+    """Yield the words that stand in none of some spans; no name goes on behind one."""
+    ahead, apart = deque(sorted(spans)), False
+    for word in words:
+        while ahead and ahead[0][1] <= word.start:
+            ahead.popleft()
+        if ahead and ahead[0][0] <= word.start:
+            apart = True
+            continue
+        yield word._replace(apart=True) if apart else word
+        apart = False
+
+
+def _is_title(quoted: str) -> bool:
+    """Return whether all words have capitals, apart from those that connect others."""
+    return all(
+        word[:1].isupper() or not word[:1].isalpha() or word.casefold() in _CONNECTING for word in quoted.split()
+    )
+
+
+def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
+    """Yield the names in runs of capitalised words, which may have particles between them and numbers behind."""
+    run: list[_Word] = []
+    particles: list[_Word] = []
+    for word in words:
+        if not run and not word.text[:1].isupper():
+            continue
+        form_type = _type_by_form(word.text)
+        if run and (word.apart or word.begins):
+            yield from _names_in_run(run, content)
+            run, particles = [], []
+        lowered = word.text.casefold()
+        plain = word.text.isalpha() or form_type not in {CODE_TYPE, ADDRESS_TYPE}
+        if word.text[:1].isupper() and plain and "=" not in word.text:
+            run = [*run, *particles, word] if 0 < len(run) < LONGEST_RUN else [word]
+            particles = []
+            if lowered.endswith(("'s", "\u2019s")):
+                yield from _names_in_run(run, content)
+        elif run and not particles and _NUMBER.fullmatch(word.text):
+            run.append(word)
+        elif run and lowered in _PARTICLES and len(particles) < _MAX_PARTICLES:
+            particles.append(word)
+        else:
+            yield from _names_in_run(run, content)
+            run, particles = [], []
+    yield from _names_in_run(run, content)
+
+
+def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[Candidate]:
+    """Yield the names that a run of capitalised words holds: as a whole, and on either side of an "of"."""
+    words = list(run)
+    bracketed = bool(words) and words[0].opened
+    begins = bool(words) and words[0].begins
+    while words and _drops_first_word(words):
+        begins = begins and words[0].text.isupper() and words[0].text.casefold() in _HEADINGS
+        del words[0]
+    while words and _drops_last_word(words):
+        del words[-1]
+    if not words or len(words) > MAX_NAME_WORDS or (len(words) == 1 and _type_by_form(words[0].text)):
+        return
+    name = content[words[0].start : words[-1].start + len(words[-1].text)]
+    name = re.sub(r"['\u2019]s?$", "", " ".join(name.split())).rstrip(".") or name
+    key = name_key(name)
+    if not key or len(name) > LONGEST_NAME or (len(words) == 1 and not (_is_one_word_name(key) or _is_acronym(name))):
+        return
+    yield Candidate(key, name, NAME_TYPE, words[0].start, not (begins and len(words) == 1), bracketed)
+    of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
+    if of > 1:  # "Lothair II of Lotharingia" names Lothair II
+        yield from _names_in_run(words[:of], content)
+    if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
+        yield from _names_in_run([word for word in words[of + 1 :] if word.text != "the"], content)
+
+
+def _is_acronym(word: str) -> bool:
+    return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
+
+
+def _drops_first_word(words: Sequence[_Word]) -> bool:
+    """Return whether the first word of a run does not belong to a name."""
+    first = re.split("['\u2019]", words[0].text.casefold())[0]
+    if _is_acronym(words[0].text):
+        return first in _HEADINGS
+    if first in _DATES:
+        return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
+    more = len(words) > 1 and words[1].text[:1].isupper()
+    verb = words[0].begins and first.endswith("ing") and len(words) > 1 and not more
+    return verb or first in FUNCTION_WORDS or first in _OPENERS or first.isdigit() or (first in _HONORIFICS and more)
+
+
+def _drops_last_word(words: Sequence[_Word]) -> bool:
+    """Return whether the last word of a run does not belong to a name."""
+    if _is_acronym(words[-1].text):
+        return False
+    last = words[-1].text.casefold()
+    dated = len(words) > 1 and words[-2].text.casefold() in _DATES and last.isdigit()
+    return dated or last in _DATES or last in FUNCTION_WORDS or (last in _OPENERS and last != "i" and len(words) > 1)
+
+
+def _is_one_word_name(key: str) -> bool:
+    return len(key) > 1 and not key.isdigit() and key not in STOP_WORDS and key not in _OPENERS
+
+
+@lru_cache(maxsize=_FORMS_KNOWN)
+def _type_by_form(text: str) -> str | None:
+    """Return the type of an identifier, symbol, version or address; None of a plain word."""
+    if text.isalpha() and (text.islower() or text.istitle() or text.isupper()):
+        return None
+    if "@" in text:
+        return ADDRESS_TYPE if _EMAIL.fullmatch(text) else None
+    if _URL.fullmatch(text):
+        return ADDRESS_TYPE
+    if _CALL.fullmatch(text) or _SYMBOL.fullmatch(text) or (_DOTTED.fullmatch(text) and text.lower() != text):
+        return CODE_TYPE
+    if _IDENTIFIER.fullmatch(text) or _VERSION.fullmatch(text):
+        return IDENTIFIER_TYPE
+    return None
+
+
+def words_of(content: str) -> Iterator[_Word]:
+    """Yield the words of a text; addresses and calls whole, everything else split at punctuation."""
+    begins, apart, opened, end = True, True, False, 0
+    for piece in PIECE.finditer(content):
+        raw = piece[0][:LONGEST_PIECE]
+        if "\n" in content[end : piece.start()]:
+            begins = True
+        end = piece.end()
+        last = raw[-1]
+        plain = raw if raw.isalnum() else raw[:-1]
+        # Most words: what follows does the same with them, and takes five times as long.
+        if (last == "." or last in _ENDS_PART or plain is raw) and plain.isalnum():
+            yield _Word(plain, piece.start(), begins, apart, opened)
+            begins = last == "." and len(plain) > 1 and plain.casefold() not in _ABBREVIATED
+            apart, opened = begins or last in _ENDS_PART, False
+            continue
+        whole = raw.strip(".,;:!?'\"\u201c\u201d\u2018\u2019<>[]{}*`")
+        whole = whole if whole.endswith("()") else whole.strip("()")
+        if whole and (_CALL.fullmatch(whole) or "@" in whole or _URL.fullmatch(whole)):
+            yield _Word(whole, piece.start() + raw.index(whole), begins, True, False)
+            begins, apart, opened = raw.endswith(_SENTENCE_END), True, False
+            continue
+        for part in _PART.finditer(raw):
+            text = part[0]
+            if raw == "&":
+                yield _Word(raw, piece.start(), False, apart, False)
+                continue
+            if not _CORE.search(text):
+                apart, opened = True, text == "("
+                begins = begins or text in _SENTENCE_END
+                continue
+            core = text.strip(".!?'\u2018\u2019*`#\u2026-")
+            head, dot, tail = core.rpartition(".")
+            core = head if dot and tail.casefold() in _NEXT_SENTENCE else core
+            if not core:
+                apart = True
+                continue
+            lead = text.index(core)
+            if core[0].isupper() and (adjective := _ADJECTIVE.search(core)):
+                core = core[: adjective.start()]
+            yield _Word(core, piece.start() + part.start() + lead, begins, apart or lead > 0, opened)
+            stop = text[lead + len(core) :]
+            short = len(core) == 1 or core.casefold() in _ABBREVIATED or "." in core
+            begins = stop.endswith(_SENTENCE_END) and not (short and stop == ".")
+            apart, opened = bool(stop.strip(".")) or (begins and stop == "."), False

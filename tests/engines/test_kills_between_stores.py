@@ -1,0 +1,132 @@
+"""A deployed write that is killed between any two requests to its stores: repairing or repeating it makes it whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from braid.engines.neptune.connection import GremlinConnection
+from braid.ingestion.repair import repair
+from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ingestion.writing import WriteRequest, write
+from braid.models import GraphSource, Kind
+from braid.models.records import FOUND_PREFIX
+from opensearchpy import Transport
+
+from tests.contract.shapes import ACME, day, edge, record, vertex
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.deployed_stages import DeployedStages
+
+
+NEVER = 10**9
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+class Requests:
+    """Counts the requests to both stores, and ends the process at one of them: before it is sent, or after."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.number, self.last, self.after = 0, NEVER, False
+        for owner, name in ((Transport, "perform_request"), (GremlinConnection, "submit")):
+            patch.setattr(owner, name, self._counted(getattr(owner, name)))
+
+    def _counted(self, sent: Callable[..., Any]) -> Callable[..., Any]:
+        def send(*args: Any, **kwargs: Any) -> Any:
+            self.number += 1
+            if self.number > self.last or (self.number == self.last and not self.after):
+                raise Killed
+            answer = sent(*args, **kwargs)
+            if self.number == self.last:
+                raise Killed
+            return answer
+
+        return send
+
+
+@pytest.fixture
+def store(make_deployed: Callable[..., DeployedStages]) -> DeployedStages:
+    return make_deployed(graph=GraphSource.BOTH, objects_bucket="kept-here")
+
+
+BEFORE = WriteRequest(
+    tenant_id=ACME,
+    records=(
+        record("ada", "Ada Lovelace works.", kind=Kind.ENTITY, name="Ada Lovelace"),
+        record("note", "A note on the Heron Hall."),
+        record("fact", "Ada Lovelace owns the mill.", kind=Kind.FACT, valid_at=day(1)),
+    ),
+    vertices=(vertex("mill", name="Osprey Mill", has_record=False),),
+    relationships=(edge("ada", "mill", "OWNS", evidence="fact", valid_at=day(1)),),
+)
+NEXT = WriteRequest(
+    tenant_id=ACME,
+    records=(
+        record("note", "A note on the Osprey Mill, by Grace Hopper."),
+        record("grace", "Grace Hopper works.", kind=Kind.ENTITY, name="Grace Hopper"),
+        record("sold", "Grace Hopper owns the mill.", kind=Kind.FACT, valid_at=day(9), supersedes=("fact",)),
+    ),
+    vertices=(vertex("quay", name="Quayside", has_record=False),),
+    relationships=(
+        edge("grace", "mill", "OWNS", evidence="sold", valid_at=day(9)),
+        edge("grace", "quay", "OWNS", evidence="sold"),
+        edge("ada", "quay", "VISITS", evidence="note"),
+    ),
+)
+
+
+def state(store: DeployedStages) -> dict[str, Any]:
+    """Return what is stored, without times of writing and vectors."""
+    records = {one.id: (one.content, one.valid_at, one.invalid_at) for one in store.index.scan(ACME).records}
+    page = store.graph.scan(ACME)
+    edges = {(e.source, e.type, e.target, e.evidence, e.valid_at, e.invalid_at) for e in page.relationships}
+    vertices = {(v.id, v.name, v.has_record, v.valid_at, v.invalid_at) for v in page.vertices}
+    return {"records": records, "vertices": vertices, "edges": edges}
+
+
+def names_found(stored: dict[str, Any]) -> set[str]:
+    """Return the ids of the names that were found in texts."""
+    return {identity for identity, *_ in stored["vertices"] if identity.startswith(FOUND_PREFIX)}
+
+
+KILLS = 12
+"""Of some hundred places; all of them were tried once."""
+
+
+def test_a_write_that_is_killed_is_repaired_as_far_as_it_came_and_made_whole_by_repeating_it(
+    store: DeployedStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = Requests(monkeypatch)
+    write(BEFORE, store)
+    before, requests.number = state(store), 0
+    write(NEXT, store)
+    whole, count = state(store), requests.number
+    arrived = 0
+    for kill in range(KILLS):
+        requests.last = NEVER
+        delete_tenant(ACME, store)
+        write(BEFORE, store)
+        assert state(store) == before
+        # The last few may not be needed again: some of what is read is remembered.
+        requests.number, requests.last, requests.after = 0, 1 + kill * (count - 5) // KILLS, bool(kill % 2)
+        with pytest.raises(Killed):
+            write(NEXT, store)
+        requests.last = NEVER
+        repair(ACME, store)
+        repaired = state(store)
+        assert repair(ACME, store, dry_run=True).counts == {}
+        has_arrived = repaired["records"] != before["records"]
+        arrived += has_arrived
+        expected = whole if has_arrived else before
+        assert repaired["records"] == expected["records"]
+        assert repaired["edges"] == expected["edges"]
+        assert repaired["vertices"] >= expected["vertices"]
+        assert names_found(repaired) == names_found(expected)
+        write(NEXT, store)
+        assert state(store) == whole
+    assert KILLS // 4 < arrived < KILLS
