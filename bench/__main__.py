@@ -6,6 +6,8 @@ import argparse
 import dataclasses
 import json
 import sys
+import tempfile
+from contextlib import closing
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -22,16 +24,38 @@ SIZES = "1000,10000,100000"
 
 def main(arguments: list[str]) -> None:
     """Measure what is named first; or the named folders, or the demo corpus."""
+    if not {"-h", "--help"} & set(arguments):
+        _make_models()
     if arguments and arguments[0] in MEASUREMENTS:
         MEASUREMENTS[arguments[0]](arguments[1:])
         return
-    _of_folders("main_job", arguments or [str(DEMO)])
+    _of_folders("main_job", arguments)
 
 
-def _of_folders(name: str, folders: list[str]) -> None:
+def _make_models() -> None:
+    """Make the models that are missing, for the processes of a measurement too; ends with one line if one cannot be."""
+    from braid.app import Application
+    from braid.errors import BraidError
+    from braid.settings import Settings
+
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="braid-bench-") as home,
+            closing(Application(Settings(home=Path(home)))) as application,
+        ):
+            application.make_models()
+    except BraidError as error:
+        sys.exit(f"bench: {error}")
+
+
+def _of_folders(name: str, arguments: list[str]) -> None:
     """Measure what a module of this package does with folders."""
     module = import_module(f"bench.{name}")
-    measured = module.measure([Path(folder) for folder in folders])
+    parser = argparse.ArgumentParser(
+        prog="python -m bench", description=module.__doc__, epilog=f"Other measurements: {', '.join(MEASUREMENTS)}."
+    )
+    parser.add_argument("folders", nargs="*", metavar="FOLDER", type=Path, default=[DEMO])
+    measured = module.measure(parser.parse_args(arguments).folders)
     _write(name, measured, module.as_markdown(measured))
 
 

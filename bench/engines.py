@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from braid.models import Direction, Embedding, Filters, Kind
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.linking_and_seeds import Budget
+from braid.retrieval.stages.linking_and_seeds import GraphBudget
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb
@@ -43,15 +43,13 @@ K = 50
 """Hits of each strand, as many as the pipeline asks for."""
 FILTERS = Filters(kinds=(Kind.CHUNK,))
 """Half of the records."""
-DEFAULTS = Budget()
+DEFAULTS = GraphBudget()
 EMBEDDED, DEPLOYED = "embedded", "deployed"
 # Patient: what is measured is how long an answer takes, not whether a busy machine gives it in time.
 PATIENCE = {
     "BRAID_OPENSEARCH_TIMEOUT_S": "30",
     "BRAID_NEPTUNE_EVALUATION_TIMEOUT_S": "60",
     "BRAID_NEPTUNE_READ_TIMEOUT_S": "90",
-    # A deployed engine must name one; nothing here asks for it.
-    "BRAID_SCHEMA_TABLE": "not-asked",
 }
 GREMLIN_HEAP = "2g"
 

@@ -85,7 +85,7 @@ def measure(engine: str, say: Callable[[str], None]) -> list[Phase]:
         tenants = dict.fromkeys((BUSY, *OTHERS), ARCHIVE)
         given = stack.enter_context(prepared(engine, folder, tenants)) | NO_CACHES
         if engine == DEPLOYED:
-            given |= stack.enter_context(_counters())
+            given |= stack.enter_context(counters())
         servers = {
             case: stack.enter_context(serve(given | {"BRAID_QUOTA_REQUESTS_AT_ONCE": limit}, tenants))[1]
             for case, limit in CASES.items()
@@ -101,7 +101,7 @@ def measure(engine: str, say: Callable[[str], None]) -> list[Phase]:
 
 
 @contextmanager
-def _counters() -> Iterator[dict[str, str]]:
+def counters() -> Iterator[dict[str, str]]:
     """Start what keeps the counters of a deployment; yield the settings that name it."""
     import boto3
 

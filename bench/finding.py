@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.ports.name_finder import FoundMention, FoundName, SourceText
-from braid.understanding.name_finding import RuleNameFinder, name_key, title_names
+from braid.understanding.name_finding import RuleNameFinder, title_names
+from braid.understanding.written_names import name_key
 
 from braid_cli.datasets.dataset import read_dataset
 

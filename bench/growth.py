@@ -1,8 +1,11 @@
-"""The embedded engine at growing numbers of records: the default question, its memory, and what a write costs the next.
+"""Engines at growing numbers of records: the default question, memory, and what a write costs the next question.
 
 Corpora are those of :mod:`bench.synthetic`, written in slices that go on where they stopped: a million records take
-the better part of an hour. Embedding is no part of anything here, and nothing is kept from one question to the next.
-*CPU* is the time of the process, *after one write* of the first question after a record, a vertex and an edge.
+the better part of an hour, on OpenSearch and Gremlin Server a night. Those are started for it, and run on between
+slices. Embedding is no part of anything here, and nothing is kept from one question to the next. *CPU* is the time of
+the process, *after one write* of the first question after a record, a vertex and an edge; *in part* are questions that
+a store did not answer in time, three times over: Gremlin Server's graph goes through all vertices to find names, which
+Neptune has an index for.
 """
 
 from __future__ import annotations
@@ -14,10 +17,10 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from braid.app import Application
@@ -25,10 +28,15 @@ from braid.models import Embedding, Query, Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.retrieval import pipeline
 from braid.retrieval.stages.states import Embedded
-from braid.settings import Settings
+from braid.settings import EngineKind, Settings
 
+from bench.engine_process import resident_mb
+from bench.engines import DEPLOYED, EMBEDDED, PATIENCE
+from bench.fairness import counters
 from bench.profile import memory
 from braid_cli.evaluation.metrics import percentile
+from braid_cli.local_servers import gremlin_server
+from braid_cli.local_servers.__main__ import STORES, VARIABLES, down, up
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,16 +46,20 @@ SIZES = "1000,10000,100000"
 SLICE_S = 540.0
 AT_ONCE = 512
 WARM, COUNTED, WRITES, K = 5, 40, 5, 50
+ATTEMPTS = 3
 _DONE = "growth.json"
-"""In the store's folder: how many records, vertices and relationships are written."""
+"""In the store's folder: how many records, vertices and relationships are written, and to which servers."""
 
 
 def fill(home: Path, size: int, until: float) -> bool:
     """Write a corpus until it is whole or the time is over, going on where that was the last time."""
-    from bench.synthetic import Synthetic
+    from bench.synthetic import TENANT, Synthetic
 
     file = home / _DONE
-    done = json.loads(file.read_text()) if file.exists() else dict.fromkeys(("records", "vertices", "relationships"), 0)
+    done: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    stores = [os.environ.get(VARIABLES[name], "") for name in STORES]
+    if done.get("stores") != stores:  # servers that were started anew are empty
+        done = {"stores": stores, **dict.fromkeys(("records", "vertices", "relationships"), 0), "seconds": {}}
     if done.get("whole"):
         return True
     corpus = Synthetic(size)
@@ -64,11 +76,14 @@ def fill(home: Path, size: int, until: float) -> bool:
         for part, (items, write, at_once) in parts.items():
             rest = islice(items, done[part], None)
             while batch := list(islice(rest, at_once)):
-                if time.monotonic() > until:
+                began = time.monotonic()
+                if began > until:
                     return False
                 write(batch)
                 done[part] += len(batch)
+                done["seconds"][part] = done["seconds"].get(part, 0.0) + time.monotonic() - began
                 file.write_text(json.dumps(done))
+        application.graph.prepare_walks(TENANT)
         _ask(application, _task_of(corpus, home, 1)["questions"][0])  # builds the graph of vectors, and saves it
     file.write_text(json.dumps({**done, "whole": True}))
     return True
@@ -87,8 +102,16 @@ def _task_of(corpus: Any, home: Path, count: int) -> dict[str, Any]:  # noqa: AN
     return {"home": str(home), "questions": questions}
 
 
-def _ask(application: Application, question: dict[str, Any]) -> tuple[float, float]:
-    """Answer a question whose vector is given; return the milliseconds of processor and of wall time."""
+class _Took(NamedTuple):
+    """What an answer took, and whether a store did not answer in time: a figure of it is of half a question."""
+
+    cpu_ms: float
+    ms: float
+    in_part: bool
+
+
+def _ask(application: Application, question: dict[str, Any], attempts: int = ATTEMPTS) -> _Took:
+    """Answer a question whose vector is given, again where only a part was answered."""
     from bench.synthetic import MODEL, SPACE, TENANT
 
     embedding = Embedding(space=SPACE, model_id=MODEL, vector=base64.b64decode(question["vector"]))
@@ -96,9 +119,9 @@ def _ask(application: Application, question: dict[str, Any]) -> tuple[float, flo
         cpu, wall = time.process_time(), time.perf_counter()
         answer = pipeline.answer(Query(text=question["text"], tenant_id=TENANT), application)
         took = (time.process_time() - cpu) * 1_000, (time.perf_counter() - wall) * 1_000
-    if answer.degraded:  # on a busy machine; a figure of it would be of half a question
-        return _ask(application, question)
-    return took
+    if answer.degraded and attempts > 1:
+        return _ask(application, question, attempts - 1)
+    return _Took(*took, in_part=bool(answer.degraded))
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
@@ -107,8 +130,12 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
 
     home, questions = Path(task["home"]), task["questions"]
     with closing(Application(Settings(home=home).uncached())) as application:
+        began = time.process_time()
+        if application.settings.engine is EngineKind.AWS:
+            application.graph.recount(TENANT)  # what its writes would have counted
+        counting_s = time.process_time() - began
         _ask(application, questions[0])
-        first_s = time.process_time()
+        first_s = time.process_time() - counting_s
         took = [_ask(application, question) for question in questions]
         recall = []
         for question in questions:
@@ -132,10 +159,12 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         return round(percentile(sorted(values), 50), 2)
 
     return {
-        "question_cpu_ms": p50(cpu for cpu, _ in took[WARM:]),
-        "question_ms": p50(wall for _, wall in took[WARM:]),
+        "question_cpu_ms": p50(each.cpu_ms for each in took[WARM:]),
+        "question_ms": p50(each.ms for each in took[WARM:]),
+        "in_part_percent": 100 * sum(each.in_part for each in took) / len(took),
         "recall": round(sum(recall) / len(recall), 4),
-        "after_write_cpu_ms": p50(cpu for cpu, _ in after),
+        "after_write_cpu_ms": p50(each.cpu_ms for each in after),
+        "after_write_ms": p50(each.ms for each in after),
         "first_answer_cpu_s": round(first_s, 2),
         "memory_mb": held["resident_mb"],
         "own_memory_mb": held["own_mb"],
@@ -143,9 +172,15 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _child(*arguments: str, given: str = "") -> str:
-    command = [sys.executable, "-m", "bench.growth", *arguments]
-    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False)  # noqa: S603 - our own
+def _child(environment: dict[str, str], *arguments: str, given: str = "") -> str:
+    done = subprocess.run(  # noqa: S603 - our own
+        [sys.executable, "-m", "bench.growth", *arguments],
+        env=os.environ | environment,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
     return done.stdout
@@ -154,29 +189,50 @@ def _child(*arguments: str, given: str = "") -> str:
 _ROWS = {
     "question_cpu_ms": "default question beyond the encoder, CPU ms",
     "question_ms": "the same, ms",
+    "in_part_percent": "answered in part, %",
     "after_write_cpu_ms": "the first one after one write, CPU ms",
+    "after_write_ms": "the same, ms",
     "first_answer_cpu_s": "new process to its first answer, CPU s",
     "memory_mb": "memory, MiB",
     "own_memory_mb": "of it no file's, MiB",
+    "opensearch_mb": "memory of OpenSearch, MiB",
+    "gremlin_mb": "memory of Gremlin Server, MiB",
     "recall": "recall of the index of vectors at 50",
+    **{f"{part}_per_s": f"{part} written a second" for part in ("records", "vertices", "relationships")},
     "load": "load of the machine",
 }
 
 
-def as_markdown(figures: dict[str, dict[str, Any]]) -> str:
-    """Return one table, a column a size."""
-    sizes = sorted(figures, key=int)
+def as_markdown(figures: dict[str, dict[str, dict[str, Any]]]) -> str:
+    """Return one table an engine, a column a size; what was not measured of it is left out."""
     lines = ["# Growth", "", (__doc__ or "").strip(), ""]
-    lines += [f"| records | {' | '.join(f'{int(size):,}' for size in sizes)} |", "|---|" + "---:|" * len(sizes)]
-    for row, title in _ROWS.items():
-        lines.append(f"| {title} | {' | '.join(f'{figures[size][row]:g}' for size in sizes)} |")
-    return "\n".join(lines) + "\n"
+    for engine, by_size in figures.items():
+        sizes = sorted(by_size, key=int)
+        lines += [f"## {engine.capitalize()}", "", f"| records | {' | '.join(f'{int(size):,}' for size in sizes)} |"]
+        lines += ["|---|" + "---:|" * len(sizes)]
+        for row, title in _ROWS.items():
+            cells = [f"{by_size[size][row]:g}" if row in by_size[size] else "–" for size in sizes]
+            if set(cells) != {"–"}:
+                lines.append(f"| {title} | {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _stores(engine: str, folder: Path, size: int) -> tuple[dict[str, str], dict[str, int]]:
+    """Return the settings that name an engine's stores, and the process ids of its servers, which run on."""
+    if engine == EMBEDDED:
+        return {"BRAID_ENGINE": "embedded"}, {}
+    os.environ[gremlin_server.HEAP_VARIABLE] = f"{max(2, size // 100_000)}g"
+    running = up(folder / "servers", STORES)
+    addresses = {VARIABLES[name]: running[name].endpoint for name in STORES}
+    return {"BRAID_ENGINE": "aws", **PATIENCE, **addresses}, {name: running[name].pid for name in STORES}
 
 
 def command(arguments: Sequence[str]) -> None:
-    """Run ``python -m bench growth``: what is measured replaces what stands of the same size."""
+    """Run ``python -m bench growth``: what is measured replaces what stands of the same engine and size."""
     parser = argparse.ArgumentParser(prog="python -m bench growth", description=__doc__)
     parser.add_argument("--sizes", default=SIZES, help="numbers of records, with commas between (%(default)s)")
+    parser.add_argument("--engine", choices=[EMBEDDED, DEPLOYED], default=EMBEDDED, help="(%(default)s)")
     parser.add_argument("--stores", type=Path, required=True, help="folder of the stores, which stay, one a size")
     parser.add_argument("--slice", type=float, default=SLICE_S, help="seconds after which writing stops (%(default)s)")
     parser.add_argument("--out", type=Path, default=HERE, help="folder for growth.json and growth.md")
@@ -185,12 +241,21 @@ def command(arguments: Sequence[str]) -> None:
     kept = options.out / "growth.json"
     until = time.monotonic() + options.slice
     for size in options.sizes.split(","):
-        home = options.stores / size
+        home = options.stores / (size if options.engine == EMBEDDED else f"{size}-{options.engine}")
         home.mkdir(parents=True, exist_ok=True)
-        if _child("fill", str(home), size, str(until - time.monotonic())) != "whole":
-            raise SystemExit(f"{size} records: the slice is over; the same command goes on")
+        named, servers = _stores(options.engine, home, int(size))
+        if _child(named, "fill", str(home), size, str(until - time.monotonic())) != "whole":
+            running = f"; until then {' and '.join(servers)} run on" if servers else ""
+            raise SystemExit(f"{size} records: the slice is over, the same command goes on{running}")
+        kept_counts: AbstractContextManager[dict[str, str]] = counters() if servers else nullcontext({})
+        with kept_counts as tables:
+            found = json.loads(_child(named | tables, "measure", given=_child(named, "task", str(home), size)))
+        found |= {f"{name}_mb": resident_mb(pid) for name, pid in servers.items()}
+        done = json.loads((home / _DONE).read_text(encoding="utf-8"))
+        found |= {f"{part}_per_s": round(done[part] / took) for part, took in done["seconds"].items() if took}
+        down(home / "servers", list(servers))
         figures = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
-        figures[size] = json.loads(_child("measure", given=_child("task", str(home), size)))
+        figures.setdefault(options.engine, {})[size] = found
         kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
         (options.out / "growth.md").write_text(as_markdown(figures), encoding="utf-8")
     sys.stdout.write((options.out / "growth.md").read_text(encoding="utf-8"))

@@ -62,7 +62,6 @@ def _measured(folder: Path) -> Figures:
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
         application = Application(Settings(home=home).uncached())
-        application.make_models()
         dataset = read_dataset(folder, TENANT, judged=True)
         embed_s, ingest_s = _ingest_beside_embedding(dataset, application)
         judged = dataset.judged[:QUESTIONS]

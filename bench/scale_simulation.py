@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.ingestion.bulk.steps import BATCH_LINES
-from braid.reembedding import Limits
+from braid.reembedding import ReembeddingLimits
 from braid.settings import Settings
 
 from bench import costs
@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "scale.md"
 TENANTS, RECORDS, RELATIONSHIPS, DIMENSIONS = 1_000, 100_000_000, 1_000_000_000, 384
 RATES: Final = (10, 100, 1_000)
-MOST_QUESTIONS = 12_000
+MAX_QUESTIONS = 12_000
 """Questions that one run simulates at most, after as many seconds of warming up as they take divided by ten."""
 LEAST_S = 60.0
 LIMITS: Final = Settings()
@@ -241,7 +241,7 @@ class LostStage(Exception):
 class Simulation:
     """One case at one rate."""
 
-    def __init__(self, case: Case, rate: int, *, seed: int = 7, questions: int = MOST_QUESTIONS) -> None:
+    def __init__(self, case: Case, rate: int, *, seed: int = 7, questions: int = MAX_QUESTIONS) -> None:
         import simpy
 
         self.case, self.rate = case, rate
@@ -377,7 +377,7 @@ def table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
-def simulated(questions: int = MOST_QUESTIONS) -> list[tuple[str, ...]]:
+def simulated(questions: int = MAX_QUESTIONS) -> list[tuple[str, ...]]:
     """Return a row for each case and rate."""
     rows = []
     for case in CASES:
@@ -473,7 +473,7 @@ def embedding_again(writers: int, rate: int, *, lists: int = 5) -> tuple[float, 
 
     world, sized, times = simpy.Environment(), stores(rate), write_times()
     chance = random.Random(7)  # noqa: S311 - a simulation
-    index, pages = simpy.Resource(world, sized.search_cpus), Limits().pages
+    index, pages = simpy.Resource(world, sized.search_cpus), ReembeddingLimits().pages
     busy = 0.0
 
     def writer(left: Iterator[int], embedding: float, storing: float) -> Steps:
@@ -521,7 +521,7 @@ def written_at_once() -> list[tuple[str, ...]]:
     return rows
 
 
-def tables(questions: int = MOST_QUESTIONS) -> Iterator[tuple[str, str]]:
+def tables(questions: int = MAX_QUESTIONS) -> Iterator[tuple[str, str]]:
     """Yield the tables of the page, by name."""
     yield "sizes", table(("what", "how much", "so"), sizes())
     parameters = (

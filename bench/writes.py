@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.app import Application
 from braid.settings import Settings
 
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE, servers
@@ -105,7 +104,6 @@ def beside_embedding(dataset: Path, count: int, say: Callable[[str], None]) -> t
         folder = Path(temporary)
         texts = write_sample(dataset, count, folder / "source")
         models = Settings(home=folder / "a")
-        Application(models).make_models()
         environment = {"BRAID_MODELS_DIR": str(models.models_path())}
         besides = _besides(folder, say)
         say("embedding alone")
@@ -152,8 +150,7 @@ def growing(size: int, say: Callable[[str], None], *, deployed: bool) -> Iterato
             say(f"{size:,} records: starting the servers")
             addresses, _, _ = stack.enter_context(servers(folder / "servers"))
             # Schema versions and jobs lie on the laptop, where no table is named.
-            patience = {name: value for name, value in PATIENCE.items() if name != "BRAID_SCHEMA_TABLE"}
-            environment, tasks = {"BRAID_ENGINE": "aws", **patience, **addresses}, ON_SERVERS
+            environment, tasks = {"BRAID_ENGINE": "aws", **PATIENCE, **addresses}, ON_SERVERS
         for name, (home, task) in tasks.items():
             say(f"{size:,} records, {DEPLOYED if deployed else EMBEDDED}: {name}")
             if task == "object":
