@@ -14,6 +14,7 @@ from braid.models import Record, Relationship, SourceRef, Vertex
 from braid.ports.ingestion import WriteRequest
 from playwright.sync_api import expect
 
+from braid_cli.http_server.heavy_tenants import Shares
 from tests.browser.test_asking import HOSTILE, KEPT, ROOT_CAUSE, controls
 from tests.served import token
 
@@ -96,6 +97,15 @@ def test_the_first_page_says_what_is_stored_and_offers_questions_made_of_it(visi
     assert "What does Gates" in " ".join(offered)
     page.locator("#begin button").first.click()
     expect(page.locator("#results > li").first).to_contain_text("Dock team")
+
+
+def test_the_first_page_is_there_for_a_tenant_that_may_have_one_request_at_once(
+    visit: Visits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Shares, "places", lambda *_: 1)  # as many a heavy tenant has beside seven others
+    tab = visit().open(tenant=PORT)
+    visible(tab, "home")
+    expect(tab.page.locator("#begin button").first).to_be_visible()
 
 
 def test_many_documents_are_shown_page_by_page_and_a_name_is_found(visit: Visits) -> None:

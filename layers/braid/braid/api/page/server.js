@@ -3,6 +3,8 @@ import { access } from "./address.js";
 
 const ROOT = new URL("..", import.meta.url);
 const TIMEOUT_MS = 35_000;
+const MOST_TRIES = 6; // of a request that is refused because others are answered: a tenant may have one place
+const MOST_WAIT_S = 4;
 
 /** An answer that is none: what happened, what may help, and which fields are wrong. */
 export class Refusal extends Error {
@@ -22,17 +24,17 @@ async function send(method, path, body, signal, { tenant }) {
   if (tenant) headers["Braid-Tenant"] = tenant;
   if (body !== undefined) headers["Content-Type"] = "application/json";
   const slow = AbortSignal.timeout(TIMEOUT_MS);
+  const ends = signal ? AbortSignal.any([signal, slow]) : slow;
+  const request = { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal: ends, cache: "no-store" };
   try {
-    const response = await fetch(new URL(path, ROOT), {
-      method,
-      headers,
-      body: body === undefined ? undefined : JSON.stringify(body),
-      signal: signal ? AbortSignal.any([signal, slow]) : slow,
-      cache: "no-store",
-    });
-    const answered = await read(response);
-    if (!response.ok) throw refused(response.status, answered);
-    return answered;
+    for (let tries = 1; ; tries += 1) {
+      const response = await fetch(new URL(path, ROOT), request);
+      const answered = await read(response);
+      if (response.ok) return answered;
+      const again = response.status === 429 ? Number(response.headers.get("Retry-After")) : 0;
+      if (!again || tries === MOST_TRIES) throw refused(response.status, answered);
+      await wait(Math.min(again, MOST_WAIT_S) * (0.5 + Math.random()), ends);
+    }
   } catch (error) {
     if (error instanceof Refusal || error.name === "AbortError") throw error;
     if (error.name === "TimeoutError") {
@@ -44,6 +46,16 @@ async function send(method, path, body, signal, { tenant }) {
     });
   }
 }
+
+/** Wait for some seconds, or fail as a request does that is given up. */
+const wait = (seconds, ends) => new Promise((resolve, reject) => {
+  const timer = setTimeout(resolve, seconds * 1000);
+  ends.addEventListener("abort", () => {
+    clearTimeout(timer);
+    reject(ends.reason);
+  }, { once: true });
+  ends.throwIfAborted();
+});
 
 async function read(response) {
   try {
