@@ -42,12 +42,13 @@ class Grudging(BaseHTTPRequestHandler):
 
     answers: list[tuple[int, bytes]]
     asked = 0
+    retry_after = "0"
 
     def do_GET(self) -> None:
         type(self).asked += 1
         status, body = self.answers.pop(0)
         self.send_response(status)
-        self.send_header("Retry-After", "0")
+        self.send_header("Retry-After", self.retry_after)
         self.send_header("Location", "https://elsewhere/")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -81,6 +82,21 @@ def test_a_busy_server_is_asked_again_and_not_for_ever(grudging: tuple[type[Grud
         with pytest.raises(ApiError, match="later"):
             client.stats()
     assert kind.asked == 3
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7), ("86400", 60), ("Fri, 31 Dec 9999 23:59:59 GMT", 60)])
+def test_the_wait_that_a_busy_server_asks_for_is_kept_up_to_a_minute(
+    grudging: tuple[type[Grudging], str], monkeypatch: pytest.MonkeyPatch, status: int, asked: str, waited: float
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("urllib3.util.retry.time.sleep", slept.append)
+    kind, address = grudging
+    kind.retry_after = asked
+    kind.answers = [(status, b""), (status, b""), (200, STATS)]
+    with Braid.deployed(address, "t") as client:
+        assert client.stats().records == 1
+    assert slept == [waited, waited]
 
 
 def test_a_write_that_is_being_done_is_asked_after_again(grudging: tuple[type[Grudging], str]) -> None:

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
 ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 30.0
+MAX_WAIT_S: Final = 60.0
+"""Longest wait that a server may ask for before a request is sent again: a quota is of one minute at most."""
 _BUSY: Final = (429, 503)
 _Shape = TypeVar("_Shape", bound=Frozen)
 
@@ -93,6 +95,9 @@ class _Retry(urllib3.Retry):
 
     RETRY_AFTER_STATUS_CODES = frozenset({*_BUSY, 409})
 
+    def parse_retry_after(self, retry_after: str) -> float:
+        return min(super().parse_retry_after(retry_after), MAX_WAIT_S)
+
 
 class Deployed:
     """One server, asked with one token.
@@ -114,7 +119,7 @@ class Deployed:
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        # Waits as long as the server asks, or 0, 0.4, 0.8 s; its last answer is returned and not raised.
+        # Waits as long as the server asks, up to MAX_WAIT_S, or 0, 0.4, 0.8 s; its last answer is returned and not raised.
         retries = _Retry(
             total=attempts - 1,
             status_forcelist=_BUSY,
