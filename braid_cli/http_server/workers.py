@@ -39,6 +39,9 @@ SLOW_WEIGHT: Final = 4
 RESTART_S: Final = 1.0
 """Seconds until a worker is started again, doubled each time that it ends before it is ready."""
 MAX_RESTART_S: Final = 30.0
+CHARGED_S: Final = 1.0
+"""Processor seconds that a question is charged with which may have ended its process: another one takes as long to
+start."""
 ENDS_IN_S: Final = 12.0
 """Longest that a worker may take to end."""
 PING_S: Final = 3.0
@@ -107,10 +110,10 @@ class Workers:
     async def answer(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
         """Return the answer of the process that writes, or to a question of the one that has the least to do.
 
-        With the processor seconds that it took.
+        With the processor seconds that it took. If that process ends meanwhile, the answer is 503: whatever it was
+        asked may then be done or not, and can be asked again.
 
-        Raises Problem 503 if none can answer, or if that process ends meanwhile: whatever it was asked may then be done
-        or not, and can be asked again.
+        Raises Problem 503 if none can answer.
         """
         ready = [worker for worker in self._workers if worker.ready]
         if not ready:
@@ -119,10 +122,7 @@ class Workers:
             self._writing = ready[0]
         least = min(ready, key=lambda one: (one.load, one is self._writing))
         worker = least if is_question(event) else self._writing
-        try:
-            return await worker.answer(event)
-        except ConnectionError:
-            raise unavailable("the process that worked on this has ended") from None
+        return await worker.answer(event)
 
 
 class _Worker:
@@ -210,12 +210,12 @@ class _Worker:
                 self.process.kill()
 
     async def answer(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
-        """Return the answer to an event, and its processor seconds.
+        """Return the answer to an event, and its processor seconds; 503 if the process ends before it.
 
-        Raises ConnectionError if the process ends before it.
+        Raises Problem 503 if nothing can be sent to it yet.
         """
         if self._sent is None:
-            raise ConnectionError
+            raise unavailable("the server starts again")
         number = next(self._numbers)
         loop = asyncio.get_running_loop()
         waiting = self._answers[number] = loop.create_future()
@@ -234,9 +234,12 @@ class _Worker:
         self.ready = False
         self.process.kill()
         _LOG.warning("worker process %d ended (%d), and is started again", self.process.pid, self.process.wait())
-        for waiting in self._answers.values():
+        # Nobody knows which request ended it: rather one that it had for long, else any. Who asked that counts as heavy.
+        may_have = self._slow or self._answers.keys()
+        answer = unavailable("the process that worked on this has ended").response()
+        for number, waiting in self._answers.items():
             if not waiting.done():
-                waiting.set_exception(ConnectionError())
+                waiting.set_result((answer, CHARGED_S if number in may_have else 0.0))
 
     def close(self) -> None:
         """Let the process end."""

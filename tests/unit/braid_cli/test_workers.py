@@ -15,6 +15,7 @@ from braid.settings import Settings
 
 from braid_cli.http_server import worker_process, workers
 from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame
+from braid_cli.http_server.heavy_tenants import HEAVY_S
 from braid_cli.http_server.workers import Workers
 from tests.stages import DemoStages
 
@@ -161,8 +162,9 @@ def test_a_process_that_says_nothing_more_is_replaced_and_what_it_was_asked_fail
             await asyncio.sleep(0.01)
         # More than the socket takes at once: it is sent in part.
         asked = [worker.answer({"body": "x" * 2_000_000}) for _ in range(3)]
-        answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert [type(answer) for answer in answers] == [ConnectionError] * 3
+        answers = await asyncio.gather(*asked)
+        assert [answer["statusCode"] for answer, _ in answers] == [503] * 3
+        assert all(seconds > HEAVY_S for _, seconds in answers), "it costs no less than a heavy question"
         while len(started) == 1 or not worker.ready:  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
         for task in watching:
@@ -177,6 +179,32 @@ def test_a_process_that_says_nothing_more_is_replaced_and_what_it_was_asked_fail
         for process in started:
             process.kill()
             process.wait()
+
+
+def test_of_what_an_ended_process_was_asked_that_is_charged_which_it_had_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: S603 - this interpreter
+    ours, theirs = socket.socketpair()
+    monkeypatch.setattr(workers, "_process", lambda: (process, ours))
+
+    async def run() -> list[float]:
+        worker = workers._Worker()
+        _, worker._sent = await asyncio.open_connection(sock=ours)
+        monkeypatch.setattr(workers, "SLOW_S", 0.0)
+        slow = asyncio.create_task(worker.answer({}))
+        while worker.load <= 1:  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.001)
+        monkeypatch.setattr(workers, "SLOW_S", 60.0)
+        quick = asyncio.create_task(worker.answer({}))
+        await asyncio.sleep(0)
+        worker._end()
+        charged = [seconds for _, seconds in await asyncio.gather(slow, quick)]
+        worker._sent.close()
+        return charged
+
+    with theirs, process:
+        assert asyncio.run(run()) == [workers.CHARGED_S, 0.0]
 
 
 def test_a_process_that_is_asked_nothing_but_whether_it_lives_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
