@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from braid.engines.aws.sqs import SqsQueue
+from braid.engines.opensearch.migration import OpenSearchMigration
+from braid.errors import StoreError
 from braid.lambda_runtime.fifo_batches import batch_handler
 from braid.lambda_runtime.observability import stage_handler
 from braid.models import Frozen
 from braid.ports.message_queue import QueueMessage
+from braid.settings import Settings
 from braid.telemetry import names, recording
 from moto import mock_aws
 
+from tests.stages import DemoStages
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.recorded import Recorded
 
 CALLER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -115,3 +122,20 @@ def test_every_method_of_a_store_is_recorded_and_what_it_returns_is_left_alone(r
     assert [span.name for span in recorded.spans] == ["read sqlite", "read sqlite", "fail sqlite"]
     assert (names.STORE_DURATION, {names.DB_SYSTEM: "sqlite", names.DB_OPERATION: "read"}) in recorded.points()
     assert "secret" not in recorded.text()
+
+
+def test_calls_of_a_migration_are_recorded_as_calls_of_its_store(recorded: Recorded, tmp_path: Path) -> None:
+    elsewhere = Settings(home=tmp_path, opensearch_endpoint="http://127.0.0.1:9", opensearch_attempts=1)
+    migration = OpenSearchMigration.connect(elsewhere, {}).of_tenant("acme")
+    with pytest.raises(StoreError):
+        migration.serving()
+    migration.close()
+    opened = DemoStages(Settings(home=tmp_path))
+    opened.migration.serving()
+    opened.close()
+    served = [dict(span.attributes or {}) for span in recorded.spans if span.name.startswith("serving ")]
+    assert [(one[names.DB_SYSTEM], one[names.DB_OPERATION]) for one in served] == [
+        ("opensearch", "serving"),
+        ("sqlite", "serving"),
+    ]
+    assert not [span.name for span in recorded.spans if span.name.startswith("of_tenant")], "it asks no store"

@@ -149,10 +149,13 @@ def store_calls(system: str) -> Callable[[_Class], _Class]:
     return decorate
 
 
+_NO_REQUESTS: Final = {"close", "of_tenant"}
+
+
 def _is_call(name: str, method: object) -> bool:
     if not isinstance(method, FunctionType) or isgeneratorfunction(method):
         return False
-    return name != "close" and not name.startswith("_")
+    return name not in _NO_REQUESTS and not name.startswith("_")
 
 
 def _of_store(system: str, name: str) -> dict[str, AttributeValue]:

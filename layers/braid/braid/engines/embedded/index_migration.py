@@ -14,6 +14,7 @@ from braid.engines.embedded.search import row_writes, rows
 from braid.engines.embedded.tables import read_global, write_global
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MigrationState, WriteBackResult, merged
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _SERVING = "serving"
 
 
+@store_calls("sqlite")
 class EmbeddedIndexMigration:
     """Migration between model profiles in SQLite; implements :class:`braid.ports.reembedding.IndexMigration`."""
 

@@ -46,6 +46,7 @@ from braid.engines.opensearch.single_index import SingleIndex
 from braid.errors import InvalidRequest, StoreError
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult
 from braid.settings import OpenSearchService
+from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,6 +77,7 @@ class _AliasedIndex(NamedTuple):
         return self.meta.get(_PROFILE)
 
 
+@store_calls("opensearch")
 class OpenSearchMigration:
     """Migrates the index between profiles; implements :class:`braid.ports.reembedding.IndexMigration`.
 
