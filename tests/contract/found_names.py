@@ -12,7 +12,7 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.name_vertices import found_id
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.tenant_deletion import delete_tenant
-from braid.models import MENTIONS, GraphSource, Relationship
+from braid.models import MENTIONS, GraphSource, Kind, Relationship
 
 from tests.contract.deletes import without_transactions
 from tests.contract.shapes import ACME, AS_OF, edge, record, vertex
@@ -20,7 +20,7 @@ from tests.contract.writes import stored, written
 
 if TYPE_CHECKING:
     from braid.app import Application
-    from braid.models import Record
+    from braid.models import Record, Vertex
 
 BERG, KEELSON = found_id("anna berg"), found_id("keelson project")
 
@@ -34,7 +34,7 @@ def names(store: Application, text: str) -> set[str]:
     return {one.source for one in mentions(store, text)}
 
 
-def break_off(store: Application, monkeypatch: pytest.MonkeyPatch, *changed: Record) -> None:
+def break_off(store: Application, monkeypatch: pytest.MonkeyPatch, *changed: Record | Vertex) -> None:
     """Break a write off after its texts are in the index, between two stores that cannot commit together."""
 
     def stop(*_: object) -> None:
@@ -94,6 +94,33 @@ class FoundNamesContract:
         assert store.graph.get_many(ACME, [BERG]) == []
         assert repair(ACME, store).counts == {}
         assert list(store.objects.list(ACME)) == []
+
+    @pytest.mark.parametrize("entity_in_index", [True, False])
+    def test_a_mention_that_holds_again_since_a_write_broke_off_is_left_by_a_repair(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch, entity_in_index: bool
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        text = record("a", "It was Anna Berg, they say.")
+        given = record("berg", "Who is it?", kind=Kind.ENTITY, name="Anna Berg")
+        # The given entity gets the mention, and the found name loses it.
+        break_off(store, monkeypatch, text, given if entity_in_index else vertex("berg", name="Anna Berg"))
+        delete_records(ACME, ["berg"], store)
+        assert written(store, text).written == 0
+        assert names(store, "a") == {BERG}
+        assert repair(ACME, store, dry_run=True).counts == {}
+        assert repair(ACME, store).counts == {}
+        assert names(store, "a") == {BERG}
+
+    def test_a_mention_that_an_entity_gets_whose_write_broke_off_is_that_entitys_alone_after_a_repair(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        break_off(store, monkeypatch, record("a", "It was Anna Berg, they say."), vertex("berg", name="Anna Berg"))
+        found = repair(ACME, store, dry_run=True).counts
+        assert found[Fault.OLD_MENTION] == 1
+        assert repair(ACME, store).counts == found
+        assert names(store, "a") == {"berg"}
+        assert repair(ACME, store).counts == {}
 
     def test_what_a_killed_write_left_beside_a_deletion_is_reported_and_goes_when_that_is_repeated(
         self, store: Application, monkeypatch: pytest.MonkeyPatch

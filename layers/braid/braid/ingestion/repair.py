@@ -15,8 +15,10 @@ from pydantic import Field, ValidationError
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
 from braid.ingestion.intent_log import UnreadableEntry, unfinished
+from braid.ingestion.name_vertices import find_names
+from braid.ingestion.named_entities import NamedEntities, named_entities
 from braid.ingestion.writing import WriteRequest, write
-from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
+from braid.models import Frozen, GraphSource, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.scalars import printable
 from braid.ports.keys import pages
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
     from braid.ingestion.intent_log import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
-    from braid.models import Record
+    from braid.models import EdgeId, Record
     from braid.ports.knowledge_graph import GraphPage
 
 SHOWN = 100
@@ -168,7 +170,7 @@ class _Repair:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: the write of it broke off"
                 self._add(Fault.NO_EDGE, edge.source, message)
         vertices = self._missing(begun, absent)
-        stale = self._stale(begun, absent)
+        stale = self._stale(begun, absent, vertices)
         if not self._dry_run:
             finish = WriteRequest(
                 tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
@@ -176,14 +178,29 @@ class _Repair:
             write(finish, self._store)  # leaves out an edge of which an end was deleted since
             self._remove(stale, ())
 
-    def _stale(self, begun: UnfinishedWrite, absent: set[str]) -> list[Relationship]:
+    def _stale(self, begun: UnfinishedWrite, absent: set[str], missing: Sequence[Vertex]) -> list[Relationship]:
         """Return the stored mentions that a write was to remove, of texts that are stored as in that write."""
         named = [edge for edge in begun.stale if edge.evidence in begun.records and edge.evidence not in absent]
         stored = [edge for edge in self._store.graph.as_stored(self._tenant_id, named) if edge.found]
+        if stored and self._store.graph_source is not GraphSource.GIVEN:
+            gone = self._not_in_texts([name for name in begun.records if name not in absent], missing)
+            stored = [edge for edge in stored if edge.identity() in gone]
         for edge in stored:
             message = f"{edge.source!r} is no longer in the text {edge.target!r}: the write that took it out broke off"
             self._add(Fault.OLD_MENTION, edge.target, message)
         return stored
+
+    def _not_in_texts(self, ids: Sequence[str], missing: Sequence[Vertex]) -> set[EdgeId]:
+        """Return the stored mentions that writing some records again would remove, with the vertices that are missing.
+
+        What a write was to remove may hold again: the entity that was to get a mention instead may be deleted since.
+        """
+        pages = (ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE))
+        records = {one.id: one for page in pages for one in self._store.index.get_many(self._tenant_id, page)}
+        in_graph = {one.id: one for one in self._store.graph.get_many(self._tenant_id, list(records))}
+        entities = named_entities(missing, records, in_graph)
+        named = NamedEntities(self._tenant_id, entities, {*records, *(one.id for one in missing)}, self._store)
+        return {edge.identity() for edge in find_names(records, named, in_graph, self._store).stale}
 
     def _missing(self, begun: UnfinishedWrite, absent: set[str]) -> tuple[Vertex, ...]:
         """Return the vertices of a write that are not in the graph, except those of absent records."""
