@@ -98,6 +98,33 @@ class ArchiveContract:
         assert (again.unchanged, again.embedded) == (NUMBER, 0), "what is stored like this is not written again"
         assert everything(store, ACME) == before
 
+    @pytest.mark.parametrize("planted", ["link", "file"])
+    def test_nothing_is_written_into_what_others_put_into_its_folder(
+        self, store: Application, tmp_path: Path, *, planted: str
+    ) -> None:
+        fill(store)
+        private, folder = tmp_path / "private", tmp_path / "archive"
+        private.write_text("mine", encoding="utf-8")
+
+        def plant(name: str) -> None:
+            path = folder / name
+            path.symlink_to(private) if planted == "link" else path.touch(0o666)
+            if planted == "file":
+                path.chmod(0o666)
+
+        def meddle(done: int, _all: int) -> None:
+            if done == NUMBER:
+                plant("vertices-000002.jsonl")
+                plant("manifest.new")
+
+        export_tenant(ACME, store, folder, tell=meddle)
+        assert private.read_text("utf-8") == "mine"
+        assert {path.name: path.lstat().st_mode & 0o7777 for path in folder.iterdir()} == dict.fromkeys(
+            ["manifest.json", "records-000001.jsonl", "relationships-000002.jsonl", "vertices-000002.jsonl"], 0o600
+        )
+        assert not [path for path in folder.iterdir() if path.is_symlink()]
+        archive.verify(folder)
+
     def test_what_broke_off_goes_on(
         self, store: Application, other: Callable[[], Application], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

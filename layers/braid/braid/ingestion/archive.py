@@ -11,8 +11,9 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -171,30 +172,40 @@ def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) ->
 def _write_parts(folder: Path, manifest: Manifest, pages: Iterator[_Page]) -> tuple[list[Part], str | None]:
     """Write the next part of each kind, and return them and the cursor behind them."""
     number = 1 + max((int(part.name[-12:-6]) for part in manifest.parts), default=0)
-    texts: dict[PartKind, Path] = {}
-    counts: dict[PartKind, int] = {}
+    files: dict[PartKind, BinaryIO] = {}
+    counts: Counter[PartKind] = Counter()
+    parts: list[Part] = []
     written, after = 0, None
-    for found, cursor in pages:
-        after = cursor
-        for kind, items in found.items():
-            if not items:
-                continue
-            path = texts.setdefault(kind, folder / f"{kind.value}-{number:06}.jsonl")
-            path.touch(_PRIVATE_FILE)
-            # A part that an interrupted export left behind is in no manifest, and begun again.
-            with path.open("ab" if kind in counts else "wb") as file:
-                for item in items:
-                    written += file.write(_line(item))
-            counts[kind] = counts.get(kind, 0) + len(items)
-        if written >= PART_BYTES:
-            break
-    parts = []
-    for kind, path in texts.items():
-        with path.open("rb+") as file:
+    with ExitStack() as opened:
+        for found, cursor in pages:
+            after = cursor
+            for kind, items in found.items():
+                if items and kind not in files:
+                    files[kind] = opened.enter_context(_created(folder / _part_name(kind, number)))
+                counts[kind] += len(items)
+                written += sum(files[kind].write(_line(item)) for item in items)
+            if written >= PART_BYTES:
+                break
+        for kind, file in files.items():
+            file.seek(0)
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             os.fsync(file.fileno())
-        parts.append(Part(name=path.name, items=counts[kind], sha256=sha256))
+            parts.append(Part(name=_part_name(kind, number), items=counts[kind], sha256=sha256))
     return parts, after
+
+
+def _part_name(kind: PartKind, number: int) -> str:
+    return f"{kind.value}-{number:06}.jsonl"
+
+
+def _created(path: Path) -> BinaryIO:
+    """Open a file that is made here, for its owner alone.
+
+    What has its name goes: a part that an interrupted export left, which is in no manifest. In a folder that others may
+    write to it may be a link of theirs, which would lead into another file, or a file of theirs, which they could read.
+    """
+    path.unlink(missing_ok=True)
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _PRIVATE_FILE), "w+b")
 
 
 def _line(item: Item) -> bytes:
@@ -203,8 +214,7 @@ def _line(item: Item) -> bytes:
 
 def _write_whole(path: Path, content: bytes) -> None:
     beside = path.with_suffix(".new")
-    beside.touch(_PRIVATE_FILE)
-    with beside.open("wb") as file:
+    with _created(beside) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
