@@ -120,6 +120,18 @@ def test_entities_that_are_called_like_parts_of_paths_leave_the_first_page_whole
     expect(tab.page.get_by_role("alert")).to_have_count(0)
 
 
+def test_entities_that_are_called_like_parts_of_paths_have_pages_with_their_relations(
+    visit: Visits, stages: DemoStages
+) -> None:
+    vertices = [Vertex(id=identity, tenant_id="dots", name=f"Dot {identity}") for identity in (".", "..")]
+    edges = [Relationship(tenant_id="dots", source=".", type="BELOW", target="..")]
+    write(WriteRequest(tenant_id="dots", vertices=tuple(vertices), relationships=tuple(edges)), stages)
+    for identity, other in ((".", ".."), ("..", ".")):
+        tab = visit().open(tenant="dots", entity=identity)
+        expect(tab.page.locator("#stored-title")).to_have_text(f"Dot {identity}")
+        expect(tab.page.locator(".known li")).to_contain_text(f"Dot {other}")
+
+
 def test_types_that_are_called_as_what_every_object_has_are_words(visit: Visits) -> None:
     tab = visit().open(tenant=TENANT)
     tab.page.locator("#names li").first.wait_for()

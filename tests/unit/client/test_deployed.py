@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import ApiError, Braid, Query, Question
+from braid.ingestion.writing import WriteRequest, write
+from braid.models import Relationship, Vertex
 
 from tests.served import served, token
 from tests.stages import demo_stages
@@ -34,6 +36,18 @@ def test_a_forged_token_is_refused_and_says_so(tmp_path: Path) -> None:
         with pytest.raises(ApiError) as refused:
             stranger.search(QUESTION)
         assert (refused.value.status, refused.value.problem is not None) == (401, True)
+    stages.close()
+
+
+def test_an_entity_that_is_called_like_a_part_of_a_path_is_found(tmp_path: Path) -> None:
+    stages = demo_stages(tmp_path)
+    dots = [Vertex(id=identity, tenant_id="saltmarrow", name=f"Dot {identity}") for identity in (".", "..")]
+    edges = [Relationship(tenant_id="saltmarrow", source=".", type="BELOW", target="..")]
+    written = write(WriteRequest(tenant_id="saltmarrow", vertices=tuple(dots), relationships=tuple(edges)), stages)
+    assert written.errors == ()
+    with served(stages) as address, Braid.deployed(address, token("saltmarrow"), attempts=1) as braid:
+        assert [hit.id for hit in braid.related("..").hits] == ["."]
+        assert [hit.id for hit in braid.related(".").hits] == [".."]
     stages.close()
 
 

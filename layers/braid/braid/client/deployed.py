@@ -151,7 +151,7 @@ class Deployed:
         given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in how.items()}
         parameters = urlencode({name: value for name, value in given.items() if value is not None}, doseq=True)
         try:
-            return self._ask(tenant, "GET", f"/entities/{quote(entity, safe='')}/related?{parameters}", Related)
+            return self._ask(tenant, "GET", f"/entities/{_in_path(entity)}/related?{parameters}", Related)
         except ApiError as error:
             if error.status == HTTPStatus.NOT_FOUND:
                 _, _, similar = ((error.problem and error.problem.detail) or "").rpartition("did you mean ")
@@ -251,6 +251,11 @@ class Deployed:
             return shape.model_validate_json(answer.data)
         except ValidationError as error:
             raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
+
+
+def _in_path(name: str) -> str:
+    """Return a name as a part of a path; its dots are encoded too, as ``.`` and ``..`` are no parts but ways."""
+    return quote(name, safe="").replace(".", "%2E")
 
 
 def _unreachable(error: urllib3.exceptions.HTTPError) -> str:

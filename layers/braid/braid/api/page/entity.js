@@ -3,7 +3,7 @@ import { byId, day, fill, h, plural, shortened } from "./elements.js";
 import { addRelations } from "./graph.js";
 import { link, pageOf } from "./links.js";
 import { CAUSAL, walkedAs } from "./relations.js";
-import { get, post } from "./server.js";
+import { post, related } from "./server.js";
 
 const AT_MOST = 60;
 let asking = null;
@@ -15,18 +15,15 @@ export async function openEntity(id, { asOf, onWithin }) {
   const box = byId("entity");
   box.hidden = false;
   fill("entity", h("p", { class: "quiet", role: "status" }, "Asking for its relations …"));
-  const path = `entities/${encodeURIComponent(id)}`;
-  const moment = asOf ? `&as_of=${encodeURIComponent(asOf)}` : "";
   try {
-    const causal = CAUSAL.map((type) => `&types=${type}`).join("");
     const [entity, nearest, causes] = await Promise.all([
       post("./entities:read", { id }, asking.signal),
-      get(`${path}/related?limit=${AT_MOST}${moment}`, asking.signal),
-      get(`${path}/related?limit=${AT_MOST}${moment}${causal}`, asking.signal),
+      related(id, { limit: AT_MOST, asOf }, asking.signal),
+      related(id, { types: CAUSAL, limit: AT_MOST, asOf }, asking.signal),
     ]);
-    const related = together(causes, nearest);
-    fill("entity", shown(entity, related, { open: (other) => openEntity(other, { asOf, onWithin }), onWithin }));
-    addRelations(id, related.hits);
+    const relations = together(causes, nearest);
+    fill("entity", shown(entity, relations, { open: (other) => openEntity(other, { asOf, onWithin }), onWithin }));
+    addRelations(id, relations.hits);
     box.scrollIntoView({ block: "nearest" });
   } catch (error) {
     if (error.name === "AbortError") return;
@@ -47,7 +44,7 @@ export function closeEntity() {
   fill("entity");
 }
 
-function shown(entity, related, { open, onWithin }) {
+function shown(entity, relations, { open, onWithin }) {
   const name = entity.name ?? entity.citation?.title ?? entity.id;
   const facts = [entity.entity_type ?? entity.kind, entity.timestamp && day(entity.timestamp), entity.invalid_at && `held until ${day(entity.invalid_at)}`];
   return [
@@ -56,10 +53,10 @@ function shown(entity, related, { open, onWithin }) {
       h("button", { type: "button", class: "plain", on: { click: closeEntity } }, "Close")),
     h("p", { class: "kind" }, facts.filter(Boolean).join(" · "), " ", h("code", {}, entity.id)),
     entity.content ? h("p", { dir: "auto" }, shortened(entity.content, 420)) : null,
-    h("p", { role: "status", class: "quiet" }, related.hits.length
-      ? `${plural(related.hits.length, "relation")}${related.truncated || related.hits.length >= AT_MOST ? ", and more that are not shown" : ""}`
+    h("p", { role: "status", class: "quiet" }, relations.hits.length
+      ? `${plural(relations.hits.length, "relation")}${relations.truncated || relations.hits.length >= AT_MOST ? ", and more that are not shown" : ""}`
       : "Nothing is related to it."),
-    h("div", { class: "relations" }, grouped(related.hits).map(([label, hits]) => h("section", {},
+    h("div", { class: "relations" }, grouped(relations.hits).map(([label, hits]) => h("section", {},
       h("h4", {}, label),
       h("ul", {}, hits.map((hit) => h("li", {},
         h("button", { type: "button", class: "name", on: { click: () => open(hit.id) } }, h("bdi", {}, hit.name ?? hit.id)))))))),

@@ -2,7 +2,7 @@
 import { day, fill, h, plural, shortened } from "./elements.js";
 import { documentOf, link, pageOf, to } from "./links.js";
 import { CAUSAL, walkedAs } from "./relations.js";
-import { get, post } from "./server.js";
+import { get, post, related } from "./server.js";
 
 const MOST = 100;
 const TEXTS = 20; // that one request reads
@@ -11,11 +11,10 @@ const AROUND = 140;
 
 /** Show it; `onWithin` asks only among what it reaches. */
 export async function showEntity(id, { onWithin, onAsk }, signal) {
-  const path = `entities/${encodeURIComponent(id)}/related?limit=${MOST}`;
   const [entity, stats] = await Promise.all([post("./entities:read", { id }, signal), get("stats", signal)]);
   const [causal, others] = [true, false].map((is) =>
     Object.keys(stats.by_relationship_type).filter((type) => type !== MENTIONS && CAUSAL.includes(type) === is).slice(0, 32));
-  const along = (types) => (types.length ? get(`${path}&${types.map((type) => `types=${encodeURIComponent(type)}`).join("&")}`, signal) : { hits: [] });
+  const along = (types) => (types.length ? related(id, { types, limit: MOST }, signal) : { hits: [] });
   // Of several relationships with one entity the server names the surest; a cause is to be seen beside what came before.
   const [causes, rest, mentions] = await Promise.all([along(causal), along(others), along([MENTIONS])]);
   const facts = { hits: [...causes.hits, ...rest.hits], truncated: causes.truncated || rest.truncated };

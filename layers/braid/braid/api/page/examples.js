@@ -2,7 +2,7 @@
 import { shortened } from "./elements.js";
 import { documentOf } from "./links.js";
 import { questionOf } from "./relations.js";
-import { get } from "./server.js";
+import { related } from "./server.js";
 
 const DEMO = {
   saltmarrow: [
@@ -27,7 +27,6 @@ const ABOUT = {
   Person: (name) => `What did ${name} do?`,
   CodeEntity: (name) => `What does ${name} do?`,
 };
-const PARTS_OF_PATHS = new Set([".", ".."]); // browsers resolve these away, however they are encoded
 const AT_MOST = 6;
 const ASKED_ABOUT = 4; // names whose relations and mentions are read
 const TITLE_AT_MOST = 80;
@@ -38,9 +37,8 @@ const TITLE_AT_MOST = 80;
  */
 export async function examples(tenant, { entities }, documents) {
   if (Object.hasOwn(DEMO, tenant)) return DEMO[tenant];
-  const chosen = differing(entities.filter((entity) => entity.relations && !PARTS_OF_PATHS.has(entity.id)));
-  const near = await Promise.all(chosen.slice(0, ASKED_ABOUT).map((entity) =>
-    get(`entities/${encodeURIComponent(entity.id)}/related?limit=50`)));
+  const chosen = differing(entities.filter((entity) => entity.relations));
+  const near = await Promise.all(chosen.slice(0, ASKED_ABOUT).map(({ id }) => related(id, { limit: 50 })));
   const made = [
     ...near.flatMap(({ hits }, place) => ofFact(chosen[place], hits)),
     ...near.flatMap(({ hits }, place) => ofMention(chosen[place], hits, documents)),

@@ -17,6 +17,17 @@ export class Refusal extends Error {
 export const get = (path, signal, as = access()) => send("GET", path, undefined, signal, as);
 export const post = (path, body, signal) => send("POST", path, body, signal, access());
 
+const PARTS_OF_PATHS = new Set([".", ".."]); // browsers resolve these away, however they are encoded
+
+/** What stands in relation to an entity, along some types or any; of an id that no address can have, by a graph query. */
+export function related(id, { types = [], limit, asOf = null }, signal) {
+  if (PARTS_OF_PATHS.has(id)) {
+    return post("graph/query", { start: { ids: [id] }, steps: [{ direction: "both", types }], limit, fan_out: 200, as_of: asOf }, signal);
+  }
+  const asked = new URLSearchParams([["limit", limit], ...(asOf ? [["as_of", asOf]] : []), ...types.map((type) => ["types", type])]);
+  return get(`entities/${encodeURIComponent(id)}/related?${asked}`, signal);
+}
+
 async function send(method, path, body, signal, { tenant }) {
   const { token } = access();
   if (!token) throw new Refusal("A token is needed", { detail: HOW_TO_GET_ONE, status: 401 });
