@@ -1,8 +1,9 @@
-"""One of ten tenants asks twenty times as often as each other: what the nine wait, on ``braid serve`` of either engine.
+"""What tenants wait beside a busy one on ``braid serve``: one that asks often, on either engine, or heavy questions.
 
-Questions arrive at their times whether those before are answered or not, and who is refused does not wait: the worst
+One of ten tenants asks twenty times as often as each other. Questions arrive at their times whether those before are answered or not, and who is refused does not wait: the worst
 that a neighbour does. Two servers over the same stores take turns, one with the defaults and one with a limit of
-requests at once for each tenant, and each is asked with the busy tenant and without.
+requests at once for each tenant, and each is asked with the busy tenant and without. So it is with the heavy questions
+of one tenant beside the ordinary ones of another, where of the two servers one does not bound what heavy tenants begin.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.load_server import DEPLOYED, ENGINES, prepared, serve
+from bench.load_server import BRAID, DEPLOYED, ENGINES, prepared, serve
 from braid_cli.demo.tour import CORPUS
 
 if TYPE_CHECKING:
@@ -38,6 +39,20 @@ ROUNDS = 2
 """How often all phases are gone through."""
 RATES = {"embedded": (0.4, 15), DEPLOYED: (0.15, 25)}
 """Questions a second of each calm tenant, and seconds of a phase; two cores answer them all in a quiet hour."""
+HEAVY = "heavy"
+"""Name of the measurement beside heavy questions."""
+WITHOUT_SHARES = """
+from braid_cli.http_server import heavy_tenants
+heavy_tenants.HEAVY_S = float("inf")
+from braid_cli.main import main
+main()
+"""
+"""``braid`` for which no question is heavy."""
+PROGRAMS = {"with shares": BRAID, "without shares": ("-c", WITHOUT_SHARES)}
+NAMES = " ".join(f"Harbour{number}" for number in range(800))
+"""A heavy question."""
+HEAVY_AT_ONCE, CALM_EVERY_S, HEAVY_PHASE_S = 12, 0.2, 6
+"""Heavy questions that one tenant keeps asked, seconds between the other's questions, and of a phase."""
 THREADS = 64
 OK = 200
 COLUMNS = ("tenants", "p50 ms", "p95 ms", "refused", "busy one: asked", "answered", "refused")
@@ -122,9 +137,72 @@ def counters() -> Iterator[dict[str, str]]:
             run.terminate()
 
 
+def measure_heavy(say: Callable[[str], None]) -> list[Phase]:
+    """Serve the embedded engine twice, and ask one tenant's questions by turns, alone and beside heavy ones."""
+    asked: dict[tuple[str, bool], list[Asked]] = {}
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="braid-fairness-")))
+        tenants = dict.fromkeys((BUSY, OTHERS[0]), ARCHIVE)
+        given = stack.enter_context(prepared("embedded", folder, tenants)) | NO_CACHES
+        servers = {
+            case: stack.enter_context(serve(given, tenants, "--workers", "2", program=program))[1]
+            for case, program in PROGRAMS.items()
+        }
+        for said in servers.values():
+            _beside_heavy(said, 3, busy=True)
+        for number in range(ROUNDS):
+            for case, said in servers.items():
+                for busy in (False, True):
+                    say(f"{HEAVY}, round {number + 1} of {ROUNDS}: {case}{', beside heavy ones' if busy else ''}")
+                    asked.setdefault((case, busy), []).extend(_beside_heavy(said, HEAVY_PHASE_S, busy=busy))
+    return [_outcome(case, busy, found) for (case, busy), found in asked.items()]
+
+
+def _beside_heavy(said: Mapping[str, Any], seconds: float, *, busy: bool) -> list[Asked]:
+    """Ask one tenant's questions as they are due, while another keeps heavy ones asked if it is busy."""
+    questions = _questions()
+    began = time.perf_counter()
+
+    def keep_asking() -> list[Asked]:
+        own: list[Asked] = []
+        while time.perf_counter() - began < seconds:
+            own.append(_ask(said, BUSY, NAMES, time.perf_counter()))
+            if own[-1].status != OK:
+                time.sleep(1)  # as the answer's Retry-After says
+        return own
+
+    with ThreadPoolExecutor(HEAVY_AT_ONCE) as busy_ones, ThreadPoolExecutor(THREADS) as calm_ones:
+        heavy = [busy_ones.submit(keep_asking) for _ in range(HEAVY_AT_ONCE if busy else 0)]
+        running = []
+        for place in range(int(seconds / CALM_EVERY_S)):
+            due = began + place * CALM_EVERY_S
+            time.sleep(max(0.0, due - time.perf_counter()))
+            running.append(calm_ones.submit(_ask, said, OTHERS[0], questions[place % len(questions)], due))
+        return [each.result() for each in running] + [one for each in heavy for one in each.result()]
+
+
+def _questions() -> list[str]:
+    return [json.loads(line)["text"] for line in (ARCHIVE / "queries.jsonl").read_text("utf-8").splitlines()]
+
+
+def _ask(said: Mapping[str, Any], tenant: str, question: str, due: float) -> Asked:
+    """Ask one question, which was due at a moment of the clock."""
+    body = json.dumps({"text": question, "top_k": 10}).encode()
+    headers = {"Authorization": f"Bearer {said['tokens'][tenant]}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"{said['url']}/search", body, headers)  # noqa: S310 - our own server
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
+            answer.read()
+            status = answer.status
+    except urllib.error.HTTPError as error:
+        with error:
+            status = error.code
+    return Asked(tenant, status, 1_000 * (time.perf_counter() - due))
+
+
 def _phase(said: Mapping[str, Any], rate: float, seconds: float, *, busy: bool, seed: int) -> list[Asked]:
     """Send every tenant's questions as they are due, and wait for all answers."""
-    questions = [json.loads(line)["text"] for line in (ARCHIVE / "queries.jsonl").read_text("utf-8").splitlines()]
+    questions = _questions()
     rates = dict.fromkeys(OTHERS, rate) | ({BUSY: TIMES_AS_OFTEN * rate} if busy else {})
     due = []
     for tenant, often in rates.items():
@@ -134,27 +212,13 @@ def _phase(said: Mapping[str, Any], rate: float, seconds: float, *, busy: bool, 
             due.append((moment, tenant, chance.choice(questions)))
             moment += chance.expovariate(often)
     began = time.perf_counter()
-
-    def ask(moment: float, tenant: str, question: str) -> Asked:
-        body = json.dumps({"text": question, "top_k": 10}).encode()
-        headers = {"Authorization": f"Bearer {said['tokens'][tenant]}", "Content-Type": "application/json"}
-        request = urllib.request.Request(f"{said['url']}/search", body, headers)  # noqa: S310 - our own server
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310
-                answer.read()
-                status = answer.status
-        except urllib.error.HTTPError as error:
-            with error:
-                status = error.code
-        return Asked(tenant, status, 1_000 * (time.perf_counter() - began - moment))
-
     # Each tenant has threads of its own, so that the busy one's requests do not wait for threads before the others'.
     with ExitStack() as stack:
         pools = {tenant: stack.enter_context(ThreadPoolExecutor(THREADS if tenant == BUSY else 8)) for tenant in rates}
         running = []
         for moment, tenant, question in sorted(due):
             time.sleep(max(0.0, moment - (time.perf_counter() - began)))
-            running.append(pools[tenant].submit(ask, moment, tenant, question))
+            running.append(pools[tenant].submit(_ask, said, tenant, question, began + moment))
         return [each.result() for each in running]
 
 
@@ -182,11 +246,10 @@ def as_markdown(runs: Mapping[str, Sequence[Phase]]) -> str:
     lines = [
         "# Fairness",
         "",
-        f"One of ten tenants asks {TIMES_AS_OFTEN} times as often as each of the others: [README](README.md#fairness).",
+        "What tenants wait beside a busy one: [README](README.md#fairness).",
     ]
     for engine, phases in runs.items():
-        rate, seconds = RATES[engine]
-        said = f"The nine ask {rate} questions a second each; {seconds} s of each case, by turns, several times."
+        said, others = _said(engine)
         lines += [
             "",
             f"## {engine}",
@@ -197,23 +260,40 @@ def as_markdown(runs: Mapping[str, Sequence[Phase]]) -> str:
             f"|---|{'---:|' * (len(COLUMNS) - 1)}",
         ]
         for phase in phases:
-            who = "the busy one and nine" if phase.busy else "nine alone"
+            who = f"the busy one and {others}" if phase.busy else f"{others} alone"
             shown = (f"{phase.p50_ms:,.0f}", f"{phase.p95_ms:,.0f}", phase.refused, phase.busy_asked)
             row = (f"{who}, {phase.case}", *shown, phase.busy_answered, phase.busy_refused)
             lines.append(f"| {' | '.join(map(str, row))} |")
-        for case in CASES:
+        for case in dict.fromkeys(phase.case for phase in phases):
             alone, crowded = (next(p for p in phases if (p.case, p.busy) == (case, busy)) for busy in (False, True))
             p50, p95 = crowded.p50_ms / alone.p50_ms, crowded.p95_ms / alone.p95_ms
-            lines += ["", f"With {case} the nine wait {p50:.1f} times as long at the median, {p95:.1f} at the 95th."]
+            lines += ["", f"{case.capitalize()}: {p50:.1f} times as long beside the busy one at the median, {p95:.1f} at the 95th."]
     return "\n".join(lines) + "\n"
 
 
+def _said(name: str) -> tuple[str, str]:
+    """Return what was done in a measurement, and who is measured."""
+    if name == HEAVY:
+        done = (
+            f"One tenant asks a question each {CALM_EVERY_S} s, the busy one keeps {HEAVY_AT_ONCE} searches of 800 names "
+            f"asked; embedded, two workers, {HEAVY_PHASE_S} s of each case, by turns, several times."
+        )
+        return done, "one"
+    rate, seconds = RATES[name]
+    done = (
+        f"One of ten tenants asks {TIMES_AS_OFTEN} times as often as each of the others. The nine ask {rate} questions "
+        f"a second each; {seconds} s of each case, by turns, several times."
+    )
+    return done, "nine"
+
+
 def command(engines: Sequence[str], folder: Path, say: Callable[[str], None]) -> str:
-    """Measure some engines, write ``fairness.json`` and ``fairness.md``, and return the latter."""
+    """Measure engines, or beside heavy questions, write ``fairness.json`` and ``fairness.md``, and return the latter."""
     file = folder / "fairness.json"
     runs = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    for engine in engines or ENGINES:
-        runs[engine] = [asdict(phase) for phase in measure(engine, say)]
+    for engine in engines or (*ENGINES, HEAVY):
+        measured = measure_heavy(say) if engine == HEAVY else measure(engine, say)
+        runs[engine] = [asdict(phase) for phase in measured]
         file.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     shown = as_markdown({engine: [Phase(**phase) for phase in phases] for engine, phases in sorted(runs.items())})
     (folder / "fairness.md").write_text(shown, encoding="utf-8")

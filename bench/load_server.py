@@ -15,11 +15,12 @@ from bench.engines import servers
 from braid_cli.demo.tour import CORPUS, TENANTS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 DEPLOYED = "aws"
 ENGINES = ("embedded", DEPLOYED)
+BRAID = ("-m", "braid_cli.main")
 PATIENT = {
     "BRAID_OPENSEARCH_TIMEOUT_S": "30",
     "BRAID_NEPTUNE_EVALUATION_TIMEOUT_S": "60",
@@ -63,9 +64,14 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
 
 
 @contextmanager
-def serve(given: Mapping[str, str], tenants: Iterable[str]) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
-    """Start a server with some settings, for some tenants; yields the process, and what it said of itself."""
-    command = [sys.executable, "-m", "braid_cli.main", "serve", "--port", "0", "--json"]
+def serve(
+    given: Mapping[str, str], tenants: Iterable[str], *options: str, program: Sequence[str] = BRAID
+) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+    """Start a server with some settings and options, for some tenants; yields the process, and what it said of itself.
+
+    ``program`` is what the interpreter is given to be ``braid``.
+    """
+    command = [sys.executable, *program, "serve", "--port", "0", "--json", *options]
     command += [part for tenant in tenants for part in ("--tenant", tenant)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ | given, text=True) as running:  # noqa: S603 - our own
         try:
