@@ -1,9 +1,10 @@
 """What tenants wait beside a busy one on ``braid serve``: one that asks often, on either engine, or heavy questions.
 
-One of ten tenants asks twenty times as often as each other. Questions arrive at their times whether those before are answered or not, and who is refused does not wait: the worst
-that a neighbour does. Two servers over the same stores take turns, one with the defaults and one with a limit of
-requests at once for each tenant, and each is asked with the busy tenant and without. So it is with the heavy questions
-of one tenant beside the ordinary ones of another, where of the two servers one does not bound what heavy tenants begin.
+One of ten tenants asks twenty times as often as each other. Questions arrive at their times whether those before are
+answered or not, and who is refused does not wait: the worst that a neighbour does. Two servers over the same stores
+take turns, one with the defaults and one with a limit of requests at once for each tenant, and each is asked with the
+busy tenant and without. So it is with the heavy questions of one tenant beside the ordinary ones of another, where one
+of the two servers does not bound what heavy tenants begin.
 """
 
 from __future__ import annotations
@@ -267,7 +268,8 @@ def as_markdown(runs: Mapping[str, Sequence[Phase]]) -> str:
         for case in dict.fromkeys(phase.case for phase in phases):
             alone, crowded = (next(p for p in phases if (p.case, p.busy) == (case, busy)) for busy in (False, True))
             p50, p95 = crowded.p50_ms / alone.p50_ms, crowded.p95_ms / alone.p95_ms
-            lines += ["", f"{case.capitalize()}: {p50:.1f} times as long beside the busy one at the median, {p95:.1f} at the 95th."]
+            times = f"{p50:.1f} times as long beside the busy one at the median, {p95:.1f} at the 95th"
+            lines += ["", f"{case.capitalize()}: {times}."]
     return "\n".join(lines) + "\n"
 
 
@@ -275,8 +277,8 @@ def _said(name: str) -> tuple[str, str]:
     """Return what was done in a measurement, and who is measured."""
     if name == HEAVY:
         done = (
-            f"One tenant asks a question each {CALM_EVERY_S} s, the busy one keeps {HEAVY_AT_ONCE} searches of 800 names "
-            f"asked; embedded, two workers, {HEAVY_PHASE_S} s of each case, by turns, several times."
+            f"One tenant asks a question each {CALM_EVERY_S} s, the busy one keeps {HEAVY_AT_ONCE} searches of 800 "
+            f"names asked; embedded, two workers, {HEAVY_PHASE_S} s of each case, by turns, several times."
         )
         return done, "one"
     rate, seconds = RATES[name]
@@ -288,7 +290,7 @@ def _said(name: str) -> tuple[str, str]:
 
 
 def command(engines: Sequence[str], folder: Path, say: Callable[[str], None]) -> str:
-    """Measure engines, or beside heavy questions, write ``fairness.json`` and ``fairness.md``, and return the latter."""
+    """Measure engines, or beside heavy questions; write ``fairness.json`` and ``fairness.md``, return the latter."""
     file = folder / "fairness.json"
     runs = json.loads(file.read_text("utf-8")) if file.exists() else {}
     for engine in engines or (*ENGINES, HEAVY):

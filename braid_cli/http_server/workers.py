@@ -234,7 +234,7 @@ class _Worker:
         self.ready = False
         self.process.kill()
         _LOG.warning("worker process %d ended (%d), and is started again", self.process.pid, self.process.wait())
-        # Nobody knows which request ended it: rather one that it had for long, else any. Who asked that counts as heavy.
+        # Nobody knows which request ended it: rather a slow one, else any. Whoever asked that counts as heavy.
         may_have = self._slow or self._answers.keys()
         answer = unavailable("the process that worked on this has ended").response()
         for number, waiting in self._answers.items():

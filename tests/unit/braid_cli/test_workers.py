@@ -184,7 +184,7 @@ def test_a_process_that_says_nothing_more_is_replaced_and_what_it_was_asked_fail
 def test_of_what_an_ended_process_was_asked_that_is_charged_which_it_had_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)  # noqa: S603 - this interpreter
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     ours, theirs = socket.socketpair()
     monkeypatch.setattr(workers, "_process", lambda: (process, ours))
 

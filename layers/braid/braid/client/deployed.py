@@ -119,7 +119,7 @@ class Deployed:
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        # Waits as long as the server asks, up to MAX_WAIT_S, or 0, 0.4, 0.8 s; its last answer is returned and not raised.
+        # Waits as long as the server asks, up to a minute, or 0, 0.4, 0.8 s; its last answer is returned, not raised.
         retries = _Retry(
             total=attempts - 1,
             status_forcelist=_BUSY,

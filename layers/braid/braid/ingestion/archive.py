@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -27,6 +27,7 @@ from braid.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from io import BufferedRandom
     from pathlib import Path
 
     from braid.ports.ingestion import WriteStore
@@ -172,7 +173,7 @@ def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) ->
 def _write_parts(folder: Path, manifest: Manifest, pages: Iterator[_Page]) -> tuple[list[Part], str | None]:
     """Write the next part of each kind, and return them and the cursor behind them."""
     number = 1 + max((int(part.name[-12:-6]) for part in manifest.parts), default=0)
-    files: dict[PartKind, BinaryIO] = {}
+    files: dict[PartKind, BufferedRandom] = {}
     counts: Counter[PartKind] = Counter()
     parts: list[Part] = []
     written, after = 0, None
@@ -198,14 +199,15 @@ def _part_name(kind: PartKind, number: int) -> str:
     return f"{kind.value}-{number:06}.jsonl"
 
 
-def _created(path: Path) -> BinaryIO:
+def _created(path: Path) -> BufferedRandom:
     """Open a file that is made here, for its owner alone.
 
     What has its name goes: a part that an interrupted export left, which is in no manifest. In a folder that others may
     write to it may be a link of theirs, which would lead into another file, or a file of theirs, which they could read.
     """
     path.unlink(missing_ok=True)
-    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), _PRIVATE_FILE), "w+b")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    return os.fdopen(os.open(path, flags, _PRIVATE_FILE), "w+b")
 
 
 def _line(item: Item) -> bytes:
