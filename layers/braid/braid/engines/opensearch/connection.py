@@ -66,15 +66,16 @@ class BoundedConnection(Urllib3HttpConnection):
     """Ends a request when the deadline of what it is sent for passes, or after many times its timeout."""
 
     def _create_urllib3_pool(self) -> None:
-        super()._create_urllib3_pool()  # type: ignore[no-untyped-call]
+        super()._create_urllib3_pool()
         self.pool.ConnectionCls = _Encrypted if self.pool.scheme == "https" else _Plain
 
-    def perform_request(self, *given: Any, timeout: float | None = None, **named: Any) -> Any:  # noqa: ANN401 - as the client's
+    def perform_request(self, *given: Any, **named: Any) -> Any:  # noqa: ANN401 - as the client's
         """Send a request and return its answer. Raises ConnectionTimeout if it took too long."""
         request = _CURRENT.request = _Request()
         try:
-            with deadline.alarmed(request.end, seconds=min(deadline.left(), _TIMES * (timeout or self.timeout))):
-                return super().perform_request(*given, timeout=timeout, **named)
+            longest_s = _TIMES * (named.get("timeout") or self.timeout)
+            with deadline.alarmed(request.end, seconds=min(deadline.left(), longest_s)):
+                return super().perform_request(*given, **named)
         except OpenSearchException as error:
             if not request.is_over:
                 raise
