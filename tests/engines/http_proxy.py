@@ -42,7 +42,19 @@ class HalfAnswer:
     """Pass a search on, and say that a shard did not answer."""
 
 
-Fault = Status | Stall | RefuseItems | HalfAnswer
+@dataclass(frozen=True)
+class Drip:
+    """Answer so slowly that the answer never ends, and each wait for a part of it soon does."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer with this body instead of asking the server."""
+
+    body: bytes
+
+
+Fault = Status | Stall | RefuseItems | HalfAnswer | Drip | Answer
 
 
 @dataclass
@@ -91,8 +103,8 @@ class HttpProxy:
         finally:
             connection.close()
 
-    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
-        """Return status and body, or None to close the connection without any."""
+    def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | Drip | None:
+        """Return status and body, None to close the connection without any, or that it is to drip."""
         self.paths.append(path)
         operations = _operations(body) if "/_bulk" in path else []
         if operations:
@@ -101,6 +113,10 @@ class HttpProxy:
         if isinstance(fault, Stall):
             self.ended.wait(30)
             return None
+        if isinstance(fault, Drip):
+            return fault
+        if isinstance(fault, Answer):
+            return 200, fault.body
         if isinstance(fault, Status):
             error = {"type": "injected", "reason": "by the test"}
             return fault.code, json.dumps({"error": error, "status": fault.code}).encode()
@@ -145,12 +161,24 @@ class HttpProxy:
                 if answer is None:
                     self.close_connection = True
                     return
+                if isinstance(answer, Drip):
+                    self.drip()
+                    return
                 self.send_response(answer[0])
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(answer[1])))
                 self.end_headers()
                 if self.command != "HEAD":
                     self.wfile.write(answer[1])
+
+            def drip(self) -> None:
+                self.send_response(200)
+                self.send_header("content-length", "1000000")
+                self.end_headers()
+                with contextlib.suppress(OSError):  # whoever asked has gone
+                    while not proxy.ended.wait(0.05):
+                        self.wfile.write(b" ")
+                self.close_connection = True
 
             do_GET = do_POST = do_PUT = do_DELETE = do_HEAD = serve  # noqa: N815 - the base class's names
 

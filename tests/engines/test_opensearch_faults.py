@@ -7,14 +7,15 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid import deadline
 from braid.engines.opensearch.client import IndexMissing, open_client
 from braid.engines.opensearch.index import OpenSearchIndex
-from braid.errors import DimensionMismatch, StoreError, TransientStoreError
+from braid.errors import DimensionMismatch, StoreError, StoreTooSlow, TransientStoreError
 from braid.ports.search_index import SearchRequest
 from braid.settings import Refresh
 
 from tests.contract.shapes import ACME, AS_OF, AXIS, DIMENSIONS, SPACE, at_cosine, embedding, record
-from tests.engines.http_proxy import HalfAnswer, HttpProxy, RefuseItems, Stall, Status
+from tests.engines.http_proxy import Answer, Drip, HalfAnswer, HttpProxy, RefuseItems, Stall, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +111,48 @@ def test_a_server_that_does_not_answer_costs_no_more_than_its_time_outs(proxy: H
     assert time.monotonic() - begun < 1.5
     assert answer(hasty) == RIGHT
     hasty.close()
+
+
+@pytest.mark.usefixtures("index")
+def test_an_answer_that_never_ends_costs_no_more_than_the_question_has(proxy: HttpProxy, settings: Settings) -> None:
+    hasty = OpenSearchIndex.connect(
+        settings.model_copy(update={"opensearch_timeout_s": 0.4, "opensearch_question_s": 1.0}), DIMENSIONS
+    )
+    assert answer(hasty) == RIGHT
+    proxy.faults.extend([Drip()] * 3)
+    begun = time.monotonic()
+    with pytest.raises((StoreTooSlow, TransientStoreError)):
+        hasty.search(ASKED)
+    assert time.monotonic() - begun < 2.5
+    proxy.faults.clear()
+    assert answer(hasty) == RIGHT
+    proxy.faults.append(Drip())
+    with deadline.within(0.5), pytest.raises((StoreTooSlow, TransientStoreError)):
+        hasty.written(ACME, ["a"])
+    proxy.faults.clear()
+    assert set(hasty.written(ACME, ["a"])) == {"a"}
+    hasty.close()
+
+
+@pytest.mark.parametrize(
+    ("read", "name"),
+    [
+        (lambda index: index.get_many(ACME, ["a", "b"]), "responses"),
+        (lambda index: index.written(ACME, ["a", "b"]), "docs"),
+        (lambda index: index.delete(ACME, ["c"]), "items"),
+    ],
+)
+def test_an_answer_with_less_than_was_asked_for_is_not_taken_for_nothing_stored(
+    index: OpenSearchIndex, proxy: HttpProxy, read: Callable[[OpenSearchIndex], Any], name: str
+) -> None:
+    right = read(index)
+    for body in (f'{{"{name}": []}}', "{}", "[]", "null"):
+        proxy.only = {"responses": "_msearch", "docs": "_mget", "items": "_bulk"}[name]
+        proxy.faults.append(Answer(body.encode()))
+        assert read(index) == right, "asked again"
+        proxy.faults.extend([Answer(body.encode())] * 3)
+        with pytest.raises(TransientStoreError, match="in part"):
+            read(index)
 
 
 def test_nobody_listening_is_a_transient_error(settings: Settings) -> None:

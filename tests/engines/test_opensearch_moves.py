@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.single_index import SingleIndex
+from braid.errors import StoreError
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
 from tests.contract.shapes import ACME, DIMENSIONS, record
 
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Callable
+
     from braid.engines.opensearch.index import OpenSearchIndex
     from braid.engines.opensearch.migration import OpenSearchMigration
     from braid.settings import Settings
@@ -103,3 +106,36 @@ def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(
     assert (settled.written, settled.lost) == (1, ("a",))
     moves.switch()
     assert [each.id for each in index.scan(ACME).records] == ["b"]
+
+
+@pytest.mark.parametrize("removed_first", [False, True])
+@pytest.mark.parametrize("is_rollback", [False, True])
+def test_an_index_that_a_switch_or_a_roll_back_makes_the_active_one_is_not_removed(
+    index: OpenSearchIndex,
+    moves: OpenSearchMigration,
+    monkeypatch: pytest.MonkeyPatch,
+    removed_first: bool,
+    is_rollback: bool,
+) -> None:
+    index.upsert([record("a", cosine=0.5)])
+    moves.begin("old", "new", SPACES)
+    fill(index, moves)
+    activate, remove = moves.switch, lambda: moves.drop(())
+    if is_rollback:
+        moves.switch()
+        activate = moves.rollback
+    last, first = (activate, remove) if removed_first else (remove, activate)
+    change = moves._change
+
+    def overtaken(function: Callable[..., object], **how: object) -> None:
+        monkeypatch.setattr(moves, "_change", change)
+        first()
+        change(function, **how)
+
+    monkeypatch.setattr(moves, "_change", overtaken)  # between what the last one read and what it asks for
+    with pytest.raises(StoreError):
+        last()
+    assert [each.id for each in index.scan(ACME).records] == ["a"]
+    index.upsert([record("b", cosine=0.4)])
+    assert {each.id for each in index.scan(ACME).records} == {"a", "b"}
+    assert moves.serving().active == ("new" if is_rollback is removed_first else "old")

@@ -529,7 +529,7 @@ def test_the_graph_is_reached_where_it_can_be_written_and_readers_only_where_the
 
 
 def test_writes_may_write_both_stores_and_no_other_function_may() -> None:
-    writing = {"WriteIndexPolicy", "WriteGraphPolicy", "AdvanceGenerationPolicy", "IngestObjectsPolicy"}
+    writing = {"WriteIndexPolicy", "WriteGraphPolicy", "KeepCountsPolicy", "IngestObjectsPolicy"}
     *policies, key = FUNCTIONS["IngestFunction"]["Properties"]["Policies"]
     assert (set(policies), key) == ({*writing, "ReadSchemasPolicy"}, USES_KEY)
     for name in [*STAGES, "ContextFunction"]:
@@ -689,11 +689,12 @@ def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_mor
             assert statement["Resource"].rstrip("*").endswith(f":{kind}:${{AWS::StackName}}-{machine}")
     (jobs,) = RESOURCES["KeepJobsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
     assert jobs["Resource"] == "ReembedTable.Arn"
-    ((_, _, remove),) = RESOURCES["RemoveIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert (remove["Action"], remove["Resource"]) == (
-        "es:ESHttpDelete",
-        "${OpenSearchResourceArn}/${OpenSearchIndex}-*",
-    )
+    ((_, _, move),) = RESOURCES["MoveIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert (move["Action"], move["Resource"]) == ("es:ESHttpPost", "${OpenSearchResourceArn}/_aliases")
+    # A body may name any index there: nobody else may ask it, least of all who reads strangers' documents.
+    of_moves = {name for name, item in FUNCTIONS.items() if "MoveIndexPolicy" in item["Properties"].get("Policies", ())}
+    assert of_moves == {"ReembedFunction"}
+    assert [name for name, item in RESOURCES.items() if "/_aliases" in str(item)] == ["MoveIndexPolicy"]
     function = FUNCTIONS["ReembedFunction"]["Properties"]
     queue = function["Events"]["Outdated"]["Properties"]
     assert queue["Queue"] == "ReembedQueue.Arn"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.api.authorisation import FRONT_HEADER, is_open
+from braid.engines.aws.dynamodb_cache import DynamoCache
+from braid.engines.aws.dynamodb_counts import DynamoCounts
+from braid.engines.neptune.stored_counts import GraphCounts
+from braid.ports.cache import ResilientCache, writing_in_bulk
+from braid.ports.deletion_marks import refuse_while_deleted
+from braid.ports.knowledge_graph import GraphPage
+from moto import mock_aws
 
+from tests.dynamo_table import cache_table
 from tests.front_door import SAMPLE
 from tests.operations import OPERATIONS
 from tests.unit.deployment.test_template import FUNCTIONS, GLOBALS, OBSERVABILITY, RESOURCES, TEMPLATE, read
@@ -157,6 +166,33 @@ def test_whatever_touches_a_domain_names_its_indexes_and_what_asks_may_not_write
                     *("_msearch", "_mget", "_search", "_count")
                 }
             assert not {"es:ESHttpPut", "es:ESHttpDelete"} & set(actions(statement))
+
+
+def test_whoever_writes_a_graph_may_do_what_its_counts_and_marks_ask_of_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: set[str] = set()
+    rows = iter([[], [{"type": "Person", "record": True}]])  # of one vertex, before and after it is written
+    with monkeypatch.context() as patch, mock_aws():
+        patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+        client = cache_table("cache")
+        client.meta.events.register(
+            "before-call.dynamodb", lambda model, **_: asked.add(f"dynamodb:{model.name}"), unique_id="asked"
+        )
+        connection = SimpleNamespace(submit=lambda _build: next(rows))
+        cache, counts = ResilientCache(DynamoCache(client, "cache")), DynamoCounts(client, "cache")
+        refuse_while_deleted("acme", cache)
+        with (
+            writing_in_bulk(cache, 4, tenant_id="acme"),
+            GraphCounts(connection, counts, lambda *_, **__: GraphPage()).changing("acme", ["ada"], []),  # type: ignore[arg-type]
+        ):
+            pass
+        cache.advance("acme")
+        assert counts.read("acme") is not None, "the first write of a tenant stores them"
+    assert asked == {"dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:PutItem"}
+    for name in ("IngestFunction", "SearchApiFunction"):
+        of_table = [each for each in of_function(name) if each["Resource"] == "CacheTable.Arn"]
+        assert asked <= {action for each in of_table for action in actions(each) if "Condition" not in each}
 
 
 def test_the_interface_removes_records_by_bulk_and_neither_closes_nor_rewrites_an_index() -> None:

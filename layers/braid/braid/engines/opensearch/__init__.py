@@ -2,6 +2,7 @@
 
 - ``index``: the port, each call by the tenant's alias; ``single_index``: the index behind one, over ``client``;
   ``aliases``: their names, and by which a tenant's records are read and written
+- ``connection``: ends requests in time
 - ``question_searches``, ``reads_and_counts``: bodies of requests, and parsers of their answers; they send nothing:
   the first those of one question's searches, the second reads by id, counts and scans
 - ``mapping``, ``embedding_spaces``: records as documents, and their vector fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, named_errors, refusal
+from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, items_of, named_errors, refusal
 from braid.engines.opensearch.mapping import routing
 from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
@@ -76,7 +76,7 @@ def write_items(
                     request_timeout=change_timeout_s(settings),
                 )
                 try:
-                    _read_results(answer["items"], pending, results)
+                    _read_results(items_of(answer, "items", len(pending)), pending, results)
                 except _Throttled as error:
                     pending = error.positions
                     raise

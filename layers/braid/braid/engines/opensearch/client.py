@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth, Urllib3HttpConnection
+from opensearchpy import OpenSearch, Urllib3AWSV4SignerAuth
 from opensearchpy.exceptions import (
     ConnectionError as UnreachableError,
 )
@@ -21,6 +21,7 @@ from opensearchpy.exceptions import (
 )
 
 from braid import deadline
+from braid.engines.opensearch.connection import BoundedConnection
 from braid.engines.retrying import Deadline, retrying, too_slow_after
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
@@ -62,7 +63,7 @@ def open_client(settings: Settings) -> OpenSearch:
         return OpenSearch(
             hosts=[endpoint],
             http_auth=signer,
-            connection_class=Urllib3HttpConnection,
+            connection_class=BoundedConnection,
             timeout=settings.opensearch_timeout_s,
             max_retries=0,
             retry_on_timeout=False,
@@ -103,7 +104,8 @@ def call_until(until: Deadline, settings: Settings, function: Callable[..., R], 
     @named_errors()
     def ask() -> R:
         timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
-        return function(**kwargs, request_timeout=timeout_s)
+        with deadline.within(timeout_s):  # the whole answer, not each wait for a part of it
+            return function(**kwargs, request_timeout=timeout_s)
 
     with too_slow_after(until, f"the search index did not answer within {settings.opensearch_question_s:.1f} s"):
         return retrying(settings.opensearch_attempts, until=until)(ask)
@@ -149,6 +151,17 @@ def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
     if error.get("type") == _MISSING:
         return IndexMissing(text)
     return StoreError(text)
+
+
+def items_of(answer: object, name: str, count: int) -> list[Any]:
+    """Return the list in an answer that has an item for each that was asked for.
+
+    Raises TransientStoreError if it has not as many: what is missing would look like what is not stored.
+    """
+    found = answer.get(name) if isinstance(answer, dict) else None
+    if not isinstance(found, list) or len(found) != count:
+        raise TransientStoreError("the search index answered in part")
+    return found
 
 
 def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:

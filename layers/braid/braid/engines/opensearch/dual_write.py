@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
-from braid.engines.opensearch.client import IndexMissing, R, call, refusal
+from braid.engines.opensearch.client import IndexMissing, R, call, items_of, refusal
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
 
@@ -184,7 +184,7 @@ class ConditionalWriter:
         """Yield the documents that exist, searchable or not."""
         body = mapping.all_of(keys, self._settings)
         answer = call(self._attempts, self._client.mget, index=alias, body=body, **fields)
-        for entry in answer["docs"]:
+        for entry in items_of(answer, "docs", len(keys)):
             if "error" in entry:
                 raise refusal(int(entry["error"].get("status", 0)), entry["error"])
             if entry["found"]:

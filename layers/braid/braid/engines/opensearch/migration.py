@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import time
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -306,21 +307,36 @@ class OpenSearchMigration:
         return back
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
-        """Remove the index that is not active, if there is one; of the shared one, what it has of the tenant."""
+        """Remove the index that is not active, if there is one; of the shared one, what it has of the tenant.
+
+        Raises StoreError, and removes no index, if a switch or a roll-back has made it the active one meanwhile.
+        """
         aliases = self._aliases()
-        moved = self._moved(aliases)
-        for alias in (role for each in moved for role in (next_alias(each), previous_alias(each)) if role in aliases):
-            if aliases[alias] == aliases[self._shared]:
-                self._move_aliases([{"remove": {"index": aliases[alias], "alias": alias}}])
-                self._sleep(change_timeout_s(self._settings))  # for a write through the alias that is on its way
-            else:
-                self._change(self._client.indices.delete, index=aliases[alias], ignore_unavailable=True)
+        for active in self._moved(aliases):
+            for alias in aliases.keys() & {next_alias(active), previous_alias(active)}:
+                if aliases[alias] == aliases[self._shared]:
+                    self._move_aliases([{"remove": {"index": aliases[alias], "alias": alias}}])
+                    self._sleep(change_timeout_s(self._settings))  # for a write through the alias that is on its way
+                else:
+                    self._remove_index(aliases[alias], active, aliases[active])
         if self._tenant_id is not None and self._alias in own_aliases(self._aliases(), self._shared):
             self._empty_shared(self._tenant_id)
         return self.serving()
 
+    def _remove_index(self, index: str, active: str, behind: str) -> None:
+        """Remove an index if an alias still leads to another one, in one request: nothing can switch in between."""
+        if self._serverless:  # a collection documents neither action
+            self._change(self._client.indices.delete, index=index, ignore_unavailable=True)
+            return
+        still = {"remove": {"index": behind, "alias": active, "must_exist": True}}
+        with suppress(IndexMissing):  # it was removed before
+            self._move_aliases([{"remove_index": {"index": index}}, still, _added(behind, active)])
+
     def _empty_shared(self, tenant_id: str) -> None:
-        """Remove from the shared index what it has of a tenant that has an index of its own."""
+        """Remove from the shared index what it has of a tenant that has an index of its own.
+
+        It ends where a move back begins meanwhile: that one fills the shared index, and removes what differs.
+        """
         shared = self._at(self._shared)
         body = query.ids_page(query.scan_clause(tenant_id), after="", limit=MAX_IDS)
         routing = mapping.routing(tenant_id, self._settings)
@@ -328,7 +344,8 @@ class OpenSearchMigration:
             self._refresh()
             answer = self._call(lambda: complete(self._client.search(index=self._shared, body=body, **routing)))
             ids = [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
-            if not ids:
+            aliases = self._aliases()
+            if not ids or self._alias not in own_aliases(aliases, self._shared) or next_alias(self._alias) in aliases:
                 return
             shared.delete(tenant_id, ids)
 

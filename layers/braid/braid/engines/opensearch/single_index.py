@@ -19,6 +19,7 @@ from braid.engines.opensearch.client import (
     call_until,
     change_timeout_s,
     complete,
+    items_of,
     refusal,
 )
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
@@ -277,13 +278,13 @@ class SingleIndex:
         lines = [line for body in bodies for line in (header, json.dumps(body))]
         body = "\n".join(lines) + "\n"
         answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
-        return [complete(response) for response in answer["responses"]]
+        return [complete(response) for response in items_of(answer, "responses", len(bodies))]
 
     def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
         answer = self._client.mget(
             index=self._alias, body=mapping.all_of(keys, self._settings), _source_includes=list(fields)
         )
-        entries: list[dict[str, Any]] = answer["docs"]
+        entries: list[dict[str, Any]] = items_of(answer, "docs", len(keys))
         for entry in entries:
             if "error" in entry:
                 raise refusal(int(entry["error"].get("status", 0)), entry["error"])
