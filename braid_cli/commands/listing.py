@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from braid.api.schemas import DocumentSummary
     from braid.app import Application
-    from braid.ingestion.documents.state import FileState
+    from braid.ingestion.documents.folder_state import FileState
     from braid.models import Vertex
 
 COUNTED: Final = 10_000
@@ -153,7 +153,7 @@ def _documents(application: Application, tenant: str) -> Iterator[DocumentSummar
 
 
 def _files(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
-    from braid.ingestion.documents.state import stored_documents
+    from braid.ingestion.documents.folder_state import stored_documents
 
     from braid_cli.datasets.manifest import manifests
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias
+from braid.engines.opensearch.placement import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.single_index import SingleIndex
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide

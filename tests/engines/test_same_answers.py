@@ -14,7 +14,7 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.name_vertices import found_id
+from braid.ingestion.found_names import found_id
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Direction, Embedding, Filters, GraphSource, Intent, Query, SourceRef, TimeRange

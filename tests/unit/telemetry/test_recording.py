@@ -9,7 +9,7 @@ import boto3
 import pytest
 from braid.engines.aws.sqs import SqsQueue
 from braid.lambda_runtime.fifo_batches import batch_handler
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models import Frozen
 from braid.ports.message_queue import QueueMessage
 from braid.telemetry import names, recording

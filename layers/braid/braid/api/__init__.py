@@ -13,7 +13,7 @@
     idempotency.py    idempotency keys: a request, or a job such as an import, is begun once for each
     quotas.py         quotas of tenants
     audit.py          the audit log
-    traces.py         traces of answers: how each came about; telemetry has OpenTelemetry's
+    answer_traces.py         traces of answers: how each came about; telemetry has OpenTelemetry's
     openapi.py        the OpenAPI document
     page/             the page at /explorer
 """

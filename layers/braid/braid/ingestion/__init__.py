@@ -7,11 +7,11 @@
     checks.py            validates a write request and resolves the ends of its edges
     item_checks.py       refuses items of a request, each with its field and the way out
     record_vectors.py    computes the vectors of records, once and ahead of their write
-    name_vertices.py     makes vertices and edges of the names that understanding.name_finding finds in a write's texts
-    named_entities.py    tells which given entity a name in a write's texts means
+    found_names.py     makes vertices and edges of the names that understanding.name_finding finds in a write's texts
+    given_entities.py    tells which given entity a name in a write's texts means
     supersession.py      ends records, and facts and other edges, that newer ones replace
     writing.py           embeds and writes one request to both stores
-    intent_log.py        intent log of writes that cannot be atomic, from which repair.py completes them
+    unfinished_writes.py        intent log of writes that cannot be atomic, from which repair.py completes them
     regular_files.py     opens files from outside, and no pipe or device
     tenant_locks.py      locks of a tenant's writes and deletes in this process
     deleting.py          deletes records and documents

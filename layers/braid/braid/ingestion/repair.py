@@ -1,7 +1,7 @@
 """Compares both stores of one tenant and repairs the graph to match the index.
 
 The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
-written from the intent log (:mod:`braid.ingestion.intent_log`). Edges without an end do not occur: both graphs
+written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an end do not occur: both graphs
 delete a vertex with its edges.
 """
 
@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
-from braid.ingestion.intent_log import UnreadableEntry, unfinished
+from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.scalars import printable
@@ -23,7 +23,7 @@ from braid.ports.keys import pages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.ingestion.intent_log import UnfinishedWrite
+    from braid.ingestion.unfinished_writes import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
     from braid.models import Record
     from braid.ports.knowledge_graph import GraphPage

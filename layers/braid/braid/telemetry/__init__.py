@@ -1,4 +1,4 @@
-"""OpenTelemetry: names and recording of spans and metrics, and their export. Traces of answers: ``braid.api.traces``.
+"""OpenTelemetry: names and recording of spans and metrics, and their export.
 
 ::
 

@@ -28,7 +28,7 @@ from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
 from braid.ranking import graph_query_answers
 from braid.telemetry.recording import store_calls
-from braid.understanding.names import match_score
+from braid.understanding.name_forms import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

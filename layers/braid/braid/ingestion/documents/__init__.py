@@ -9,7 +9,7 @@
     chunking.py         cuts a document of any format into chunks by its structure
     records.py          ids and records of a document's chunks
     files.py            files of a folder
-    state.py            remembers what was read of which file; compares and removes nothing
+    folder_state.py            remembers what was read of which file; compares and removes nothing
     ingesting.py        ingests folders and files: compares them with that state, writes the new, removes what is gone
     uploads.py          documents in the object store, as lines of records to import
     progress.py         events of an ingest

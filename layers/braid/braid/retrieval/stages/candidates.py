@@ -21,7 +21,7 @@ from braid.models import Candidate, Filters, Query, Record, Source, StoredRecord
 from braid.models.metadata_filters import meet
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
-from braid.understanding.names import without_brackets
+from braid.understanding.name_forms import without_brackets
 from braid.understanding.tokens import normalise, search_words, without_marks, words
 
 if TYPE_CHECKING:

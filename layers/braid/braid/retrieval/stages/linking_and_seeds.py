@@ -11,8 +11,8 @@ from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, best_scores, least_scores, sum_of_texts
 from braid.ranking.scoring import clamp
 from braid.retrieval.stages.states import GraphFound
-from braid.understanding import names
-from braid.understanding.names import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
+from braid.understanding import name_forms
+from braid.understanding.name_forms import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def linked_names(
     described = {link.phrase for link in exact if link.has_record}
     shortened = [link for link in forms if link.phrase[0] == SHORTENED and keys[link.phrase].phrase not in described]
     other_forms = [link for link in forms if link.phrase[0] != SHORTENED]
-    linked = names.longest_match(question, [*exact, *_in_words(_of_one_name(shortened, keys), keys)])
+    linked = name_forms.longest_match(question, [*exact, *_in_words(_of_one_name(shortened, keys), keys)])
     claimed = {word for link in linked for word in link.phrase.split()}
     further = [
         link for link in _in_words(_of_one_name(other_forms, keys), keys) if claimed.isdisjoint(link.phrase.split())
@@ -96,11 +96,11 @@ def linked_names(
         ]
         further += _in_no_text(misspelt, tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
-    for link in (*linked, *names.longest_match(question, further)):
+    for link in (*linked, *name_forms.longest_match(question, further)):
         # The best comes first: an entity named twice, by name and by alias, is linked by its name.
         best.setdefault(link.entity_id, link)
     return [
-        link.altered(certainty=names.name_certainty(question, link.phrase))
+        link.altered(certainty=name_forms.name_certainty(question, link.phrase))
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKS]
     ]
 
