@@ -22,7 +22,7 @@ from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QuerySt
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
 from braid.retrieval.stages.facts import find_facts
-from braid.retrieval.stages.linking_and_seeds import linked_names
+from braid.retrieval.stages.name_linking import linked_names
 from braid.settings import EngineKind, Refresh, Settings
 from braid.understanding.facts import read_facts
 

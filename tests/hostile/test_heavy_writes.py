@@ -131,7 +131,7 @@ def test_a_record_supersedes_a_bounded_number_of_others_and_is_superseded_by_as_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every write that names it reads them all."""
-    monkeypatch.setattr(supersession, "MAX_LINKS", 3)
+    monkeypatch.setattr(supersession, "MAX_SUPERSESSIONS", 3)
     require_written(write(WriteRequest(tenant_id=ACME, records=[record(name, name) for name in "abcdefg"]), library))
     for hub in ([edge("a", other, SUPERSEDES) for other in "bcd"], [edge(other, "g", SUPERSEDES) for other in "bcd"]):
         for _ in range(2):  # again changes nothing

@@ -1,6 +1,6 @@
 """Tells which given entity a name in the texts of a write means, whether the text or the entity was written first.
 
-Names in a question are linked to entities by :mod:`braid.retrieval.stages.linking_and_seeds`.
+Names in a question are linked to entities by :mod:`braid.retrieval.stages.name_linking`.
 """
 
 from __future__ import annotations

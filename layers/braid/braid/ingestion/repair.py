@@ -63,7 +63,7 @@ class Fault(StrEnum):
     Found only where the intent log is kept."""
     OTHER_COUNTS = "other_counts"
     """The stored counts of the graph are not what is there: they are counted again. Only plans depend on them."""
-    NOTE_UNREADABLE = "note_unreadable"
+    LOG_ENTRY_UNREADABLE = "note_unreadable"
     """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
 
     The finding has its key, so that it can be inspected and removed; the write is to be repeated."""
@@ -138,13 +138,13 @@ class _Repair:
         for key, begun in unfinished(self._tenant_id, self._store.intent_log):
             shown = printable(key)[:_KEY_CHARACTERS]
             if isinstance(begun, UnreadableEntry):
-                self._add(Fault.NOTE_UNREADABLE, shown, f"the log entry of a write cannot be read: {begun.why}")
+                self._add(Fault.LOG_ENTRY_UNREADABLE, shown, f"the log entry of a write cannot be read: {begun.why}")
                 continue
             try:
                 self._finish(begun)
             except (ValidationError, InvalidRequest) as error:
                 message = f"what the log entry of a write says cannot be written: {type(error).__name__}"
-                self._add(Fault.NOTE_UNREADABLE, shown, message)
+                self._add(Fault.LOG_ENTRY_UNREADABLE, shown, message)
                 continue
             if not self._dry_run:
                 self._store.intent_log.delete(self._tenant_id, key)
