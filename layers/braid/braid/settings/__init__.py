@@ -1,7 +1,7 @@
 """Every number and address that an operator may change, read once from ``BRAID_*`` and checked at cold start.
 
-``files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` tells where the user's
-data and the files that come with Braid lie.
+``files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` tells where the
+user's data and the files that come with Braid lie.
 """
 
 from __future__ import annotations
