@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from braid.models import Direction, Embedding, Filters, Kind
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.linking_and_seeds import GraphBudget
+from braid.retrieval.stages.seeds_and_hits import GraphBudget
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb

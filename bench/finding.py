@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from braid.ports.name_finder import FoundMention, FoundName, SourceText
 from braid.understanding.name_finding import RuleNameFinder, title_names
-from braid.understanding.written_names import name_key
+from braid.understanding.name_patterns import name_key
 
 from braid_cli.datasets.dataset import read_dataset
 

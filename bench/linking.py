@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.app import Application
-from braid.retrieval.stages.linking_and_seeds import linked_names
+from braid.retrieval.stages.name_linking import linked_names
 from braid.settings import Settings
 from braid.understanding.tokens import normalise
 

@@ -36,7 +36,7 @@ COMMANDS = {
     "graph-query": ("graph", "Walk the graph step by step, as a question in JSON says. It can only read."),
     "ingest": ("ingest", "Embed documents or a dataset, and write them to the search index and the knowledge graph."),
     "ingest-graph": ("ingest", "Write a graph of nodes and edges; nodes with content can be answers as well."),
-    "stats": ("listing", "Count what is stored for a tenant: documents, records and the knowledge graph."),
+    "stats": ("stats", "Count what is stored for a tenant: documents, records and the knowledge graph."),
     "list": ("listing", "List the documents or the entities of a tenant, or the tenants themselves."),
     "delete": (
         "delete",
@@ -66,7 +66,7 @@ COMMANDS = {
         "Measure retrieval on judged questions: each strand alone, vectors and words, each fusion, the default.",
     ),
     "tune": (
-        "evaluation",
+        "tune",
         "Fit the weights of fusion on judged questions, and write them where the next search reads them.",
     ),
     "serve": ("serve", "Answer HTTP requests as the deployed function does, and show the page at /explorer."),

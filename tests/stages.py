@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.app import Application
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models.model_profiles import space_of
 from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
 from braid.retrieval.use_counts import UseCounts

@@ -1,4 +1,1 @@
-"""The commands of ``braid``: each module's ``app`` holds one or more, :data:`braid_cli.main.COMMANDS` names them.
-
-``listing`` holds ``stats``, too.
-"""
+"""The commands of ``braid``: each module's ``app`` holds one or more, :data:`braid_cli.main.COMMANDS` names them."""

@@ -1,4 +1,4 @@
-"""``braid eval`` and ``braid tune``: measure retrieval on judged questions, and fit the parameters of fusion."""
+"""``braid eval``: measures retrieval on judged questions."""
 
 from __future__ import annotations
 
@@ -7,15 +7,11 @@ from pathlib import Path  # noqa: TC003 - typer reads annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from braid.errors import InvalidRequest
 from braid.settings import read_settings
-from braid.settings.files import FITTED_FILE
-from rich.text import Text
 
-from braid_cli.evaluation.metrics import METRICS
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph
+from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Graph
 from braid_cli.question import check_tenant
-from braid_cli.terminal import EXIT_FAILED, complain, examples, open_application, out, print_json, progress
+from braid_cli.terminal import examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -100,7 +96,7 @@ def evaluate(
     from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
 
     check_tenant(tenant)
-    folder = judged_folder(folder, _kept())
+    folder = judged_folder(folder, ir_datasets_folder())
     failed: list[Failure] = []
 
     def diagnose(evaluation: Evaluation, own: Application) -> None:
@@ -139,82 +135,6 @@ def evaluate(
         show_failures(out, failed)
 
 
-@app.command(epilog=examples("braid tune my-data", "braid tune my-data other-data --metric recall@5 --out fitted.json"))
-def tune(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Dataset folders that have queries.jsonl and qrels as well, ids of ir_datasets, or files of judged "
-            "questions from the explorer.",
-            metavar="DIR...",
-        ),
-    ],
-    *,
-    metric: Annotated[str, typer.Option(help=f"What to better: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
-    folds: Annotated[
-        int, typer.Option(help="Parts of the questions, each held out once.", min=2, max=20, metavar="N")
-    ] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed finds the same parameters.", metavar="N")] = 20_240_501,
-    target: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            help="Where to write; when left out, the file that BRAID_FITTED_WEIGHTS names, else fitted.json in "
-            "BRAID_HOME.",
-            metavar="FILE",
-        ),
-    ] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Write it though it is not better on held-out questions.", metavar=FLAG)
-    ] = False,
-    tenant: Asked = DEFAULT_TENANT,
-    engine: Engine = None,
-    as_json: AsJson = False,
-) -> None:
-    """Fit the weights of fusion on judged questions, and write them where the next search reads them.
-
-    Each question is asked once; fitting only fuses again what was found. What it is worth is told by questions that
-    it has not seen. Nothing is written, and the exit code is 1, where that is not better than what is in force.
-    """
-    from braid_cli.datasets.ir_dataset import judged_folder
-    from braid_cli.tuning.run import tune_folders, write
-    from braid_cli.tuning.show import show_tuning
-
-    check_tenant(tenant)
-    if metric not in METRICS:
-        raise InvalidRequest(f"--metric: {metric!r} is none of {', '.join(METRICS)}", field="--metric")
-    application = open_application(engine)
-    with (
-        progress("Ingesting", quiet=as_json) as ingesting,
-        progress("Asking", quiet=as_json) as asking,
-        progress("Fitting", quiet=as_json) as fitting,
-    ):
-        tuning = tune_folders(
-            [judged_folder(folder, _kept()) for folder in folders],
-            application,
-            tenant_id=tenant,
-            metric=metric,
-            folds=folds,
-            seed=seed,
-            on_ingest=ingesting,
-            on_question=asking,
-            on_fit=fitting,
-        )
-    path = target or application.settings.fitted_weights or application.settings.home / FITTED_FILE
-    refusal = None if force else tuning.refusal()
-    if refusal is None:
-        write(tuning, path)
-    if as_json:
-        print_json({**tuning.as_json(), "written": None if refusal else str(path)})
-    else:
-        show_tuning(out, tuning)
-    if refusal is not None:
-        complain(f"nothing written: {refusal}")
-        raise typer.Exit(EXIT_FAILED)
-    if not as_json:
-        out.print(Text(f"written to {path}"), soft_wrap=True)
-
-
-def _kept() -> Path:
+def ir_datasets_folder() -> Path:
     """Return where datasets of ir_datasets are written."""
     return read_settings().home / "eval" / "ir_datasets"

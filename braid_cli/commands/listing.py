@@ -1,4 +1,4 @@
-"""``braid list`` and ``braid stats``: what is stored, and for whom."""
+"""``braid list``: documents, entities and tenants that are stored."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant, foreign_to
+from braid_cli.question import check_known, check_tenant
 from braid_cli.show import printable
-from braid_cli.terminal import counted, err, examples, open_application, out, print_json
+from braid_cli.terminal import err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from braid.api.schemas import DocumentSummary
     from braid.app import Application
-    from braid.ingestion.documents.state import FileState
+    from braid.ingestion.documents.folder_state import FileState
     from braid.models import Vertex
 
-COUNTED: Final = 10_000
-"""Most documents that are counted."""
 _PAGE: Final = 500
 
 app = typer.Typer()
@@ -47,9 +45,12 @@ def list_documents(
     """List the documents of a tenant, and the files of ingested folders that could not be read."""
     check_tenant(tenant)
     application = open_application(engine)
-    files = {file.document: file for _, file in _files(application, tenant)}
-    rows = [_row(document, files.get(document.id)) for document in islice(_documents(application, tenant), limit + 1)]
-    rows += [_skipped(file) for file in files.values() if file.skipped]
+    by_document = {file.document: file for _, file in files(application, tenant)}
+    rows = [
+        _row(document, by_document.get(document.id))
+        for document in islice(stored_documents(application, tenant), limit + 1)
+    ]
+    rows += [_skipped(file) for file in by_document.values() if file.skipped]
     if not rows:
         check_known(tenant, application)
     if as_json:
@@ -99,39 +100,6 @@ def list_tenants(*, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson
         err.print("and more; --limit shows them")
 
 
-@app.command(epilog=examples("braid stats --tenant acme"))
-def stats(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
-    """Count what is stored for a tenant: documents, records and the knowledge graph."""
-    check_tenant(tenant)
-    application = open_application(engine)
-    skipped = sum(bool(file.skipped) for _, file in _files(application, tenant))
-    stored = sum(1 for _ in islice(_documents(application, tenant), COUNTED + 1))
-    if not (stored or skipped):
-        check_known(tenant, application)
-    index, graph = application.index.stats(tenant), application.graph.stats(tenant)
-    foreign = foreign_to(application, tenant)
-    if as_json:
-        print_json(
-            {
-                "tenant": tenant,
-                "documents": min(stored, COUNTED),
-                "more_documents": stored > COUNTED,
-                "skipped": skipped,
-                "records": index.model_dump(mode="json"),
-                "graph": graph.model_dump(mode="json"),
-                "remark": foreign,
-            }
-        )
-        return
-    kinds = ", ".join(f"{count:,} of kind {kind.value}" for kind, count in sorted(index.by_kind.items()))
-    left = f", {counted(skipped, 'file')} skipped" if skipped else ""
-    out.print(f"documents  {f'more than {COUNTED:,}' if stored > COUNTED else f'{stored:,}'}{left}")
-    out.print(f"records    {index.records:,}{f' ({kinds})' if kinds else ''}")
-    out.print(f"graph      {counted(graph.vertices, 'vertex', 'vertices')}, {counted(graph.edges, 'relationship')}")
-    if foreign:
-        out.print(Text(foreign, style="yellow"))
-
-
 def _tenants(application: Application) -> Iterator[str]:
     after: str | None = None
     while page := application.migration.tenants(after=after, limit=_PAGE):
@@ -139,7 +107,8 @@ def _tenants(application: Application) -> Iterator[str]:
         after = page[-1]
 
 
-def _documents(application: Application, tenant: str) -> Iterator[DocumentSummary]:
+def stored_documents(application: Application, tenant: str) -> Iterator[DocumentSummary]:
+    """Yield the documents of a tenant."""
     from braid.api.schemas import DocumentSummary
     from braid.retrieval.listing import documents
 
@@ -152,13 +121,14 @@ def _documents(application: Application, tenant: str) -> Iterator[DocumentSummar
             return
 
 
-def _files(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
-    from braid.ingestion.documents.state import stored_documents
+def files(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
+    """Yield the files that were ingested for a tenant, and those that were skipped, with what is remembered of them."""
+    from braid.ingestion.documents.folder_state import stored_documents as files_of
 
     from braid_cli.datasets.manifest import manifests
 
     objects = manifests(application)
-    return stored_documents(objects, tenant) if objects else iter(())
+    return files_of(objects, tenant) if objects else iter(())
 
 
 def _row(document: DocumentSummary, file: FileState | None) -> dict[str, Any]:

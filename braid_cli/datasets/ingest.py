@@ -12,9 +12,9 @@ from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.intent_log import forget
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.supersession import SUPERSEDES
+from braid.ingestion.unfinished_writes import forget
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import Kind, Relationship
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 DEFAULT = "braid"
 """Name of the configuration that the product uses by default."""
-HOSTED = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
-"""Rerankers that an evaluation leaves out: each question costs money."""
 TRACE = "evaluation"
 _ATTEMPTS = 5
 _ANSWER = TypeVar("_ANSWER", bound="_Answer")
@@ -126,8 +124,8 @@ def configurations(settings: Settings, *, brief: bool = False) -> tuple[Configur
 
 
 def local_rerankers(settings: Settings) -> list[RerankerKind]:
-    """Return the rerankers of this machine: a cross-encoder only where its model folder exists."""
-    kinds = [kind for kind in RerankerKind if kind is not RerankerKind.NONE and kind not in HOSTED]
+    """Return the rerankers that cost nothing: a cross-encoder only where its model folder exists."""
+    kinds = [kind for kind in RerankerKind if kind is not RerankerKind.NONE and not kind.is_hosted]
     folder = settings.models_path() / settings.reranker_model if settings.reranker_model else None
     return [kind for kind in kinds if kind is not RerankerKind.ONNX or (folder is not None and folder.is_dir())]
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from braid.app import application
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand
 from braid.retrieval.stages.states import EmbedRequest
 

@@ -1,7 +1,7 @@
 """Lambda: the fuse_rerank stage of the retrieval workflow."""
 
 from braid.app import application
-from braid.lambda_runtime.observability import figures, stage_handler
+from braid.lambda_runtime.stage_handlers import figures, stage_handler
 from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand
 from braid.retrieval.stages.states import FuseRequest
 

@@ -7,7 +7,7 @@ from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.step_messages import Task, TaskResult
 from braid.ingestion.inline_writes import write_message
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext

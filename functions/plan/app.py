@@ -1,7 +1,7 @@
 """Lambda: the plan stage of the retrieval workflow."""
 
 from braid.app import application
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.retrieval.stages.states import PlanRequest
 

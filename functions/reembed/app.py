@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.app import application
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.reembedding.workflow import Progress, Step, take, work_off
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from braid.api.handler import make_handler
 from braid.app import application
 from braid.ingestion.tenant_deletion import Deletion, delete_tenant
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.reembedding import RunBudget, run_to_end
 from braid.reembedding.workflow import Asked, Progress, begin

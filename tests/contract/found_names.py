@@ -9,7 +9,7 @@ import pytest
 from braid.errors import StoreError
 from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.name_vertices import found_id
+from braid.ingestion.found_names import found_id
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MENTIONS, GraphSource, Kind, Relationship

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from braid.ingestion.documents.folder_state import stored_documents
 from braid.ingestion.documents.ingesting import ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
-from braid.ingestion.documents.state import stored_documents
 from braid.models import Query
 from braid.ports.ingestion import Import, ImportAsked, ImportStatus, MissingEnds
 from braid.retrieval import pipeline

@@ -18,8 +18,8 @@ from braid.ports.knowledge_graph import (
     PropagateRequest,
     WritableGraph,
 )
-from braid.retrieval.stages.linking_and_seeds import linked_names
-from braid.understanding.names import misspellings, phrases
+from braid.retrieval.stages.name_linking import linked_names
+from braid.understanding.name_forms import misspellings, phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 

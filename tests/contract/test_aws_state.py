@@ -12,7 +12,7 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 from braid.engines.aws.dynamodb_cache import DynamoCache
-from braid.engines.aws.dynamodb_counts import DynamoCounts
+from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.engines.aws.sqs import SqsQueue
 from braid.errors import ConfigurationError, StoreError, TransientStoreError

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.aws.dynamodb_counts import DynamoCounts
+from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.opensearch.client import open_client
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration

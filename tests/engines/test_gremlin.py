@@ -20,7 +20,7 @@ from tests.contract.shapes import ACME, edge, vertex
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.engines.aws.dynamodb_counts import DynamoCounts
+    from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch.aliases import indexes_by_alias, next_alias, previous_alias
+from braid.engines.opensearch.placement import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.single_index import SingleIndex
 from braid.errors import StoreError
 

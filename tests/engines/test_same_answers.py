@@ -14,7 +14,7 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.name_vertices import found_id
+from braid.ingestion.found_names import found_id
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Direction, Embedding, Filters, GraphSource, Intent, Query, SourceRef, TimeRange
@@ -22,7 +22,7 @@ from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QuerySt
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
 from braid.retrieval.stages.facts import find_facts
-from braid.retrieval.stages.linking_and_seeds import linked_names
+from braid.retrieval.stages.name_linking import linked_names
 from braid.settings import EngineKind, Refresh, Settings
 from braid.understanding.facts import read_facts
 

@@ -25,7 +25,7 @@ from tests.graph_questions import CORE, SIZES, TIED, TYPES, questions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from braid.engines.aws.dynamodb_counts import DynamoCounts
+    from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
     from braid.models import Relationship
     from braid.settings import Settings
     from opensearchpy import OpenSearch

@@ -12,14 +12,14 @@ from braid.deadline import Locks
 from braid.engines.embedded.graph import changes, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, name_vertices, supersession, tenant_locks, writing
+from braid.ingestion import deleting, found_names, supersession, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
 from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
-from braid.understanding.names import misspellings
+from braid.understanding.name_forms import misspellings
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record
 from tests.stages import DemoStages
@@ -131,7 +131,7 @@ def test_a_record_supersedes_a_bounded_number_of_others_and_is_superseded_by_as_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every write that names it reads them all."""
-    monkeypatch.setattr(supersession, "MAX_LINKS", 3)
+    monkeypatch.setattr(supersession, "MAX_SUPERSESSIONS", 3)
     require_written(write(WriteRequest(tenant_id=ACME, records=[record(name, name) for name in "abcdefg"]), library))
     for hub in ([edge("a", other, SUPERSEDES) for other in "bcd"], [edge(other, "g", SUPERSEDES) for other in "bcd"]):
         for _ in range(2):  # again changes nothing
@@ -292,7 +292,7 @@ def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_the
 def test_of_the_names_found_in_one_write_only_so_many_are_written(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(name_vertices, "_MAX_NAMES", 3)
+    monkeypatch.setattr(found_names, "_MAX_NAMES", 3)
     records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
     report = write(WriteRequest(tenant_id=ACME, records=records), library)
     require_written(report)
@@ -312,7 +312,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
         report = write(request, library)
         changed = connection.total_changes - before
     require_written(report)
-    assert report.names == name_vertices._MAX_NAMES
+    assert report.names == found_names._MAX_NAMES
     assert changed < 90_000
     (link,) = library.graph.link(ACME, misspellings(names[0].casefold().replace("a", "", 1)), as_of=day(1))
     assert link.name == names[0]

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.intent_log import forget, unfinished
 from braid.ingestion.repair import Fault, repair
+from braid.ingestion.unfinished_writes import forget, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.settings import Settings
@@ -190,10 +190,10 @@ def test_a_note_that_cannot_be_read_is_told_of_and_the_others_are_worked_off(sto
     store.objects.put(ACME, "ingest/.unfinished/0", body)
     store.objects.put(ACME, "ingest/unfinished/pages/begun", b"")  # of an import of that name
     report = repair(ACME, store)
-    assert report.counts == {Fault.NOTE_UNREADABLE: 1, Fault.NO_VERTEX: 2}
+    assert report.counts == {Fault.LOG_ENTRY_UNREADABLE: 1, Fault.NO_VERTEX: 2}
     assert report.findings[0].id == "ingest/.unfinished/0"
     assert {one.id for one in store.graph.scan(ACME).vertices} == {"ada", "hall"}
-    assert repair(ACME, store, dry_run=True).counts == {Fault.NOTE_UNREADABLE: 1}
+    assert repair(ACME, store, dry_run=True).counts == {Fault.LOG_ENTRY_UNREADABLE: 1}
     assert delete_records(ACME, ["ada"], store).vertices == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from braid.app import Application
 from braid.engines.aws.functions import AnswerFunction
 from braid.errors import BraidError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models import Strategy
 from braid.retrieval.stages.states import AnswerRequest
 from braid.settings import EngineKind, Settings

@@ -11,7 +11,7 @@ from braid.errors import StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.manifest import read_object
 from braid.ingestion.bulk.step_messages import Task
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.ports.ingestion import ImportAsked, ImportStatus
 from braid.settings import Settings
 

@@ -10,7 +10,7 @@ from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk import steps as import_steps
 from braid.ingestion.bulk.step_messages import Batch, Phase, Task
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.settings import Settings
 
 from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, WorkflowFailed, definition

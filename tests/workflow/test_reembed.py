@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid import reembedding
 from braid.errors import TransientStoreError
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.reembedding import Status
 from braid.reembedding.workflow import Progress, Step, StepName, take
 

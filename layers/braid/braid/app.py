@@ -17,7 +17,7 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.models.query import check_reranker
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.linking_and_seeds import GraphBudget
+from braid.retrieval.stages.seeds_and_hits import GraphBudget
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
 from braid.settings.folders import in_lambda
@@ -259,7 +259,11 @@ class Application(ModelSelection):
         """Answer a question without the answer cache, within the tenant's budget for hosted rerankers."""
         check_reranker(query.reranker, self.settings.hosted_rerankers)
         answered = partial(self.traced, answered_by=self._answer_here_or_deployed)
-        return self.quotas.answer(query, answered) if self.settings.quota_rerank_usd_per_day else answered(query)
+        return (
+            self.quotas.within_rerank_budget(query, answered)
+            if self.settings.quota_rerank_usd_per_day
+            else answered(query)
+        )
 
     def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
         """Answer a question by a function, and record that as one retrieval."""

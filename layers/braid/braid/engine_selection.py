@@ -170,7 +170,7 @@ class EngineSelection:
         """The counts of each tenant's deployed graph; None where no table is named, and the graph is counted."""
         if not self.settings.cache_table:
             return None
-        from braid.engines.aws.dynamodb_counts import DynamoCounts
+        from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 
         return DynamoCounts.connect(self.settings)
 

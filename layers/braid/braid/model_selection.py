@@ -13,8 +13,8 @@ from braid.errors import StoreError
 from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
 from braid.models.query import check_reranker
-from braid.ports.cache import writing_in_bulk
 from braid.ports.reembedding import MigrationState
+from braid.ports.shared_limits import writing_in_bulk
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.api.service_routes import MEDIA_TYPES, page_files
+from braid.models import Fusion, Intent, Ranking, RerankerKind, Strategy
 
 from braid_cli.http_server.tenant_links import SHOWN_AT_MOST, tenants_to_serve
 from tests.front_door import FrontDoor
@@ -103,6 +104,22 @@ def test_a_module_imports_what_is_there_and_asks_for_parts_that_the_page_has(nam
             assert re.search(rf"export (const|(async )?function|class) {imported.strip()}\b", page_files()[module])
     for identity in re.findall(r'(?:byId|fill)\("([^"]+)"', text):
         assert f'id="{identity}"' in page
+
+
+@pytest.mark.parametrize(
+    ("control", "kinds"),
+    [
+        ("reranker", set(RerankerKind)),
+        ("fusion", set(Fusion)),
+        ("intent", set(Intent)),
+        ("strategy", set(Strategy)),
+        ("ranking", set(Ranking) - {Ranking.RELEVANCE}),  # what an empty choice is
+    ],
+)
+def test_the_page_offers_every_choice_that_a_question_has(control: str, kinds: set[str]) -> None:
+    _, _, rest = page_files()["index.html"].partition(f'<select id="{control}">')
+    options = re.findall(r'<option(?: value="([^"]*)")?>([^<]*)', rest.partition("</select>")[0])
+    assert {value or text for value, text in options[1:]} == kinds
 
 
 def test_the_page_asks_for_all_modules_at_once_so_that_a_slow_network_is_waited_for_once() -> None:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.lambda_runtime.observability import figures, lost_metric
+from braid.lambda_runtime.stage_handlers import figures, lost_metric
 from braid.models import Query
 from braid.reembedding.outdated_queue import OutdatedRecordSender
 from braid.retrieval.caches.namespace import CacheCounts, CacheName

@@ -21,6 +21,7 @@ from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.step_messages import BatchRange, Phase
 from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.models import RerankerKind
+from braid.models.scalars import HOSTED_RERANKERS
 from braid.ports.cache import counter_key
 from braid.ports.ingestion import ARRIVING, ImportJob
 from braid.ports.object_store import ObjectInfo
@@ -436,6 +437,7 @@ def test_a_hosted_reranker_is_allowed_only_where_it_is_chosen_and_no_more_than_i
 def test_the_template_offers_every_reranker_and_the_models_of_bedrock_whose_price_is_known() -> None:
     parameters = TEMPLATE["Parameters"]
     assert set(parameters["Reranker"]["AllowedValues"]) == set(RerankerKind)
+    assert tuple(json.loads(parameters["HostedRerankers"]["Default"])) == HOSTED_RERANKERS
     assert set(parameters["BedrockRerankModel"]["AllowedValues"]) == set(USD_PER_1000_QUERIES)
 
 

@@ -8,8 +8,8 @@ import pytest
 from braid.engines.neptune import elements, graph_query
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
-from braid.ranking import graph_query_answers
-from braid.ranking.graph_query_answers import GatheredGraph, Node, WalkEdge
+from braid.ranking import graph_answers
+from braid.ranking.graph_answers import GatheredGraph, Node, WalkEdge
 from pydantic import ValidationError
 
 from tests.contract.shapes import ACME, AS_OF, day
@@ -88,15 +88,15 @@ def test_more_walks_than_are_kept_leave_the_best_and_a_mark() -> None:
     targets = [WalkEdge(f"b{number:05}", "CAUSES", number / 10_000, False, None) for number in range(MAX_WALKS + 1)]
     onwards = {edge.target: [WalkEdge(f"c-{edge.target}", "CAUSES", 1.0, False, None)] for edge in targets}
     for returns in QueryReturn:
-        found = graph_query_answers.answer_query(
+        found = graph_answers.answer_query(
             asked(steps=({}, {}), returns=returns, limit=1, order_by=QueryOrder.ID), gathered([{"a": targets}, onwards])
         )
         assert found.truncated
         assert found.hits[0].path.ids == ("a", "b00001", "c-b00001")
     one = asked(steps=({},), limit=1, order_by=QueryOrder.ID)
-    nodes = graph_query_answers.answer_query(one, gathered([{"a": targets}]))
+    nodes = graph_answers.answer_query(one, gathered([{"a": targets}]))
     assert (nodes.hits[0].id, nodes.truncated) == ("b00000", False)
-    paths = graph_query_answers.answer_query(
+    paths = graph_answers.answer_query(
         one.model_copy(update={"returns": QueryReturn.PATHS}), gathered([{"a": targets}])
     )
     assert (paths.hits[0].id, paths.truncated) == ("b00001", True)

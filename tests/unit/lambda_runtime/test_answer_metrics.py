@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import RerankFailed
-from braid.lambda_runtime import observability
-from braid.lambda_runtime.observability import figures, lost_metric
+from braid.lambda_runtime import stage_handlers
+from braid.lambda_runtime.stage_handlers import figures, lost_metric
 from braid.models import Answer, Query
 from braid.settings import load_settings
 
@@ -73,7 +73,7 @@ def test_the_figures_are_written_with_their_units_in_the_namespace_of_the_deploy
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Braid/braid-prod")
-    handler = observability.stage_handler("fuse_rerank", Query, lambda _: answer(), measure=figures)
+    handler = stage_handlers.stage_handler("fuse_rerank", Query, lambda _: answer(), measure=figures)
     handler({"text": "who", "tenant_id": "acme"}, LocalContext("fuse_rerank"))  # type: ignore[arg-type]
     (line,) = metric_lines(capsys.readouterr().out)
     (directive,) = line["_aws"]["CloudWatchMetrics"]

@@ -1,4 +1,7 @@
-"""A package's docstring is its map: it names every module and package in it, and none that is not there."""
+"""A package's docstring is its map: it names every module and package in it, and none that is not there.
+
+So is docs/architecture.md the map of the whole, and what it names is there.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ LIBRARY = ROOT / "layers" / "braid" / "braid"
 COMMAND_LINE = ROOT / "braid_cli"
 
 IN_AN_ENTRY = re.compile(r"``(\w+)``")
+IN_ONE = re.compile(r"`(\w+)`")
 IN_A_TREE = re.compile(r"(?<!\S)(\w+)(?:\.py|/)(?!\S)")
 
 NAMED_ELSEWHERE = {
@@ -50,3 +54,31 @@ def test_a_package_names_no_module_that_it_lacks(package: Path) -> None:
     entries |= set(IN_A_TREE.findall(_docstring(package)))
     inside = _inside(package) | {path.name for path in package.iterdir() if path.is_dir()}
     assert entries - inside == set()
+
+
+ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").split("## Stages")[0]
+SOURCES = ("layers", "braid_cli", "functions", "shared")
+OF_THE_PROJECT = {
+    path.relative_to(ROOT).as_posix()
+    for top in SOURCES
+    for path in (ROOT / top).rglob("*")
+    if path.suffix in {".py", ".yaml", ".json"}
+} | {path.name for path in ROOT.glob("*.yaml")}
+
+
+def _files_called(name: str) -> list[str]:
+    return [path for path in OF_THE_PROJECT if path == name or path.endswith(f"/{name}")]
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`([\w/.]+\.(?:py|yaml))`", ARCHITECTURE))))
+def test_a_file_that_the_architecture_names_is_there(name: str) -> None:
+    assert _files_called(name)
+
+
+@pytest.mark.parametrize(
+    ("names", "file"), re.findall(r"((?:`\w+`(?:, | and )?)+) in `([\w/.]+\.py)`", ARCHITECTURE), ids=str
+)
+def test_what_the_architecture_places_in_a_file_is_defined_there(names: str, file: str) -> None:
+    texts = [(ROOT / path).read_text(encoding="utf-8") for path in _files_called(file)]
+    for name in IN_ONE.findall(names):
+        assert any(re.search(rf"^\s*(?:def |class )?{name}\b", text, re.MULTILINE) for text in texts), name

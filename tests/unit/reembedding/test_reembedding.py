@@ -10,7 +10,7 @@ import pytest
 from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
 from braid.models import Query
-from braid.ports.cache import writing_in_bulk
+from braid.ports.shared_limits import writing_in_bulk
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, take

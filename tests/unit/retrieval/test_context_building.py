@@ -288,7 +288,7 @@ def test_nothing_kept_has_no_mean(memory: Remembered) -> None:
 def test_the_function_counts_its_figures_as_metrics(
     memory: Remembered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from braid.lambda_runtime.observability import stage_handler
+    from braid.lambda_runtime.stage_handlers import stage_handler
 
     from braid_cli.state_machine.invoke_endpoint import LocalContext
 

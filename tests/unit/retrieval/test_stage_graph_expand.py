@@ -23,7 +23,8 @@ from braid.models import (
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_expand import MAX_REACHED, expansion_for
-from braid.retrieval.stages.linking_and_seeds import MAX_LINKS, GraphBudget
+from braid.retrieval.stages.name_linking import MAX_LINKED_NAMES
+from braid.retrieval.stages.seeds_and_hits import GraphBudget
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
@@ -221,7 +222,7 @@ def test_each_kind_of_call_is_made_once_whatever_the_number_of_names() -> None:
     links = [link(f"e{number}", f"Name{number}") for number in range(30)]
     graph = FakeGraph(links=links)
     found = run(graph, LINK, query(" ".join(one.name for one in links)))
-    assert len(found.links) == MAX_LINKS
+    assert len(found.links) == MAX_LINKED_NAMES
     assert len(graph.linked) == 1
     mentions, by_intent = graph.expanded
     assert (mentions.types, mentions.direction, mentions.max_hops) == (("MENTIONS",), Direction.OUT, 1)

@@ -11,7 +11,7 @@ from braid.engines.aws.sqs import SqsQueue
 from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.errors import StoreError
 from braid.lambda_runtime.fifo_batches import batch_handler
-from braid.lambda_runtime.observability import stage_handler
+from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models import Frozen
 from braid.ports.message_queue import QueueMessage
 from braid.settings import Settings

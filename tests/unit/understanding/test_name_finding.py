@@ -4,8 +4,8 @@ import pytest
 from braid.ports.name_finder import SourceText
 from braid.understanding.given_names import phrases_in
 from braid.understanding.name_finding import RuleNameFinder
+from braid.understanding.name_patterns import name_key
 from braid.understanding.tokens import normalise
-from braid.understanding.written_names import name_key
 
 
 def found(*contents: str, title: str = "", given: dict[str, str] | None = None) -> dict[str, list[float]]:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.app import Application
 from braid.models import Vertex
-from braid.retrieval.stages.linking_and_seeds import MAX_LOOKED_UP, linked_names
+from braid.retrieval.stages.name_linking import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
-from braid.understanding.names import (
+from braid.understanding.name_forms import (
     FORM_SCORES,
     MISSPELT,
     inflections,

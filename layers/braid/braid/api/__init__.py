@@ -5,15 +5,15 @@
     handler.py        handles one request: authentication, routing, response, logs
     router.py         Powertools' router, one per thread
     question_routes.py  record_routes.py  service_routes.py      the routes
-    authorisation.py  tenant and role of a caller whose token was verified before
+    authorisation.py  tenant and role of a caller whose token was verified before, by API Gateway or the laptop's server
     json_bodies.py    parses and validates request bodies
     schemas.py        request and response schemas
-    signed_tokens.py  signs cursors and the like, which callers bring back
+    signed_tokens.py  signs and verifies what callers bring back: cursors, and the tokens of the laptop's server
     problems.py       errors as RFC 9457 problem details
     idempotency.py    idempotency keys: a request, or a job such as an import, is begun once for each
-    quotas.py         quotas of tenants
+    quotas.py         quotas of tenants, counted in the cache; above the one of reranking an answer is degraded
     audit.py          the audit log
-    traces.py         traces of answers: how each came about; telemetry has OpenTelemetry's
+    answer_traces.py  traces of answers: how each came about; telemetry has OpenTelemetry's
     openapi.py        the OpenAPI document
     page/             the page at /explorer
 """

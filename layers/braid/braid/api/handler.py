@@ -32,7 +32,7 @@ from braid.api.router import Api
 from braid.api.service_routes import add_service_routes
 from braid.deadline import within
 from braid.errors import BraidError
-from braid.lambda_runtime.observability import request_log, send_recorded
+from braid.lambda_runtime.stage_handlers import request_log, send_recorded
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.settings import Membership
 from braid.telemetry import exporting, names
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from braid.api.authorisation import Caller
     from braid.api.router import Library
-    from braid.lambda_runtime.observability import Handler, RequestLog
+    from braid.lambda_runtime.stage_handlers import Handler, RequestLog
 
 SERVICE = "search_api"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})

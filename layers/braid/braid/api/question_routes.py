@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from aws_lambda_powertools.event_handler.openapi.params import Path as InPath
 from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 
-from braid.api import traces
+from braid.api import answer_traces
 from braid.api.problems import not_found
 from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
 from braid.errors import InvalidRequest
@@ -38,7 +38,7 @@ def _add_searches(api: Api) -> None:
     def search(question: Question) -> Answer:
         library.quotas.take_question(api.tenant_id)
         answer = library.answer(Query(tenant_id=api.tenant_id, **dict(question)))
-        traces.keep(library, api.tenant_id, question.text, answer)
+        answer_traces.keep(library, api.tenant_id, question.text, answer)
         return answer
 
     @api.post(
@@ -58,7 +58,7 @@ def _add_searches(api: Api) -> None:
             as_of=question.as_of,
             metadata=question.metadata,
         )
-        traces.keep(library, api.tenant_id, question.text, answer)
+        answer_traces.keep(library, api.tenant_id, question.text, answer)
         return answer
 
     @api.post("/graph/query", operation_id="queryGraph", summary="Walk the graph step by step", tags=ASK)
@@ -74,7 +74,7 @@ def _add_searches(api: Api) -> None:
 
     @api.get("/traces/<trace_id>", operation_id="getTrace", summary="How an answer came about", tags=ASK)
     def trace(trace_id: TraceId) -> Trace:
-        kept = traces.find(library, api.tenant_id, trace_id)
+        kept = answer_traces.find(library, api.tenant_id, trace_id)
         if kept is None:
             raise not_found("no trace of this id is kept, or no longer")
         return kept

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
-from braid.ports.cache import place
+from braid.ports.shared_limits import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,7 +89,7 @@ class Quotas:
             message = f"{limit} {what} a minute are this tenant's quota; try again in {left_s} s"
             raise QuotaExceeded(message, retry_after_s=left_s)
 
-    def answer(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
+    def within_rerank_budget(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
         """Answer a question within the tenant's budget for hosted rerankers.
 
         The budget is checked before and the cost counted after: concurrent questions may exceed it by the price of one

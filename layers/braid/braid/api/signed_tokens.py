@@ -1,4 +1,4 @@
-"""Signs short contents that a caller brings back, such as cursors, and verifies them."""
+"""Signs short contents that a caller brings back, and verifies them: cursors, and tokens of the laptop's server."""
 
 from __future__ import annotations
 

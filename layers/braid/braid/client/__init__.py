@@ -2,7 +2,7 @@
 
 ::
 
-    braid.py              Braid: its calls, whatever answers them
+    braid.py             Braid: its calls, whatever answers them
     asynchronous.py      AsyncBraid: the same calls for ``await``
     contents.py          what `add` takes: texts, dicts, dataclasses, documents of frameworks, paths
     documents.py         ingests files and folders of documents; what `add` returns

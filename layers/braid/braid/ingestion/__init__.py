@@ -2,23 +2,23 @@
 
 ::
 
-    items.py             parses JSON items into records, vertices and edges
-    inline_writes.py     writes the items of one call or queue message
-    checks.py            validates a write request and resolves the ends of its edges
-    item_checks.py       refuses items of a request, each with its field and the way out
-    record_vectors.py    computes the vectors of records, once and ahead of their write
-    name_vertices.py     makes vertices and edges of the names that understanding.name_finding finds in a write's texts
-    named_entities.py    tells which given entity a name in a write's texts means
-    supersession.py      ends records, and facts and other edges, that newer ones replace
-    writing.py           embeds and writes one request to both stores
-    intent_log.py        intent log of writes that cannot be atomic, from which repair.py completes them
-    regular_files.py     opens files from outside, and no pipe or device
-    tenant_locks.py      locks of a tenant's writes and deletes in this process
-    deleting.py          deletes records and documents
-    tenant_deletion.py   deletes all data of a tenant
-    repair.py            compares both stores and repairs the graph
-    archive.py           exports a tenant to a folder, and verifies one
-    archive_import.py    imports such a folder into an empty tenant
-    documents/           reads documents, and keeps folders of them ingested
-    bulk/                imports of large JSON Lines objects
+    items.py              parses JSON items into records, vertices and edges
+    inline_writes.py      writes the items of one call or queue message
+    checks.py             validates a write request and resolves the ends of its edges
+    item_checks.py        refuses items of a request, each with its field and the way out
+    record_vectors.py     computes the vectors of records, once and ahead of their write
+    found_names.py        makes vertices and edges of the names that understanding.name_finding finds in a write's texts
+    given_entities.py     tells which given entity a name in a write's texts means
+    supersession.py       ends records, and facts and other edges, that newer ones replace
+    writing.py            embeds and writes one request to both stores
+    unfinished_writes.py  the intent log of writes that two stores cannot commit together; repair.py completes them
+    regular_files.py      opens files from outside, and no pipe or device
+    tenant_locks.py       turns of a tenant's writes and deletes in this process
+    deleting.py           deletes records and documents
+    tenant_deletion.py    deletes all data of a tenant
+    repair.py             compares both stores and repairs the graph, when `braid repair` asks
+    archive.py            exports a tenant to a folder, and verifies one
+    archive_import.py     imports such a folder into an empty tenant
+    documents/            reads documents, and keeps folders of them ingested
+    bulk/                 imports of large JSON Lines objects
 """

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
+from braid.ingestion.found_names import find_names, heirs_of_names, stale_mentions
+from braid.ingestion.given_entities import NamedEntities, named_entities
 from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
     Given,
@@ -19,8 +21,6 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.name_vertices import find_names, heirs_of_names, stale_mentions
-from braid.ingestion.named_entities import NamedEntities, named_entities
 from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX

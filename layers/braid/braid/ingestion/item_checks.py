@@ -17,7 +17,7 @@ from braid.models import MENTIONS, Kind, Record, Relationship, Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, FOUND_PREFIX, MAX_TENANT_TYPES, Refusal, too_much
 from braid.ports.ingestion import ItemError
 from braid.ports.knowledge_graph import GraphTypes
-from braid.understanding.written_names import FOUND_TYPES
+from braid.understanding.name_patterns import FOUND_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

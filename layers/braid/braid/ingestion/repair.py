@@ -1,7 +1,7 @@
 """Compares both stores of one tenant and repairs the graph to match the index.
 
 The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
-written from the intent log (:mod:`braid.ingestion.intent_log`). Edges without an end do not occur: both graphs
+written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an end do not occur: both graphs
 delete a vertex with its edges.
 """
 
@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
-from braid.ingestion.intent_log import UnreadableEntry, unfinished
-from braid.ingestion.name_vertices import find_names
-from braid.ingestion.named_entities import NamedEntities, named_entities
+from braid.ingestion.found_names import find_names
+from braid.ingestion.given_entities import NamedEntities, named_entities
+from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, GraphSource, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.scalars import printable
@@ -25,7 +25,7 @@ from braid.ports.keys import pages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.ingestion.intent_log import UnfinishedWrite
+    from braid.ingestion.unfinished_writes import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
     from braid.models import EdgeId, Record
     from braid.ports.knowledge_graph import GraphPage
@@ -65,7 +65,7 @@ class Fault(StrEnum):
     Found only where the intent log is kept."""
     OTHER_COUNTS = "other_counts"
     """The stored counts of the graph are not what is there: they are counted again. Only plans depend on them."""
-    NOTE_UNREADABLE = "note_unreadable"
+    LOG_ENTRY_UNREADABLE = "note_unreadable"
     """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
 
     The finding has its key, so that it can be inspected and removed; the write is to be repeated."""
@@ -140,13 +140,13 @@ class _Repair:
         for key, begun in unfinished(self._tenant_id, self._store.intent_log):
             shown = printable(key)[:_KEY_CHARACTERS]
             if isinstance(begun, UnreadableEntry):
-                self._add(Fault.NOTE_UNREADABLE, shown, f"the log entry of a write cannot be read: {begun.why}")
+                self._add(Fault.LOG_ENTRY_UNREADABLE, shown, f"the log entry of a write cannot be read: {begun.why}")
                 continue
             try:
                 self._finish(begun)
             except (ValidationError, InvalidRequest) as error:
                 message = f"what the log entry of a write says cannot be written: {type(error).__name__}"
-                self._add(Fault.NOTE_UNREADABLE, shown, message)
+                self._add(Fault.LOG_ENTRY_UNREADABLE, shown, message)
                 continue
             if not self._dry_run:
                 self._store.intent_log.delete(self._tenant_id, key)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SUPERSEDES = "SUPERSEDES"
 MAX_WALKED = 1_000
 """Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
-MAX_LINKS = 1_000
+MAX_SUPERSESSIONS = 1_000
 """Records that one may supersede, and that may supersede one: each write that names it reads these edges."""
 _READ_AT_ONCE = 50
 """Stored records that are in memory with their texts together."""
@@ -101,7 +101,7 @@ class RefusedEdge(NamedTuple):
 
 
 @dataclass
-class FoundSupersession:
+class StatedSupersession:
     """The supersession that a request's items state."""
 
     supersession: Supersession
@@ -119,7 +119,7 @@ def find_supersession(
     tenant_id: str,
     *,
     refused: Collection[str] = (),
-) -> FoundSupersession:
+) -> StatedSupersession:
     """Return the supersession that records and edges of one request state.
 
     Parameters
@@ -139,7 +139,7 @@ def find_supersession(
     stored = _stored_links(store, tenant_id, looked_up)
     of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
     known = {**stored_records(store, tenant_id, ends - set(records)), **records}
-    found = FoundSupersession(Supersession(), [])
+    found = StatedSupersession(Supersession(), [])
     found.refused += [
         RefusedRecord(named_by[identity], wrong)
         for identity, link in links.items()
@@ -231,12 +231,12 @@ def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Rela
             continue
         new_ones[link.source] += 1
         old_ones[link.target] += 1
-        if new_ones[link.source] > MAX_LINKS:
+        if new_ones[link.source] > MAX_SUPERSESSIONS:
             wrong[identity] = (
-                f"{link.source!r} supersedes {MAX_LINKS:,} records already; name the others in another one"
+                f"{link.source!r} supersedes {MAX_SUPERSESSIONS:,} records already; name the others in another one"
             )
-        elif old_ones[link.target] > MAX_LINKS:
-            wrong[identity] = f"{link.target!r} is superseded by {MAX_LINKS:,} records already; leave it out"
+        elif old_ones[link.target] > MAX_SUPERSESSIONS:
+            wrong[identity] = f"{link.target!r} is superseded by {MAX_SUPERSESSIONS:,} records already; leave it out"
     return wrong
 
 

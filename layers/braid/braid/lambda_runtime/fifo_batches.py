@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
 from opentelemetry.trace import SpanKind
 
-from braid.lambda_runtime.observability import send_recorded, stage_logger
+from braid.lambda_runtime.stage_handlers import send_recorded, stage_logger
 from braid.telemetry import names
 from braid.telemetry.recording import TRACEPARENT, carried_to_function, operation
 

@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 from unicodedata import normalize
 
 from pydantic import (
@@ -156,7 +156,11 @@ class RerankerKind(StrEnum):
     @property
     def is_hosted(self) -> bool:
         """Whether somebody else runs it and is paid for each question."""
-        return self in {RerankerKind.BEDROCK, RerankerKind.VOYAGE}
+        return self in HOSTED_RERANKERS
+
+
+HOSTED_RERANKERS: Final = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
+"""The one list of the rerankers that cost money for each call."""
 
 
 class Frozen(BaseModel):

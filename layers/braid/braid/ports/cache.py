@@ -1,4 +1,6 @@
-"""Port of the cache: values of a tenant that may be lost at any time, and the tenant's write generation.
+"""Port of the cache: values and counters of a tenant that may be lost at any time, and the tenant's write generation.
+
+:class:`ResilientCache`, the circuit breaker that each process puts before its cache, and :class:`NoCache` are here too.
 
 A question reads the generation, looks for a value under a key that holds it, computes the value where there is none,
 and keeps it under the same key. A write stores, calls :meth:`Cache.advance`, and then reports that it is done. So a
@@ -9,24 +11,18 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from braid.errors import ConfigurationError, InvalidRequest, QueueFull, StoreError
+from braid.errors import ConfigurationError, InvalidRequest, StoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
 COUNTER = "counter/"
 """What the key of a counter begins with, and that of no value; a policy of the deployment names it."""
-_ALL, _WRITERS, _OWN_WRITERS = "all-tenants", "batches being written", "own batches being written"
-"""Counter of all tenants together. A tenant of this name shares no counter with it: its own have other keys."""
-_WRITERS_S = 300
-"""A batch takes a minute or so; what one has taken that died is free again after this."""
-_WRITERS_RETRY_S = 5
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
@@ -119,59 +115,6 @@ def counter_key(key: str, window_s: int, now: float) -> str:
     if window_s < 1:
         raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
     return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
-
-
-@contextmanager
-def place(
-    cache: ResilientCache, tenant_id: str, key: str, *, limit: int, window_s: int, clock: Callable[[], float]
-) -> Iterator[bool]:
-    """Hold one of a number of places that all processes share while the block runs; yields whether there was one.
-
-    Places are counted anew in each window, so that one whose holder died is free again after a window at most; a block
-    that goes on from one window into the next is not counted there. Without the cache there is always one.
-
-    Parameters
-    ----------
-    limit
-        Number of places; 0 sets no limit, and counts nothing.
-    clock
-        Returns seconds since 1970.
-    """
-    if not limit:
-        yield True
-        return
-    window = clock() // window_s
-    taken = cache.count(tenant_id, key, 1, window_s)
-    try:
-        yield taken is None or taken <= limit
-    finally:
-        if taken is not None and clock() // window_s == window:
-            cache.count(tenant_id, key, -1, window_s)
-
-
-def share_of_writers(limit: int) -> int:
-    """Return how many of the places of all who write many records one tenant may hold: others find a third free."""
-    return -(-2 * limit // 3)
-
-
-@contextmanager
-def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None = None) -> Iterator[None]:
-    """Hold one of the places of all who write many records, of imports and of re-embedding, while the block runs.
-
-    Raises QueueFull if there is none.
-
-    Parameters
-    ----------
-    tenant_id
-        Of whose places it is one; None where the operator has it written.
-    """
-    own = ((tenant_id, _OWN_WRITERS, share_of_writers(limit)),) if tenant_id else ()
-    with ExitStack() as held:
-        for owner, key, most in (*own, (_ALL, _WRITERS, limit)):
-            if not held.enter_context(place(cache, owner, key, limit=most, window_s=_WRITERS_S, clock=time.time)):
-                message = f"{most} batches of imports and of embedding again are being written; try again later"
-                raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
-        yield
 
 
 class NoCache:

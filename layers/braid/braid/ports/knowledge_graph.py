@@ -212,7 +212,7 @@ class NameKeys(NamedTuple):
     phrases: Mapping[str, bool]
     """Normalised names and their forms, and whether each is an alias or a form."""
     misspellings: tuple[int, ...]
-    """See :func:`braid.understanding.names.misspelling_numbers`."""
+    """See :func:`braid.understanding.name_forms.misspelling_numbers`."""
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_query_answers import Node, StoredEdge
+    from braid.ranking.graph_answers import Node, StoredEdge
     from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12

@@ -5,7 +5,8 @@ only if nobody changed them since they were read.
 
 - ``planning``: plans, resumes and pauses jobs; ``jobs``: keeps them; ``workflow``: their steps
 - ``pages``: the pages of a job; ``writing``: embeds records and writes them back
-- ``switching``: from the old vectors to the new, and back; ``recall``: what both find of the same questions
+- ``switching``: the end of a *move* to another model profile or index: verify, switch, and back; ``recall``: what both
+  find of the same questions. A move's other half is the engine's, ``braid.ports.reembedding`` and ``…migration``
 - ``outdated_queue``: records of an older schema that answers found; ``services``: what all of these need
 """
 

@@ -16,9 +16,9 @@ from pydantic import Field
 
 from braid.errors import InvalidRequest, ModelError, StoreError, TransientStoreError
 from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
-from braid.ports.cache import share_of_writers
 from braid.ports.keys import decode_phase, encode_phase
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
+from braid.ports.shared_limits import share_of_writers
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
 from braid.reembedding.services import outdated_conditions

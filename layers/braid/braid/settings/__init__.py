@@ -1,6 +1,7 @@
 """Every number and address that an operator may change, read once from ``BRAID_*`` and checked at cold start.
 
-``files`` reads files of configuration, ``folders`` tells where the user's data and the files that come with Braid lie.
+``files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` tells where the
+user's data and the files that come with Braid lie.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
+from braid.models.scalars import HOSTED_RERANKERS
 from braid.settings.folders import shared_folder, user_folder
 
 StateMachineArn = Annotated[str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")]
@@ -308,7 +310,7 @@ class Settings(BaseSettings):
     """Most records, vertices and relationships that one tenant writes or removes over HTTP in a minute."""
     quota_rerank_usd_per_day: Annotated[float, Field(ge=0)] = 0.0
     """Most US dollars, as estimated, for hosted rerankers of one tenant in a day in UTC."""
-    hosted_rerankers: tuple[RerankerKind, ...] = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
+    hosted_rerankers: tuple[RerankerKind, ...] = HOSTED_RERANKERS
     """Hosted rerankers that questions may ask for."""
     trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
     """For how long it can be asked how an answer came about; 0 keeps nothing."""

@@ -9,10 +9,10 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents import ingesting
+from braid.ingestion.documents.folder_state import COLLECTION, FileState, put_upload, stored_documents
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 from braid.ingestion.documents.reader_process import Reading, read_file
-from braid.ingestion.documents.state import COLLECTION, FileState, put_upload, stored_documents
 from braid.models import GraphSource, Query, SourceType
 from braid.retrieval import pipeline
 from braid.retrieval.stages.results_and_citations import cite

@@ -12,7 +12,7 @@ from braid.engines.embedded import tables
 from braid.engines.embedded.graph import changes
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
 from braid.models.metadata_terms import terms_of
-from braid.understanding.names import MISSPELT, misspelling_number
+from braid.understanding.name_forms import MISSPELT, misspelling_number
 from braid.understanding.tokens import has_ideographs
 
 if TYPE_CHECKING:

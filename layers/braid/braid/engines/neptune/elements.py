@@ -17,8 +17,8 @@ from gremlin_python.statics import long
 
 from braid.models import MENTIONS, Relationship, Vertex
 from braid.models.scalars import microseconds, moment_of
-from braid.ranking.graph_query_answers import Node
-from braid.understanding.names import stored_forms
+from braid.ranking.graph_answers import Node
+from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from gremlin_python.process.graph_traversal import __
 from braid.engines.neptune import elements
 from braid.models import Direction, GraphHit, Path, earliest
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
-from braid.ranking.graph_query_answers import StoredEdge
+from braid.ranking.graph_answers import StoredEdge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from braid.engines.neptune.elements import Reached, Step
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_query_answers import Node
+    from braid.ranking.graph_answers import Node
 
     Ask = Callable[[Callable[[GraphTraversalSource], GraphTraversal]], list[Any]]
     """Runs one traversal and returns its results."""

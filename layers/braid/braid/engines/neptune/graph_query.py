@@ -11,7 +11,7 @@ from braid.engines.neptune import elements
 from braid.engines.neptune.expansion import EDGES, HUB_EDGES, VERTICES, edges_of, hop
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_query_answers import GatheredGraph, WalkEdge, max_starts
+from braid.ranking.graph_answers import GatheredGraph, WalkEdge, max_starts
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from braid.engines.neptune.expansion import Ask
     from braid.models import TimeRange
     from braid.ports.graph_query import GraphQuery, QueryStep
-    from braid.ranking.graph_query_answers import Node
+    from braid.ranking.graph_answers import Node
 
 _STARTS = "starts"
 

@@ -26,9 +26,9 @@ from braid.models import EntityLink, Relationship
 from braid.models.records import FOUND_PREFIX
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
-from braid.ranking import graph_query_answers
+from braid.ranking import graph_answers
 from braid.telemetry.recording import store_calls
-from braid.understanding.names import match_score
+from braid.understanding.name_forms import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ class GremlinGraph:
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query, with one traversal a step."""
         with self._bounded():
-            return graph_query_answers.answer_query(query, graph_query.gather(self._ask, query))
+            return graph_answers.answer_query(query, graph_query.gather(self._ask, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return the stored counts, read by one key; no question counts a graph."""

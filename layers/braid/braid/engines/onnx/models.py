@@ -112,7 +112,7 @@ class OnnxEncoder:
                     self._loaded.tokenizer.encode_batch([f"{instruction} {text}".strip() for text in part])
                 )
             ]
-            for batch, made in self._made(self._batches(rows)):
+            for batch, made in self._vectors_of(self._batches(rows)):
                 for row, vector in zip(batch, made, strict=True):
                     vectors[row.index] = vector
                 done += len(batch)
@@ -139,7 +139,7 @@ class OnnxEncoder:
             return [[row] for row in rows]
         return _length_batches(rows)
 
-    def _made(self, batches: Sequence[list[TokenisedText]]) -> Iterator[tuple[list[TokenisedText], list[bytes]]]:
+    def _vectors_of(self, batches: Sequence[list[TokenisedText]]) -> Iterator[tuple[list[TokenisedText], list[bytes]]]:
         """Yield batches with their vectors, in their order. Raises StoreTooSlow if the deadline passes meanwhile."""
         at_once = min(self._at_once, len(batches))
         if at_once <= 1:

@@ -1,7 +1,7 @@
 """Search index on OpenSearch: searches, writes, embedding spaces and index migration.
 
 - ``index``: the port, each call by the tenant's alias; ``single_index``: the index behind one, over ``client``;
-  ``aliases``: their names, and by which a tenant's records are read and written
+  ``placement``: in which index a tenant's records are, the shared one or its own, told by aliases
 - ``connection``: ends requests in time
 - ``question_searches``, ``reads_and_counts``: bodies of requests, and parsers of their answers; they send nothing:
   the first those of one question's searches, the second reads by id, counts and scans

@@ -20,17 +20,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch import reads_and_counts as query
-from braid.engines.opensearch.aliases import (
-    ALIASES_KEPT_S,
-    alias_of,
-    aliases_of,
-    indexes_by_alias,
-    next_alias,
-    own_aliases,
-    previous_alias,
-    sharing_aliases,
-    tenant_alias,
-)
 from braid.engines.opensearch.client import (
     IndexMissing,
     P,
@@ -43,6 +32,17 @@ from braid.engines.opensearch.client import (
 )
 from braid.engines.opensearch.dual_write import ConditionalWriter
 from braid.engines.opensearch.embedding_spaces import properties_of
+from braid.engines.opensearch.placement import (
+    ALIASES_KEPT_S,
+    alias_of,
+    aliases_of,
+    indexes_by_alias,
+    next_alias,
+    own_aliases,
+    previous_alias,
+    sharing_aliases,
+    tenant_alias,
+)
 from braid.engines.opensearch.single_index import SingleIndex
 from braid.errors import InvalidRequest, StoreError
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult

@@ -196,12 +196,12 @@ def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False
     With ``outdated`` they are older than the schema window instead of inside.
     """
     moment = microseconds(request.as_of)
-    in_force = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
+    validity = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
     clauses = _conditions(request, outdated=outdated)
     unwanted = _unwanted(request)
     if not valid:
-        return {"bool": {"filter": clauses, "must_not": [*unwanted, {"bool": {"filter": in_force}}]}}
-    within: dict[str, Any] = {"filter": [*clauses, *in_force]}
+        return {"bool": {"filter": clauses, "must_not": [*unwanted, {"bool": {"filter": validity}}]}}
+    within: dict[str, Any] = {"filter": [*clauses, *validity]}
     return {"bool": within | {"must_not": unwanted} if unwanted else within}
 
 

@@ -3,6 +3,14 @@
 - ``selection``: opens the reranker that a request or the settings name, on first use
 - ``bedrock``, ``voyage``: one service each, with ``requests`` for what both send and bound
 
-A further one is a module here, a kind in ``models.scalars.RerankerKind`` and a line in ``selection``; one that costs
-money for each call is named in ``RerankerKind.is_hosted``, so that the quotas of ``settings`` hold for it.
+A further one needs:
+
+- a module here, a kind in :class:`braid.models.scalars.RerankerKind`, and a line in ``selection``
+- where it costs money for each call: the kind in :data:`braid.models.scalars.HOSTED_RERANKERS`, by which quotas, the
+  setting ``hosted_rerankers`` and evaluations know it
+- its settings in :mod:`braid.settings`, and in ``template.yaml`` the value of ``Reranker`` and the defaults of
+  ``HostedRerankers``, the parameters that become those settings, and the permission that a call needs
+- an option in ``api/page/index.html``; ``shared/openapi.json`` is written by ``make openapi``
+
+Tests compare the template, the page and the OpenAPI document with the kinds.
 """

@@ -1,4 +1,4 @@
-"""Imports large JSON Lines objects in repeatable steps.
+"""Imports large JSON Lines objects in repeatable steps. An archive of ``braid export`` is ``archive_import``'s.
 
 ::
 

@@ -38,9 +38,9 @@ from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import read_missing, write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, write
-from braid.ports.cache import writing_in_bulk
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
+from braid.ports.shared_limits import writing_in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -2,15 +2,15 @@
 
 ::
 
-    document.py         a document: title, sections, metadata; limits of reading one
-    reading.py          which reader reads a file
-    readers/            one format each: pages, sections and tables of a file, not yet chunks
-    reader_process.py   reads in a process of its own, within limits of time and memory
-    chunking.py         cuts a document of any format into chunks by its structure
-    records.py          ids and records of a document's chunks
-    files.py            files of a folder
-    state.py            remembers what was read of which file; compares and removes nothing
-    ingesting.py        ingests folders and files: compares them with that state, writes the new, removes what is gone
-    uploads.py          documents in the object store, as lines of records to import
-    progress.py         events of an ingest
+    document.py        a document: title, sections, metadata; limits of reading one
+    reading.py         which reader reads a file
+    readers/           one format each: pages, sections and tables of a file, not yet chunks
+    reader_process.py  reads in a process of its own, within limits of time and memory
+    chunking.py        cuts a document of any format into chunks by its structure
+    records.py         ids and records of a document's chunks; file, heading, line and position as their metadata
+    files.py           files of a folder
+    folder_state.py    remembers what was read of which file; compares and removes nothing
+    ingesting.py       ingests folders and files: compares them with that state, writes the new, removes what is gone
+    uploads.py         documents in the object store, as lines of records to import
+    progress.py        events of an ingest
 """

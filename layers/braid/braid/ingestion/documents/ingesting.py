@@ -1,9 +1,9 @@
 """Ingests folders and files of documents: what is new or has changed is read, what is gone is removed.
 
 Files are read in a process of their own, and their chunks embedded on a thread of their own, ahead of the writing. A
-page of whole files is written at a time; how far an ingest came is kept in :mod:`braid.ingestion.documents.state`, so
-that it can be stopped at any moment and goes on where it was. Files whose size and time of change are known are not
-opened.
+page of whole files is written at a time; how far an ingest came is kept in
+:mod:`braid.ingestion.documents.folder_state`, so that it can be stopped at any moment and goes on where it was. Files
+whose size and time of change are known are not opened.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import ReadingLimits, Unreadable, too_long
 from braid.ingestion.documents.files import FoundFile, find
+from braid.ingestion.documents.folder_state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
-from braid.ingestion.documents.state import COLLECTION, FileState, FolderState, has_uploads
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import require_written, write
 from braid.models import GraphSource

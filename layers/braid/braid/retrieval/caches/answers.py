@@ -256,7 +256,7 @@ class Caches:
     @cached_property
     def answers(self) -> AnswerCache | None:
         """Answers to questions."""
-        namespace = self._namespace(CacheName.RESULT, self._settings.cache_result_s)
+        namespace = self._namespace(CacheName.ANSWER, self._settings.cache_result_s)
         if namespace is None:
             return None
         return AnswerCache(namespace, self._generations, fingerprint=self.fingerprint, now=self._source.now)

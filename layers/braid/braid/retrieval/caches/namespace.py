@@ -28,10 +28,10 @@ _TENANTS_REMEMBERED = 10_000
 
 
 class CacheName(StrEnum):
-    """The caches, by the names under which their hits are counted."""
+    """The caches, by the names under which their hits are counted; settings and metrics call answers results."""
 
     EMBEDDING = "Embedding"
-    RESULT = "Result"
+    ANSWER = "Result"
     CONTEXT = "Context"
     GRAPH = "Graph"
 

@@ -3,7 +3,8 @@
 Dropped is what has no record of the tenant, does not hold at the question's date (its ``as_of``, or now), or does not
 meet the question's filters, ``trusted_only`` among them.
 
-A record of an older schema version scores less here, by the factors of ``ranking.scoring``, or is dropped.
+A record of an older schema version scores less, after fusion (``Ranked.factor``) and again after reranking
+(``Ranked.rescored``), by the factors of ``ranking.scoring``, or is dropped (``hydrate``).
 
 Path coherence: "Where was the composer of Back in the U.S.A. born?" The song's page says "… written by Chuck Berry", so
 of all pages that it mentions that of Chuck Berry is the one to read next. No model is needed: what counts is how many
@@ -21,7 +22,7 @@ from braid.models import Candidate, Filters, Query, Record, Source, StoredRecord
 from braid.models.metadata_filters import meet
 from braid.ranking import scoring
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
-from braid.understanding.names import without_brackets
+from braid.understanding.name_forms import without_brackets
 from braid.understanding.tokens import normalise, search_words, without_marks, words
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class Ranked(NamedTuple):
     def factor(self) -> float:
         """What the fused score is multiplied by, for an older schema and for a supplied vector."""
         return _factor(self.drift, vector_supplied=self.vector_supplied)
+
+    def rescored(self, score: float) -> Ranked:
+        """Return it with a reranker's score, which an older schema lowers too; it read the text, and not the vector."""
+        return self._replace(relevance=clamp(score * DRIFT_FACTORS[self.drift]), rerank_score=clamp(score))
 
 
 def _factor(drift: scoring.Drift, *, vector_supplied: bool) -> float:

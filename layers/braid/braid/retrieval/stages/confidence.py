@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ranking.scoring import BM25_HALF
 from braid.retrieval.stages.candidates import stem
-from braid.understanding.names import name_certainty, without_brackets
+from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
     Replaced,

@@ -412,10 +412,7 @@ def rerank(
         return _placeholders(ranked), True, error.cost_usd
     cost_usd = reranker.cost_usd(request.query.text, texts)
     _LOG.info("reranked %d texts with %s (about $%.6f)", len(texts), reranker.name, cost_usd)
-    rescored = [
-        item._replace(relevance=clamp(score * scoring.DRIFT_FACTORS[item.drift]), rerank_score=clamp(score))
-        for item, score in zip(first, scores, strict=True)
-    ]
+    rescored = [item.rescored(score) for item, score in zip(first, scores, strict=True)]
     rescored.sort(key=lambda item: (-item.relevance, item.fused_rank, item.candidate.id))
     least = rescored[-1].relevance
     return [*rescored, *(item._replace(relevance=min(item.relevance, least)) for item in rest)], False, cost_usd

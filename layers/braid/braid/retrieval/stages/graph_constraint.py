@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, QueryStart
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
-from braid.retrieval.stages.linking_and_seeds import with_reason
 from braid.retrieval.stages.plan_and_search import best_ids
+from braid.retrieval.stages.seeds_and_hits import with_reason
 from braid.retrieval.stages.states import GraphFound
 from braid.understanding.selectivity import MAX_REACH
 from braid.understanding.tokens import normalise

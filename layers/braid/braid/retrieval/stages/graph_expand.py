@@ -11,11 +11,11 @@ from braid.deadline import Stopwatch, within
 from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
-from braid.retrieval.stages import graph_constraint, linking_and_seeds
+from braid.retrieval.stages import graph_constraint, seeds_and_hits
 from braid.retrieval.stages.facts import find_facts
-from braid.retrieval.stages.linking_and_seeds import (
+from braid.retrieval.stages.name_linking import linked_names
+from braid.retrieval.stages.seeds_and_hits import (
     GraphBudget,
-    linked_names,
     propagation_around_answers,
     propagation_of,
     walk_seeds,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from braid.models import Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.linking_and_seeds import UnknownWords
+    from braid.retrieval.stages.name_linking import UnknownWords
     from braid.retrieval.stages.states import FactGroup, Searched
 
 _LOG = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ def run(
     Parameters
     ----------
     unknown_words
-        Returns which words no text has, as of :func:`~braid.retrieval.stages.linking_and_seeds.linked_names`.
+        Returns which words no text has, as of :func:`~braid.retrieval.stages.name_linking.linked_names`.
     """
     stage = _GraphStage(graph, request, now, budget, unknown_words)
     match request.operation:
@@ -73,7 +73,7 @@ def run(
         case GraphOperation.STEP:
             found = stage.step(request)
     taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
-    if request.operation in _WALKS and len(hits := linking_and_seeds.fit_to_state(found.hits, taken)) < len(found.hits):
+    if request.operation in _WALKS and len(hits := seeds_and_hits.fit_to_state(found.hits, taken)) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
@@ -152,18 +152,18 @@ class _GraphStage:
         mentioning = {hit.id for hit in mentioned.hits}
         # A walk along the same mention is no second finding, and would hide the name that led there.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
-        further = self._preference.keep(linking_and_seeds.scaled_by_seed(further, weights))
+        further = self._preference.keep(seeds_and_hits.scaled_by_seed(further, weights))
         answering = [hit for hit in further if self._preference.answers(hit)]
         # Once a walk from one name answers a question for causes, all its names count less: none is the answer.
         starts = {hit.path.ids[0] for hit in answering}
         starts = set(names) if starts and self.plan.intent is Intent.CAUSAL else starts
-        further += linking_and_seeds.evidence_hits(answering)
+        further += seeds_and_hits.evidence_hits(answering)
         hits = [
-            *linking_and_seeds.entity_hits(links, starts),
-            *linking_and_seeds.mention_hits(mentioned.hits, links, starts),
+            *seeds_and_hits.entity_hits(links, starts),
+            *seeds_and_hits.mention_hits(mentioned.hits, links, starts),
             *further,
         ]
-        ranked = linking_and_seeds.ranked(hits)
+        ranked = seeds_and_hits.ranked(hits)
         facts, lost = self._facts(links)
         truncated = mentioned.truncated or walked.truncated or lost
         return GraphFound.unchecked(
@@ -206,16 +206,14 @@ class _GraphStage:
         if not weights:
             return GraphFound()
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        ranked = linking_and_seeds.ranked(
-            self._preference.keep(linking_and_seeds.scaled_by_seed(expansion.hits, weights))
-        )
+        ranked = seeds_and_hits.ranked(self._preference.keep(seeds_and_hits.scaled_by_seed(expansion.hits, weights)))
         if self.plan.intent is Intent.TEMPORAL:
-            ranked = linking_and_seeds.sorted_by_time(ranked)
+            ranked = seeds_and_hits.sorted_by_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
 
     def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add the neighbourhood of a walk's answers and the first hits: records of a cause, or of a measure taken."""
-        reached = linking_and_seeds.ranked(filter(linking_and_seeds.ends_there, answers))
+        reached = seeds_and_hits.ranked(filter(seeds_and_hits.ends_there, answers))
         request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
         if request is None:
             return found
@@ -228,9 +226,7 @@ class _GraphStage:
             _LOG.warning("what lies around a walk's answers is lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
-        hits = linking_and_seeds.ranked(
-            [*found.hits, *linking_and_seeds.neighbours_of_answers(nearby.hits, reached, known)]
-        )
+        hits = seeds_and_hits.ranked([*found.hits, *seeds_and_hits.neighbours_of_answers(nearby.hits, reached, known)])
         return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
@@ -296,8 +292,8 @@ class _GraphStage:
             return found
         # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
         mentioned = self.graph.expand(self._mentions(found.frontier))
-        reached = [linking_and_seeds.as_link(hit) for hit in found.hits]
-        mentions = map(linking_and_seeds.with_reason, linking_and_seeds.mention_hits(mentioned.hits, reached))
+        reached = [seeds_and_hits.as_link(hit) for hit in found.hits]
+        mentions = map(seeds_and_hits.with_reason, seeds_and_hits.mention_hits(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
         return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
@@ -333,7 +329,7 @@ class _GraphStage:
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
-    found = tuple(linking_and_seeds.with_reason(hit) for hit in hits)
+    found = tuple(seeds_and_hits.with_reason(hit) for hit in hits)
     return GraphFound.unchecked(hits=found, truncated=truncated, frontier=_ids(found))
 
 

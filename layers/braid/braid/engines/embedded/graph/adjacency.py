@@ -14,7 +14,7 @@ import numpy as np
 from braid.engines.embedded.graph.changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
-from braid.ranking.graph_query_answers import Node
+from braid.ranking.graph_answers import Node
 from braid.ranking.neighbourhood import group_begins
 
 if TYPE_CHECKING:
@@ -108,13 +108,13 @@ class Adjacency:
             invalid_at=moment_of(self.valid_until.item(vertex)),
         )
 
-    def vertices_in_force(self, vertices: Numbers | slice, as_of: int, *, trusted_only: bool) -> Mask:
-        """Return which of some vertices may be walked at a moment in microseconds since 1970."""
+    def walkable_vertices(self, vertices: Numbers | slice, as_of: int, *, trusted_only: bool) -> Mask:
+        """Return which of some vertices are valid at ``as_of``, in microseconds since 1970, and trusted if asked."""
         keep: Mask = (self.valid_from[vertices] <= as_of) & (self.valid_until[vertices] > as_of)
         return keep & self.trusted[vertices] if trusted_only else keep
 
-    def edges_in_force(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
-        """Return which of some edges may be walked at a moment in microseconds since 1970."""
+    def walkable_edges(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
+        """Return which of some edges are valid at ``as_of``, in microseconds since 1970, and trusted if asked."""
         keep: Mask = (self.edge_from[edges] <= as_of) & (self.edge_until[edges] > as_of)
         return keep & self.edge_trusted[edges] if trusted_only else keep
 

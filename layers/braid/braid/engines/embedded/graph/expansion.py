@@ -1,6 +1,6 @@
 """Expansion from a question's seeds: breadth-first from all of them at once, the best path to each vertex.
 
-Declarative graph queries are walked in :mod:`braid.ranking.graph_query_answers`.
+Declarative graph queries are walked in :mod:`braid.ranking.graph_answers`.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
     """
     as_of, trusted_only = to_microseconds(request.as_of) or 0, request.trusted_only
     types = graph.is_type(*request.types) if request.types else None
-    seeds = seeds[graph.vertices_in_force(seeds, as_of, trusted_only=trusted_only)]
+    seeds = seeds[graph.walkable_vertices(seeds, as_of, trusted_only=trusted_only)]
     nothing = np.zeros(len(seeds), dtype=np.int64)
     steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
     neighbours = graph.neighbours(request.direction)
@@ -78,8 +78,8 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
     for hop in range(1, request.max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, steps[-1].vertices)
-        keep = graph.edges_in_force(edges, as_of, trusted_only=trusted_only)
-        keep &= graph.vertices_in_force(targets, as_of, trusted_only=trusted_only)
+        keep = graph.walkable_edges(edges, as_of, trusted_only=trusted_only)
+        keep &= graph.walkable_vertices(targets, as_of, trusted_only=trusted_only)
         if types is not None:
             keep &= types[graph.edge_types[edges]]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]

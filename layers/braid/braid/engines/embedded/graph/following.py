@@ -119,7 +119,7 @@ class FollowedGraph:
     def around(self, seen: Around) -> Adjacency:
         """Return what a request sees, as :func:`~braid.engines.embedded.graph.surroundings.read` does."""
         as_of = to_microseconds(seen.as_of) or 0
-        frontier = self._standing(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
+        frontier = self._walkable_among(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
         as_read = self._touched.isdisjoint(seen.seeds)
         for hop in seen.hops:
@@ -169,7 +169,7 @@ class FollowedGraph:
             told = onwards | (place_in_group(parents) <= hop.hub)
             parents, edges, targets = parents[told], edges[told], targets[told]
             confidence, onwards = confidence[told], onwards[told]
-        onwards &= self._stands(targets, as_of, trusted_only=trusted_only)
+        onwards &= self._walkable(targets, as_of, trusted_only=trusted_only)
         reached, sure = targets[onwards], confidence[onwards]
         if hop.surest is not None:
             places = place_in_group(parents[onwards])
@@ -314,13 +314,13 @@ class FollowedGraph:
         values[is_new] = since[self._new.edge_types[edges[is_new] - self._edges]]
         return values
 
-    def _stands(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
+    def _walkable(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
         keep: Mask = self._of_vertices("valid_from", vertices) <= as_of
         keep &= self._of_vertices("valid_until", vertices) > as_of
         return keep & self._of_vertices("trusted", vertices) if trusted_only else keep
 
-    def _standing(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Numbers:
-        return vertices[self._stands(vertices, as_of, trusted_only=trusted_only)]
+    def _walkable_among(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Numbers:
+        return vertices[self._walkable(vertices, as_of, trusted_only=trusted_only)]
 
 
 def _both(before: list[str], since: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:

@@ -17,7 +17,7 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of, unread
-from braid.ranking.graph_query_answers import answer_query
+from braid.ranking.graph_answers import answer_query
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:

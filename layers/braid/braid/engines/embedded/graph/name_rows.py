@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from braid.engines.embedded.tables import from_microseconds
 from braid.models import EntityLink, Vertex
 from braid.ports.knowledge_graph import NameKeys
-from braid.understanding.names import (
+from braid.understanding.name_forms import (
     MISSPELT,
     is_form,
     match_score,

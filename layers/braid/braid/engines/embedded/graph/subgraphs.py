@@ -15,7 +15,7 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_query_answers import GatheredGraph, StoredEdge, WalkEdge, max_starts
+from braid.ranking.graph_answers import GatheredGraph, StoredEdge, WalkEdge, max_starts
 from braid.ranking.neighbourhood import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
@@ -31,7 +31,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
     """Return the vertices and edges within ``max_hops`` of a request's seeds."""
     as_of = to_microseconds(request.as_of) or 0
     frontier = _numbers(graph, list(request.seeds()))
-    frontier = frontier[graph.vertices_in_force(frontier, as_of, trusted_only=request.trusted_only)]
+    frontier = frontier[graph.walkable_vertices(frontier, as_of, trusted_only=request.trusted_only)]
     vertices = frontier
     neighbours = graph.neighbours(Direction.BOTH)
     followed: list[Numbers] = []
@@ -39,11 +39,11 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
     for hop in range(1, request.max_hops + 1):
         check()
         parents, edges, targets = edges_of(neighbours, frontier)
-        in_force = graph.edges_in_force(edges, as_of, trusted_only=request.trusted_only)
+        walkable = graph.walkable_edges(edges, as_of, trusted_only=request.trusted_only)
         if request.trusted_only:  # else edges to untrusted vertices would make a hub of any vertex
-            in_force &= graph.trusted[targets]
-        parents, edges, targets = parents[in_force], edges[in_force], targets[in_force]
-        keep = graph.vertices_in_force(targets, as_of, trusted_only=request.trusted_only)
+            walkable &= graph.trusted[targets]
+        parents, edges, targets = parents[walkable], edges[walkable], targets[walkable]
+        keep = graph.walkable_vertices(targets, as_of, trusted_only=request.trusted_only)
         if hop > 1:
             passable = np.bincount(parents, minlength=len(frontier)) <= request.hub
             keep &= passable[parents]
@@ -139,16 +139,16 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
     as_of = to_microseconds(query.as_of) or 0
     start = query.start
 
-    def standing(vertices: Numbers, conditions: QueryStart | QueryStep) -> Mask:
-        in_force = graph.vertices_in_force(vertices, as_of, trusted_only=query.trusted_only)
-        return in_force & graph.matching(conditions.entity_types, conditions.time_range, vertices)
+    def meeting(vertices: Numbers, conditions: QueryStart | QueryStep) -> Mask:
+        walkable = graph.walkable_vertices(vertices, as_of, trusted_only=query.trusted_only)
+        return walkable & graph.matching(conditions.entity_types, conditions.time_range, vertices)
 
     # Vertices are numbered in the order of their ids.
     frontier = _numbers(graph, start.ids) if start.ids else np.arange(0 if start.names else len(graph.ids))
     if start.names:
         called = _numbers(graph, [name for asked in start.names for name in named.get(normalise(asked), ())])
         frontier = np.intersect1d(frontier, called) if start.ids else called
-    frontier = frontier[standing(frontier, start)]
+    frontier = frontier[meeting(frontier, start)]
     starts = frontier[: max_starts(query)]
     truncated = len(frontier) > len(starts)
     frontier = starts
@@ -156,8 +156,8 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
     steps: list[dict[str, list[WalkEdge]]] = []
     for place, step in enumerate(query.steps, start=1):
         parents, edges, targets = edges_of(graph.neighbours(step.direction), frontier)
-        edges_in_force = graph.edges_in_force(edges, as_of, trusted_only=query.trusted_only)
-        kept = edges_in_force & standing(targets, step) & _walkable(graph, step, edges)
+        walkable = graph.walkable_edges(edges, as_of, trusted_only=query.trusted_only)
+        kept = walkable & meeting(targets, step) & _followed(graph, step, edges)
         if step.name is not None:
             kept &= np.isin(targets, _numbers(graph, named.get(normalise(step.name), ())))
         parents, edges, targets = parents[kept], edges[kept], targets[kept]
@@ -182,7 +182,7 @@ def _numbers(graph: Adjacency, ids: Sequence[str]) -> Numbers:
     return np.array(sorted({graph.numbers[name] for name in ids if name in graph.numbers}), dtype=np.int64)
 
 
-def _walkable(graph: Adjacency, step: QueryStep, edges: Numbers) -> Mask:
+def _followed(graph: Adjacency, step: QueryStep, edges: Numbers) -> Mask:
     """Return which of some edges a step may walk."""
     keep: Mask = graph.confidence[edges] >= step.min_confidence
     return keep & graph.is_type(*step.types)[graph.edge_types[edges]] if step.types else keep

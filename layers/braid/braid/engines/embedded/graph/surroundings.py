@@ -30,7 +30,7 @@ MAX_EDGES = 30_000
 """Rows of edges beyond which reading the surroundings is given up: they are most of a graph, or lie around hubs."""
 _ID, _VALID_FROM, _VALID_UNTIL, _TRUSTED = 1, 6, 7, 8
 _CONFIDENCE = 5
-_IN_FORCE = "coalesce(e.valid_at, :always_from) <= :as_of AND coalesce(e.invalid_at, :always_until) > :as_of"
+_VALID = "coalesce(e.valid_at, :always_from) <= :as_of AND coalesce(e.invalid_at, :always_until) > :as_of"
 _WAYS = {Direction.OUT: ("source",), Direction.IN: ("target",), Direction.BOTH: ("source", "target")}
 _FAR = {"source": "target", "target": "source"}
 
@@ -106,7 +106,7 @@ class _Reader:
         self.edges: dict[Row, Row] = {}
         self.rows = 0
         self._read_vertices("id", around.seeds)
-        self._frontier = {number for number in self.vertices if self._is_in_force(number)}
+        self._frontier = {number for number in self.vertices if self._is_walkable(number)}
         self._seen = set(self._frontier)
 
     def follow(self, hop: Hop) -> bool:
@@ -132,7 +132,7 @@ class _Reader:
         return True
 
     def _edges_of(self, way: str, hop: Hop) -> str:
-        where = f"e.{way} = :vertex AND e.tenant = :tenant AND {_IN_FORCE}"
+        where = f"e.{way} = :vertex AND e.tenant = :tenant AND {_VALID}"
         if hop.types:
             where += " AND e.type IN (SELECT value FROM json_each(:types))"
         if self._trusted_only:
@@ -141,17 +141,17 @@ class _Reader:
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
-        """Yield the ends in force of a vertex's edges, of more than ``most`` the surest and their equals."""
-        in_force = [(sure, number) for sure, number in ends if self._is_in_force(number)]
+        """Yield the walkable ends of a vertex's edges, of more than ``most`` the surest and their equals."""
+        walkable = [(sure, number) for sure, number in ends if self._is_walkable(number)]
         least = 0.0
-        if most is not None and len(in_force) > most:
-            least = sorted((sure for sure, _ in in_force), reverse=True)[most - 1]
-        return (number for sure, number in in_force if sure >= least)
+        if most is not None and len(walkable) > most:
+            least = sorted((sure for sure, _ in walkable), reverse=True)[most - 1]
+        return (number for sure, number in walkable if sure >= least)
 
-    def _is_in_force(self, number: int) -> bool:
+    def _is_walkable(self, number: int) -> bool:
         row = self.vertices[number]
-        in_force = row[_VALID_FROM] <= self._as_of < row[_VALID_UNTIL]
-        return in_force and (row[_TRUSTED] or not self._trusted_only)
+        valid = row[_VALID_FROM] <= self._as_of < row[_VALID_UNTIL]
+        return valid and (row[_TRUSTED] or not self._trusted_only)
 
     def _read_vertices(self, column: str, given: Iterable[object]) -> None:
         rows = self._connection.execute(

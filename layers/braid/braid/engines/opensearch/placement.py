@@ -1,6 +1,6 @@
-"""Aliases of the search index: the shared one, those of tenants with an index of their own, and those of a migration.
+"""Placement: in which index a tenant's records are, by aliases: the shared one, those of tenants, and of a migration.
 
-They are all that tells in which index a tenant's records are. An alias of a tenant, once it is there, is never removed:
+Nothing else tells it. An alias of a tenant, once it is there, is never removed:
 it leads to the shared index again where the tenant has no other. So a reader may go by what it read some time ago.
 """
 

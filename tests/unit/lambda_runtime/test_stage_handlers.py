@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import ConfigurationError, InvalidRequest, TransientStoreError
 from braid.ingestion.bulk.step_messages import Task
-from braid.lambda_runtime import observability
+from braid.lambda_runtime import stage_handlers
 from braid.models import Frozen, Plan, Strategy
 from braid.reembedding.workflow import Step
 from braid.retrieval.stages.states import QuestionRequest
@@ -85,7 +85,7 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def call(run: Callable[[Request], Frozen] = answer, event: Any = EVENT, stage: str = "plan") -> dict[str, Any]:
-    return observability.stage_handler(stage, Request, run)(event, Context())  # type: ignore[arg-type]
+    return stage_handlers.stage_handler(stage, Request, run)(event, Context())  # type: ignore[arg-type]
 
 
 def lines(output: str) -> list[dict[str, Any]]:
@@ -163,7 +163,7 @@ def test_a_page_that_is_embedded_again_says_whose_it_is() -> None:
 
 @pytest.mark.usefixtures("in_lambda")
 def test_a_cold_start_is_counted_once_a_container(capsys: pytest.CaptureFixture[str]) -> None:
-    handler = observability.stage_handler("plan", Request, answer)
+    handler = stage_handlers.stage_handler("plan", Request, answer)
     handler(EVENT, Context())  # type: ignore[arg-type]
     handler(EVENT, Context())  # type: ignore[arg-type]
     first, second = metrics(capsys.readouterr().out)
@@ -269,7 +269,7 @@ def test_outside_lambda_standard_output_stays_empty_and_logs_go_to_stderr(
 def test_a_wrong_setting_fails_while_the_handler_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BRAID_CANDIDATES", "many")
     with pytest.raises(ConfigurationError, match="BRAID_CANDIDATES"):
-        observability.stage_handler("plan", Request, answer)
+        stage_handlers.stage_handler("plan", Request, answer)
 
 
 @pytest.mark.usefixtures("in_lambda")
@@ -283,8 +283,8 @@ def test_in_lambda_what_was_recorded_is_sent_before_the_invocation_ends(monkeypa
 def test_a_handler_imports_no_client_no_sdk_of_telemetry_and_no_array_library() -> None:
     script = (
         "import sys\n"
-        "from braid import models\nfrom braid.lambda_runtime import observability\n"
-        "observability.stage_handler('plan', models.Query, lambda query: query)\n"
+        "from braid import models\nfrom braid.lambda_runtime import stage_handlers\n"
+        "stage_handlers.stage_handler('plan', models.Query, lambda query: query)\n"
         "heavy = {'boto3', 'botocore.client', 'opentelemetry.sdk', 'numpy', 'opensearchpy', 'gremlin_python'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -1,8 +1,7 @@
-"""Links a question's names to entities; seeds of walks and of propagation; scores, reasons and ranks of their hits."""
+"""Seeds of walks and of propagation, and the scores, reasons and ranks of the hits that they lead to."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,24 +10,13 @@ from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, best_scores, least_scores, sum_of_texts
 from braid.ranking.scoring import clamp
 from braid.retrieval.stages.states import GraphFound
-from braid.understanding import names
-from braid.understanding.names import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
-from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
-    from typing import TypeAlias
 
-    from braid.models import FusionParameters, Hit, Query, TenantId
-    from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.models import FusionParameters, Hit, Query
     from braid.retrieval.stages.states import Searched
-
-    UnknownWords: TypeAlias = Callable[[TenantId, Sequence[str]], frozenset[str]]
-
-
-MAX_LINKS = 10
-MAX_LOOKED_UP = 200
 
 
 @dataclass(frozen=True)
@@ -43,91 +31,6 @@ class GraphBudget:
     constraint_fan_out: int = 10_000
     """Fan-out of a constraint, which decides what may be an answer, and so is not cut to its surest edges."""
     parameters: FusionParameters = DEFAULT_PARAMETERS
-
-
-def linked_names(
-    graph: KnowledgeGraph,
-    tenant_id: TenantId,
-    question: str,
-    *,
-    as_of: datetime,
-    trusted_only: bool = False,
-    unknown_words: UnknownWords | None = None,
-) -> list[EntityLink]:
-    """Return the entities that a question names, the best match first, each once and at most ten.
-
-    One look-up of the graph. ``phrase`` is as the question has it, ``score`` how well it matched: a name 1, an alias
-    .9, less for another form of a name. ``certainty`` says how surely the words are meant as a name.
-
-    1. Names and aliases as they are written, the longest first.
-    2. Beside them shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity with a
-       record is called just so.
-    3. Other forms of names, in the words that are left. A form that entities of different names share is left out.
-    4. Misspelt names, in words that explain nothing else and of which at least one is in no text.
-
-    Parameters
-    ----------
-    unknown_words
-        Returns which of some words no text of a tenant has; asked only where words may be misspelt. None: all of them.
-    """
-    keys = lookup_keys(question)
-    if not keys:
-        return []
-    found = graph.link(tenant_id, list(keys), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
-    exact = [link for link in found if not is_form(link.phrase) and keys[link.phrase].score_factor == 1.0]
-    misspelt = [link for link in found if link.phrase[0] == MISSPELT]
-    # What was cut off is not known, so that nothing can be said of how many names share a form.
-    read = {link.entity_id for link in (*exact, *misspelt)}  # each entity is found once
-    forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link.entity_id not in read]
-    described = {link.phrase for link in exact if link.has_record}
-    shortened = [link for link in forms if link.phrase[0] == SHORTENED and keys[link.phrase].phrase not in described]
-    other_forms = [link for link in forms if link.phrase[0] != SHORTENED]
-    linked = names.longest_match(question, [*exact, *_in_words(_of_one_name(shortened, keys), keys)])
-    claimed = {word for link in linked for word in link.phrase.split()}
-    further = [
-        link for link in _in_words(_of_one_name(other_forms, keys), keys) if claimed.isdisjoint(link.phrase.split())
-    ]
-    if misspelt and len(found) < MAX_LOOKED_UP:
-        explained = {keys[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
-        misspelt = [
-            link.altered(misspelt=True)
-            for link in _in_words(_of_one_name(misspelt, keys), keys)
-            if link.phrase not in explained and claimed.isdisjoint(link.phrase.split())
-        ]
-        further += _in_no_text(misspelt, tenant_id, unknown_words)
-    best: dict[str, EntityLink] = {}
-    for link in (*linked, *names.longest_match(question, further)):
-        # The best comes first: an entity named twice, by name and by alias, is linked by its name.
-        best.setdefault(link.entity_id, link)
-    return [
-        link.altered(certainty=names.name_certainty(question, link.phrase))
-        for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKS]
-    ]
-
-
-def _in_no_text(
-    links: Sequence[EntityLink], tenant_id: TenantId, unknown_words: UnknownWords | None
-) -> list[EntityLink]:
-    """Keep the links of phrases that have a word which no text of the tenant has."""
-    words = list(dict.fromkeys(word for link in links for word in link.phrase.split()))
-    unknown = unknown_words(tenant_id, words) if words and unknown_words else frozenset(words)
-    return [link for link in links if not unknown.isdisjoint(link.phrase.split())]
-
-
-def _of_one_name(links: Sequence[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Keep the links of phrases that only entities of one name are known by."""
-    names: dict[str, set[str]] = defaultdict(set)
-    for link in links:
-        names[keys[link.phrase].phrase].add(normalise(link.name))
-    return [link for link in links if len(names[keys[link.phrase].phrase]) == 1]
-
-
-def _in_words(links: Iterable[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Return the links with the question's own words and what these make of the score."""
-    return [
-        link.altered(phrase=keys[link.phrase].phrase, score=link.score * keys[link.phrase].score_factor)
-        for link in links
-    ]
 
 
 def walk_seeds(searched: Searched, budget: GraphBudget, hit_weight: float) -> dict[str, float]:

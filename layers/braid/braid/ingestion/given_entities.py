@@ -1,6 +1,6 @@
 """Tells which given entity a name in the texts of a write means, whether the text or the entity was written first.
 
-Names in a question are linked to entities by :mod:`braid.retrieval.stages.linking_and_seeds`.
+Names in a question are linked to entities by :mod:`braid.retrieval.stages.name_linking`.
 """
 
 from __future__ import annotations
@@ -8,12 +8,12 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.ingestion.name_vertices import GIVEN, NAMES_AT_ONCE
+from braid.ingestion.found_names import GIVEN, NAMES_AT_ONCE
 from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
 from braid.understanding.given_names import phrases_in
+from braid.understanding.name_patterns import name_key
 from braid.understanding.tokens import normalise
-from braid.understanding.written_names import name_key
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

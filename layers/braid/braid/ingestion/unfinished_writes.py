@@ -1,4 +1,4 @@
-"""Intent log of writes to stores that cannot commit together.
+"""The intent log: unfinished writes to stores that cannot commit together.
 
 Before such a write its edges, its vertices, the mentions that it removes and the hashes of its records are logged in
 the object store; after it the entry is deleted. An entry that remains is that of an interrupted write: for the records

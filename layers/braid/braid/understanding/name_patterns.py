@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.given_names import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
-from braid.understanding.names import MIN_WORD_CHARACTERS, without_brackets
+from braid.understanding.name_forms import MIN_WORD_CHARACTERS, without_brackets
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
 
 if TYPE_CHECKING:
