@@ -24,6 +24,8 @@ from braid.api.problems import Problem
 from braid.errors import InvalidRequest
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from braid_cli.http_server.parsing import READ_BYTES, Requests
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -51,6 +53,7 @@ class Connection(H11Protocol):
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as uvicorn gives it
         super().__init__(*given, **named)
+        self.conn = self._requests = Requests()
         self._headers_due: asyncio.TimerHandle | None = None
         self._reading_due: asyncio.TimerHandle | None = None
         self._next_waits = False
@@ -74,6 +77,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Make room for it."""
         super().connection_made(transport)
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined] # of asyncio; 256 KB otherwise
         self.since = self.loop.time()
         self._watch()
         if len(self.connections) > self.most:
@@ -132,9 +136,8 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, unless an answer is on its way already, and close the connection."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-            answer = Problem(
-                HTTPStatus.BAD_REQUEST, "malformed-request", msg[:1].lower() + msg[1:].rstrip(".")
-            ).response()
+            why = self._requests.refused or msg[:1].lower() + msg[1:].rstrip(".")
+            answer = Problem(HTTPStatus.BAD_REQUEST, "malformed-request", why).response()
             body = answer["body"].encode()
             given = {**answer["headers"], "Content-Length": len(body), "Connection": "close"}
             headers = [(name.lower().encode(), str(value).encode()) for name, value in given.items()]

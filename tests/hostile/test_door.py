@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -332,6 +333,47 @@ def test_what_is_no_http_is_refused_as_a_problem(library: DemoStages, sent: byte
         status, headers, problem = _answer(client)
         assert (status, problem["status"], problem["type"]) == (400, 400, "urn:braid:problem:malformed-request")
         assert headers["content-type"] == "application/problem+json"
+
+
+_CHUNKED = b"POST /search HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+_HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        _HEALTH + b"a:\r\n" * 130 + b"\r\n",
+        _HEALTH + b"a:\n" * 130 + b"\n",
+        b"GET /health?" + b"a=&" * 5_500 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        _CHUNKED + b"1\r\na\r\n" * 300,
+        _CHUNKED + b"1\r\na\r\n" * 300 + b"0\r\n\r\n",
+    ],
+    ids=["many headers", "bare line ends", "long query", "tiny chunks", "a whole body of them"],
+)
+def test_what_takes_everybodys_time_to_be_taken_apart_is_refused_before(library: DemoStages, sent: bytes) -> None:
+    with served(library) as address, _connect(address) as client:
+        client.sendall(sent)
+        status, headers, problem = _answer(client)
+        assert (status, problem["type"]) == (400, "urn:braid:problem:malformed-request")
+        assert headers["connection"] == "close"
+
+
+def test_headers_that_are_sent_ahead_are_bounded_too(library: DemoStages) -> None:
+    with served(library) as address, _connect(address) as client:
+        client.sendall(_HEALTH + b"\r\n" + _HEALTH + b"a:\r\n" * 130 + b"\r\n")
+        answers = b"".join(iter(lambda: client.recv(65_536), b""))
+        assert re.findall(rb"HTTP/1.1 (\d+) ", answers) == [b"200", b"400"]
+
+
+@pytest.mark.parametrize("size", [1, 64, 100_000])
+def test_a_body_in_few_chunks_or_in_chunks_of_some_size_is_read(library: DemoStages, size: int) -> None:
+    body = json.dumps(QUESTION | ({} if size == 1 else {"hints": {"padding": "x" * 30_000}})).encode()
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
+    head = _post("/search", 0, bearer=token("saltmarrow")).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    with served(library) as address, _connect(address) as client:
+        client.sendall(head + b"".join(b"%x\r\n%b\r\n" % (len(one), one) for one in chunks) + b"0\r\n\r\n")
+        status, _, problem = _answer(client)
+        assert (status, problem.get("errors")) == ((200, None) if size == 1 else (422, problem["errors"]))
 
 
 def test_a_body_of_two_lengths_is_refused_as_a_problem(library: DemoStages) -> None:
