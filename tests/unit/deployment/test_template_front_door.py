@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.api.authorisation import FRONT_HEADER, is_open
 from braid.engines.aws.dynamodb_cache import DynamoCache
-from braid.engines.aws.dynamodb_counts import DynamoCounts
+from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.ports.cache import ResilientCache, writing_in_bulk
 from braid.ports.deletion_marks import refuse_while_deleted
