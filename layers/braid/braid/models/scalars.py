@@ -160,9 +160,14 @@ class RerankerKind(StrEnum):
 
 
 class Frozen(BaseModel):
-    """Base of every model: immutable, unknown fields refused, no NaN or infinity."""
+    """Base of every model: immutable, unknown fields refused, no NaN or infinity.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
+    Its checks are made when it is first used: a process needs few of all models, and to make all takes .1 s.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants", defer_build=True
+    )
 
     @classmethod
     def unchecked(cls, **values: Any) -> Self:  # noqa: ANN401 - of any field
