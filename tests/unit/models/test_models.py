@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import math
 import struct
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
+from threading import Barrier
 from typing import Any
 
 import pytest
 from braid.models import (
     Embedding,
     Filters,
+    Frozen,
     GraphConstraint,
     Hints,
     Kind,
@@ -28,7 +32,7 @@ from braid.models import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
 from tests.fakes import embedding, query, record
 
@@ -291,3 +295,31 @@ def test_the_defaults_that_stored_records_leave_out_stay_as_they_are() -> None:
         "kind": Kind.CHUNK,
     }
     assert set(plain.source.model_dump().values()) == {None}
+
+
+def test_what_no_process_uses_takes_no_time_at_its_start() -> None:
+    class Unused(Frozen):
+        number: int
+
+    assert not Unused.__pydantic_complete__
+    assert Unused(number=1).number == 1
+    assert Unused.__pydantic_complete__
+
+
+def test_threads_may_be_the_first_to_use_a_model_at_the_same_time() -> None:
+    threads, interval = 6, sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in range(60):
+                inner = create_model("Inner", __base__=Frozen, **{f"field_{number}": (int, 0) for number in range(20)})
+                outer = create_model("Outer", __base__=Frozen, one=(inner, ...), many=(tuple[inner, ...], ()))
+                begin = Barrier(threads)
+
+                def use(outer: type[BaseModel] = outer, begin: Barrier = begin) -> str:
+                    begin.wait()
+                    return outer.model_validate({"one": {}, "many": [{}]}).model_dump_json()
+
+                assert len({used.result() for used in [pool.submit(use) for _ in range(threads)]}) == 1
+    finally:
+        sys.setswitchinterval(interval)

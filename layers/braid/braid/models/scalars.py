@@ -164,9 +164,14 @@ HOSTED_RERANKERS: Final = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
 
 
 class Frozen(BaseModel):
-    """Base of every model: immutable, unknown fields refused, no NaN or infinity."""
+    """Base of every model: immutable, unknown fields refused, no NaN or infinity.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants")
+    Its checks are made when it is first used: a process needs few of all models, and to make all takes .1 s.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, ser_json_inf_nan="constants", defer_build=True
+    )
 
     @classmethod
     def unchecked(cls, **values: Any) -> Self:  # noqa: ANN401 - of any field
@@ -185,15 +190,16 @@ class Frozen(BaseModel):
 
     def altered(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field
         """Return a copy with some fields changed to values that are known to be valid."""
-        return _made(type(self), self.__pydantic_fields_set__ | changes.keys(), self.__dict__, changes)
+        fields = self.__pydantic_fields_set__
+        given = fields if fields.issuperset(changes) else fields | changes.keys()
+        return _made(type(self), given, self.__dict__, changes)
 
 
 def _made(model: type[_Model], fields: set[str], values: dict[str, Any], others: dict[str, Any]) -> _Model:
     """Return an instance of a model that nothing checked: of some values, and of others that take their place."""
     made = object.__new__(model)
-    made.__dict__.update(values)
-    made.__dict__.update(others)
     # Straight into the slots: a frozen model refuses assignments.
+    _set_values(made, {**values, **others})
     _set_fields(made, fields)
     _set_extra(made, None)
     _set_private(made, None)
@@ -201,6 +207,7 @@ def _made(model: type[_Model], fields: set[str], values: dict[str, Any], others:
 
 
 _Model = TypeVar("_Model", bound=Frozen)
+_set_values = BaseModel.__dict__["__dict__"].__set__
 _set_fields, _set_extra, _set_private = (
     getattr(BaseModel, f"__pydantic_{slot}__").__set__ for slot in ("fields_set", "extra", "private")
 )
