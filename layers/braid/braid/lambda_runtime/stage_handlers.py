@@ -78,6 +78,7 @@ def stage_handler(
         what ``run`` raises: the state machine matches on the class names.
     """
     settings = load_settings()
+    request.model_rebuild()  # while the function starts, not in its first question
     exporting.start(stage)
     logger = stage_logger(stage)
     cold = True
