@@ -135,6 +135,7 @@ def test_what_an_evaluation_keeps_is_its_owners_alone_and_named_when_a_tenant_is
     monkeypatch.setattr("braid_cli.commands.delete.open_application", lambda _: stages)
     run_delete(tenant=ACME, yes=True, as_json=True)
     assert str(tmp_path / "eval") in capsys.readouterr().out
-    (tmp_path / "audit.jsonl").touch()
+    for name in ("audit.jsonl", "audit.1.jsonl", "audit-unknown.jsonl"):
+        (tmp_path / name).touch()
     assert tmp_path in list(StoreFiles(tmp_path / "braid.db")._private())
     stages.close()
