@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braid.api.router import Api
 
 PROBLEMS = {
-    "400": "The body cannot be read as JSON.",
+    "400": "The request cannot be read: its headers or its query are too long, or its body is no JSON.",
     "401": "No valid token.",
     "403": "No member of the tenant, or one who may only read.",
     "404": "There is none.",
@@ -28,8 +28,8 @@ PROBLEMS = {
     "504": "It took longer than a request may.",
 }
 _MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords", "addDocument"})
-_OF_BODIES = frozenset({"400", "413", "415"})
-_TO_ANYONE = frozenset({"422", "429", "503"})
+_OF_BODIES = frozenset({"413", "415"})
+_TO_ANYONE = frozenset({"400", "422", "429", "503"})
 _DESCRIPTION = (
     "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
     "the verified token; a caller who belongs to several names one in the header Braid-Tenant."
