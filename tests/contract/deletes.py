@@ -146,6 +146,32 @@ class DeletesContract:
         assert repair(ACME, store, dry_run=True).counts == {}
         assert found(store, "pump") == (["pump"] if store.write_generation(ACME) else [])
 
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_what_is_written_after_a_deletion_stays_when_a_write_ends_that_had_begun_before_it(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch, *, apart: bool
+    ) -> None:
+        if apart:
+            monkeypatch.setattr(store, "write_generation", lambda _: None)
+            without_transactions(store, monkeypatch)
+        pump = record("pump", "the pump", kind=Kind.ENTITY, name="Pump")
+        items = (pump, vertex("hall", name="Hall"), edge("pump", "hall", "STANDS_IN"))
+        check = writing.check
+        meanwhile = iter([lambda: delete_tenant(ACME, store), lambda: written(store, *items)])
+
+        def begun_before(request: WriteRequest, given: Application) -> Any:
+            checked = check(request, given)
+            for act in meanwhile:
+                act()
+            return checked
+
+        monkeypatch.setattr(writing, "check", begun_before)
+        with nullcontext() if store.write_generation(ACME) else pytest.raises(TenantBeingDeleted, match="was kept"):
+            written(store, *items)
+        assert (store.index.stats(ACME).records, store.graph.stats(ACME).vertices) == (1, 2)
+        assert store.graph.stats(ACME).edges == 1
+        assert repair(ACME, store, dry_run=True).counts == {}
+        assert found(store, "pump") == ["pump"]
+
     def test_a_deletion_that_breaks_off_is_repeated_before_the_tenant_takes_writes(
         self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -42,6 +42,15 @@ def was_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None)
     return cache.strict.get(_OWNER, _key(tenant_id), consistent=True) not in {None, mark}
 
 
+def refuse_if_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None) -> None:
+    """Refuse a write of which nothing is stored yet if a deletion runs, or has ended since this mark was read.
+
+    Raises TenantBeingDeleted, and StoreError if that cannot be found out.
+    """
+    if refuse_while_deleted(tenant_id, cache) not in {None, mark}:
+        raise undone(tenant_id)
+
+
 def are_kept_with(tenant_id: str) -> bool:
     """Whether the marks of all tenants are among the values of this one, by its name: its values must then stay."""
     return tenant_id == _OWNER
