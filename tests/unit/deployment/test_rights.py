@@ -26,7 +26,6 @@ from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Asked, Step, StepName, take, work_off
 from braid.retrieval import pipeline
 from braid.retrieval.context.selection import ContextRequest
-from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
 from braid.settings import EngineKind, Settings
 from moto import mock_aws
 
@@ -43,7 +42,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.models import Answer
-    from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searched
+    from braid.retrieval.stages.states import (
+        Embedded,
+        EmbedRequest,
+        FuseRequest,
+        GraphFound,
+        GraphRequest,
+        Planned,
+        PlanRequest,
+        Searched,
+        SearchStageRequest,
+    )
 
 REGION: Final = "eu-west-1"
 _ASKING: ContextVar[str] = ContextVar("asking", default="")
@@ -69,7 +78,10 @@ UNASKED_HERE = {
 A value that is too large removes the one before it, and so does a request that failed its claim; contexts are kept, and
 what a reranker costs is counted, where there is an answer; a tenant's first write to Neptune stores its counts.
 """
-RECORDS = [{"id": "r1", "content": "It was Anna Berg who closed the heron gate."}, {"id": "r2", "content": "Heron.", "schema_version": 2}]
+RECORDS = [
+    {"id": "r1", "content": "It was Anna Berg who closed the heron gate."},
+    {"id": "r2", "content": "Heron.", "schema_version": 2},
+]
 
 
 @contextmanager
@@ -185,17 +197,20 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
 def _make_all() -> None:
     client = boto3.client("dynamodb")
     make_table(client, "CacheTable")
-    keys = {"SchemaTable": [("tenant_id", "S"), ("version", "N")], "MembersTable": [("subject", "S"), ("tenant_id", "S")]}
+    keys = {
+        "SchemaTable": [("tenant_id", "S"), ("version", "N")],
+        "MembersTable": [("subject", "S"), ("tenant_id", "S")],
+    }
     for table, columns in (keys | {"ReembedTable": [("name", "S")]}).items():
         client.create_table(
             TableName=table,
-            KeySchema=[{"AttributeName": n, "KeyType": k} for (n, _), k in zip(columns, ("HASH", "RANGE"), strict=False)],
+            KeySchema=[
+                {"AttributeName": n, "KeyType": k} for (n, _), k in zip(columns, ("HASH", "RANGE"), strict=False)
+            ],
             AttributeDefinitions=[{"AttributeName": n, "AttributeType": t} for n, t in columns],
             BillingMode="PAY_PER_REQUEST",
         )
-    boto3.client("s3").create_bucket(
-        Bucket="objects-bucket", CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
+    boto3.client("s3").create_bucket(Bucket="objects-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
 
 
 def _stages(home: Path, **own: Any) -> OverAws:
@@ -287,7 +302,9 @@ def may(function: str, action: str, key: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("function", [*STAGES, "ContextFunction", "IngestFunction", "ReembedFunction", "SearchApiFunction"])
+@pytest.mark.parametrize(
+    "function", [*STAGES, "ContextFunction", "IngestFunction", "ReembedFunction", "SearchApiFunction"]
+)
 def test_a_function_may_do_with_tables_what_its_code_asks_and_no_more(calls: Calls, function: str) -> None:
     for table in ("CacheTable", "SchemaTable", "MembersTable", "ReembedTable"):
         plain = {action for action, what in calls.asked[function] if what == table}
@@ -315,6 +332,10 @@ def test_a_function_may_do_with_objects_what_its_code_asks(calls: Calls, functio
 def test_the_interface_calls_the_function_and_workflows_that_it_may(calls: Calls) -> None:
     asked = {action for action, _ in calls.asked["SearchApiFunction"] if action.startswith(("lambda:", "states:"))}
     allowed = {action for each in of_function("SearchApiFunction") for action in actions(each)}
-    assert asked == {"lambda:InvokeFunction", "states:StartSyncExecution", "states:StartExecution", "states:DescribeExecution"}
+    assert asked == {
+        "lambda:InvokeFunction",
+        "states:StartSyncExecution",
+        "states:StartExecution",
+        "states:DescribeExecution",
+    }
     assert asked <= allowed
-

@@ -185,7 +185,11 @@ def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, ma
         refused = True
         raise
     finally:
-        if not refused and store.write_generation(tenant_id) is None and was_deleted_since(tenant_id, store.cache, mark):
+        if (
+            not refused
+            and store.write_generation(tenant_id) is None
+            and was_deleted_since(tenant_id, store.cache, mark)
+        ):
             ids = dict.fromkeys([one.id for one in accepted.records] + [one.id for one in accepted.vertices])
             delete_pages(tenant_id, [list(ids)], store)
             raise undone(tenant_id)
