@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import StoreError, TenantBeingDeleted
-from braid.ingestion import writing
+from braid.ingestion import deleting, writing
 from braid.ingestion.deleting import delete_document, delete_records
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.tenant_deletion import delete_tenant
@@ -145,6 +145,60 @@ class DeletesContract:
         assert counts == ((1, 2, 1) if store.write_generation(ACME) else (0, 0, 0))
         assert repair(ACME, store, dry_run=True).counts == {}
         assert found(store, "pump") == (["pump"] if store.write_generation(ACME) else [])
+
+    @pytest.mark.parametrize("apart", [False, True])
+    def test_what_is_written_after_a_deletion_stays_when_a_write_ends_that_had_begun_before_it(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch, *, apart: bool
+    ) -> None:
+        if apart:
+            monkeypatch.setattr(store, "write_generation", lambda _: None)
+            without_transactions(store, monkeypatch)
+        pump = record("pump", "the pump", kind=Kind.ENTITY, name="Pump")
+        items = (pump, vertex("hall", name="Hall"), edge("pump", "hall", "STANDS_IN"))
+        check = writing.check
+        meanwhile = iter([lambda: delete_tenant(ACME, store), lambda: written(store, *items)])
+
+        def begun_before(request: WriteRequest, given: Application) -> Any:
+            checked = check(request, given)
+            for act in meanwhile:
+                act()
+            return checked
+
+        monkeypatch.setattr(writing, "check", begun_before)
+        with nullcontext() if store.write_generation(ACME) else pytest.raises(TenantBeingDeleted, match="was kept"):
+            written(store, *items)
+        assert (store.index.stats(ACME).records, store.graph.stats(ACME).vertices) == (1, 2)
+        assert store.graph.stats(ACME).edges == 1
+        assert repair(ACME, store, dry_run=True).counts == {}
+        assert found(store, "pump") == ["pump"]
+
+    def test_a_tenant_takes_no_writes_after_its_deletion_until_writes_that_it_met_have_ended(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(store, "write_generation", lambda _: None)
+        without_transactions(store, monkeypatch)
+        items = (record("pump", "the pump", kind=Kind.ENTITY, name="Pump"), vertex("hall", name="Hall"))
+        upsert = store.graph.upsert
+        left: list[str] = []
+
+        def deleted_meanwhile(*given: Any) -> None:
+            upsert(*given)
+            with monkeypatch.context() as patch:  # by other processes, which this one's turns do not bind
+                patch.setattr(store.graph, "upsert", upsert)
+                patch.setattr(writing, "writing_turn", lambda *_: nullcontext())
+                patch.setattr(deleting, "writing_turn", lambda *_: nullcontext())
+                left.extend(delete_tenant(ACME, store).left)
+                with pytest.raises(TenantBeingDeleted, match="delete the tenant once more"):
+                    written(store, *items)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(store.graph, "upsert", deleted_meanwhile)
+            with pytest.raises(TenantBeingDeleted, match="was kept"):
+                written(store, *items)
+        assert ["takes no writes" in one for one in left] == [True]
+        assert store.index.stats(ACME).records == store.graph.stats(ACME).vertices == 0
+        assert delete_tenant(ACME, store).left == ()
+        assert written(store, *items).written == 1
 
     def test_a_deletion_that_breaks_off_is_repeated_before_the_tenant_takes_writes(
         self, store: Application, monkeypatch: pytest.MonkeyPatch

@@ -131,6 +131,7 @@ class FoundNamesContract:
         def killed_meanwhile(tenant_id: str) -> int:
             # It had begun before the deletion: nothing refuses it.
             monkeypatch.setattr(writing, "refuse_while_deleted", lambda *_: None)
+            monkeypatch.setattr(writing, "refuse_if_deleted_since", lambda *_: None)
             monkeypatch.setattr(writing, "was_deleted_since", lambda *_: False)
             break_off(store, monkeypatch, record("b", "It was Anna Berg again."))
             return forget(tenant_id)

@@ -14,7 +14,7 @@ from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, delete_pages, record_pages
 from braid.ingestion.unfinished_writes import entries
 from braid.models import Frozen, TenantId
-from braid.ports.deletion_marks import are_kept_with, marked_as_deleted
+from braid.ports.deletion_marks import HELD_S, are_kept_with, marked_as_deleted
 from braid.ports.ingestion import WriteStore
 from braid.ports.keys import pages
 from braid.ports.reembedding import move_job, refresh_job
@@ -22,6 +22,7 @@ from braid.ports.reembedding import move_job, refresh_job
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from braid.ports.deletion_marks import DeletionMark
     from braid.ports.members import MembershipStore
     from braid.ports.message_queue import Queue
     from braid.ports.object_store import ObjectStore
@@ -32,7 +33,7 @@ _Page = TypeVar("_Page")
 _MESSAGES = "messages that ask for records to be embedded again: they find none, and go when they are worked off"
 _WRITES = (
     "writes that had not ended, {}: what one of them writes after this stays if its process is killed; delete once "
-    "more when they have ended"
+    f"more when they have ended. Until then, or for {HELD_S // 60} minutes, the tenant takes no writes"
 )
 _CACHED = "cached answers: no question finds them any more, and they expire; what is kept of all tenants is beside them"
 _INDEX = (
@@ -99,23 +100,23 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
         All stores. A store that the settings do not name is named in the report.
     """
     at_once = store.write_generation(tenant_id) is not None
-    with marked_as_deleted(tenant_id, store.cache, ends_at_once=at_once) as renew:
-        return _delete(tenant_id, store, renew)
+    with marked_as_deleted(tenant_id, store.cache, ends_at_once=at_once) as mark:
+        return _delete(tenant_id, store, mark)
 
 
-def _delete(tenant_id: str, store: TenantStore, renew: Callable[[], None]) -> TenantReport:
-    """Delete all stored data of a tenant; ``renew`` says that this is still under way."""
+def _delete(tenant_id: str, store: TenantStore, mark: DeletionMark) -> TenantReport:
+    """Delete all stored data of a tenant that is marked."""
     left: list[str] = []
     members = _named("members", left, lambda: store.members.forget(tenant_id))
     jobs = _named("jobs", left, lambda: _jobs(tenant_id, store, left))
     messages = _messages(tenant_id, store, left)
     broken_off = _unfinished_writes(tenant_id, store)
     objects = _objects(tenant_id, store, left)
-    removed = delete_pages(tenant_id, _each(record_pages(tenant_id, store, None), renew), store)
+    removed = delete_pages(tenant_id, _each(record_pages(tenant_id, store, None), mark), store)
     store.index.delete(tenant_id, ())  # files that a deletion which was killed before its end left
     vertices = relationships = 0
     try:
-        for page in _each(pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False), renew):
+        for page in _each(pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False), mark):
             relationships += len(page.relationships) + page.unread
             store.graph.remove_most_relationships_of(tenant_id, ids := [vertex.id for vertex in page.vertices])
             vertices += store.graph.delete(tenant_id, ids)
@@ -126,6 +127,7 @@ def _delete(tenant_id: str, store: TenantStore, renew: Callable[[], None]) -> Te
     late = _unfinished_writes(tenant_id, store)
     if begun := len({*broken_off, *late}):
         left.append(_WRITES.format(begun))
+        mark.stay()  # one that ends after this undoes what it wrote, and would what is written under its ids meanwhile
         objects += len(late)
         store.objects.delete_many(tenant_id, late)
     # Last, as an answer that was being made may have been cached until now.
@@ -145,9 +147,9 @@ def _delete(tenant_id: str, store: TenantStore, renew: Callable[[], None]) -> Te
     )
 
 
-def _each(pages: Iterable[_Page], renew: Callable[[], None]) -> Iterator[_Page]:
+def _each(pages: Iterable[_Page], mark: DeletionMark) -> Iterator[_Page]:
     for page in pages:
-        renew()
+        mark.renew()
         yield page
 
 

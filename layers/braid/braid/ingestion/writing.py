@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, TenantBeingDeleted
 from braid.ingestion.checks import check
 from braid.ingestion.deleting import delete_pages
 from braid.ingestion.found_names import NAMES_AT_ONCE
@@ -22,7 +22,7 @@ from braid.ingestion.record_vectors import RecordVectors, content_hash
 from braid.ingestion.tenant_locks import writing_turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
-from braid.ports.deletion_marks import refuse_while_deleted, undone, was_deleted_since
+from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def write(
                     if not is_last:
                         raise _Overtaken
                     generation, accepted, embedded = _prepared(request, store, vectors, batch)
-                refuse_while_deleted(tenant_id, store.cache)
+                refuse_if_deleted_since(tenant_id, store.cache, mark)
                 if embedded is not None:
                     superseded = _commit(request, accepted, embedded, store, batch)
                 break
@@ -174,11 +174,22 @@ def _prepared(
 
 @contextmanager
 def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, mark: bytes | None) -> Iterator[None]:
-    """Delete what was written inside if the tenant was deleted meanwhile, where stores have no transaction for that."""
+    """Delete what was written inside if the tenant was deleted meanwhile, where stores have no transaction for that.
+
+    Not after a refusal, which comes before anything is written: what is stored by then may be a later write's.
+    """
+    refused = False
     try:
         yield
+    except TenantBeingDeleted:
+        refused = True
+        raise
     finally:
-        if store.write_generation(tenant_id) is None and was_deleted_since(tenant_id, store.cache, mark):
+        if (
+            not refused
+            and store.write_generation(tenant_id) is None
+            and was_deleted_since(tenant_id, store.cache, mark)
+        ):
             ids = dict.fromkeys([one.id for one in accepted.records] + [one.id for one in accepted.vertices])
             delete_pages(tenant_id, [list(ids)], store)
             raise undone(tenant_id)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import TenantBeingDeleted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from braid.ports.cache import ResilientCache
 
@@ -42,6 +42,15 @@ def was_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None)
     return cache.strict.get(_OWNER, _key(tenant_id), consistent=True) not in {None, mark}
 
 
+def refuse_if_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None) -> None:
+    """Refuse a write of which nothing is stored yet if a deletion runs, or has ended since this mark was read.
+
+    Raises TenantBeingDeleted, and StoreError if that cannot be found out.
+    """
+    if refuse_while_deleted(tenant_id, cache) not in {None, mark}:
+        raise undone(tenant_id)
+
+
 def are_kept_with(tenant_id: str) -> bool:
     """Whether the marks of all tenants are among the values of this one, by its name: its values must then stay."""
     return tenant_id == _OWNER
@@ -52,9 +61,33 @@ def undone(tenant_id: str) -> TenantBeingDeleted:
     return TenantBeingDeleted(f"{_message(tenant_id)}; nothing of this write was kept")
 
 
+class DeletionMark:
+    """The mark of a deletion that is under way."""
+
+    def __init__(self, tenant_id: str, cache: ResilientCache) -> None:
+        self._cache, self._key, self._own = cache.strict, _key(tenant_id), secrets.token_hex(8).encode()
+        self._stays = False
+
+    def renew(self) -> None:
+        """Set the mark for another :data:`HELD_S`; to be called often."""
+        before = self._cache.get(_OWNER, self._key, consistent=True)
+        while (kept := self._cache.exchange(_OWNER, self._key, before, _RUNNING + self._own, HELD_S)) != before:
+            before = kept
+
+    def stay(self) -> None:
+        """Have the mark refuse writes behind the deletion's end, until it expires or the deletion is repeated."""
+        self._stays = True
+
+    def end(self, *, at_once: bool) -> None:
+        """Let the tenant take writes again, unless the mark stays or another deletion of the tenant has begun."""
+        if not self._stays:
+            ended = None if at_once else _ENDED + self._own
+            self._cache.exchange(_OWNER, self._key, _RUNNING + self._own, ended, HELD_S)
+
+
 @contextmanager
-def marked_as_deleted(tenant_id: str, cache: ResilientCache, *, ends_at_once: bool) -> Iterator[Callable[[], None]]:
-    """Mark a tenant while the block runs; yields what renews the mark, to be called often.
+def marked_as_deleted(tenant_id: str, cache: ResilientCache, *, ends_at_once: bool) -> Iterator[DeletionMark]:
+    """Mark a tenant while the block runs.
 
     A block that fails leaves the mark, so that nothing is written to what is left until the deletion is repeated, or
     the mark expires. Raises StoreError if it cannot be set.
@@ -64,17 +97,10 @@ def marked_as_deleted(tenant_id: str, cache: ResilientCache, *, ends_at_once: bo
     ends_at_once
         Whether no write can be under way at the end, as where a write is one transaction.
     """
-    own, key = secrets.token_hex(8).encode(), _key(tenant_id)
-
-    def renew() -> None:
-        before = cache.strict.get(_OWNER, key, consistent=True)
-        while (kept := cache.strict.exchange(_OWNER, key, before, _RUNNING + own, HELD_S)) != before:
-            before = kept
-
-    renew()
-    yield renew
-    # Unless another deletion of the tenant has begun.
-    cache.strict.exchange(_OWNER, key, _RUNNING + own, None if ends_at_once else _ENDED + own, HELD_S)
+    mark = DeletionMark(tenant_id, cache)
+    mark.renew()
+    yield mark
+    mark.end(at_once=ends_at_once)
 
 
 def _key(tenant_id: str) -> str:
