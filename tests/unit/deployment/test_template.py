@@ -116,6 +116,10 @@ def invoked(name: str) -> Any:
     return ["AsksVersions", f"{name}.Alias", f"{name}.Arn"]
 
 
+def test_the_main_template_is_short_enough_to_be_read_from_top_to_bottom() -> None:
+    assert len((ROOT / "template.yaml").read_text().splitlines()) <= 1_700
+
+
 def test_there_is_one_function_a_stage_and_one_for_contexts() -> None:
     assert set(FUNCTIONS) == set(FOLDERS)
 
