@@ -57,6 +57,8 @@ READ_AHEAD: Final = READ_RATE
 """Bytes that count as arrived from the start, so that no body is slow in its first second."""
 PLACE_BYTES: Final = 250_000
 """Bytes of a body for each further place that a request takes: 12 of 2 MB made neighbours wait for seconds."""
+QUERY_PARAMETERS: Final = 128
+"""Most parameters of a request's query: thousands of a few bytes take the interpreter from everybody for 10 ms."""
 OPEN_THREADS: Final = 2
 """For requests without a place: whether the server lives has to be known when it is busy, too."""
 
@@ -366,9 +368,15 @@ def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
 def _event(
     scope: Mapping[str, Any], headers: Mapping[str, str], body: bytes, authorizer: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """Return a request in API Gateway's format 2.0."""
+    """Return a request in API Gateway's format 2.0.
+
+    Raises Problem 400 if its query has too many parameters.
+    """
     query = scope["query_string"].decode("latin-1")
     parameters: dict[str, str] = {}
+    if query.count("&") >= QUERY_PARAMETERS:
+        detail = f"the query has more than {QUERY_PARAMETERS} parameters"
+        raise Problem(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
     for name, value in parse_qsl(query, keep_blank_values=True):
         parameters[name] = f"{parameters[name]},{value}" if name in parameters else value
     event: dict[str, Any] = {

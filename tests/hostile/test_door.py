@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import h11
 import pytest
 from braid.api import audit, service_routes
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
@@ -22,6 +23,7 @@ from braid.settings import Settings
 
 from braid_cli.http_server import server
 from braid_cli.http_server.connections import Connection
+from braid_cli.http_server.parsing import Requests
 from braid_cli.http_server.server import Bounds
 from tests.front_door import FrontDoor, claims, jwt
 from tests.served import served, token
@@ -345,10 +347,13 @@ _HEALTH = b"GET /health HTTP/1.1\r\nHost: a\r\n"
         _HEALTH + b"a:\r\n" * 130 + b"\r\n",
         _HEALTH + b"a:\n" * 130 + b"\n",
         b"GET /health?" + b"a=&" * 5_500 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /health?" + b"a=&" * 5_000 + b" HTTP/1.1\r\nHost: a\r\n\r\n",
         _CHUNKED + b"1\r\na\r\n" * 300,
         _CHUNKED + b"1\r\na\r\n" * 300 + b"0\r\n\r\n",
+        _CHUNKED + b"0\r\n" + b"a:\n" * 130 + b"\n",
+        _CHUNKED + b"1\r\na\r\n00;x\r\n" + b"a:\r\n" * 130 + b"\r\n",
     ],
-    ids=["many headers", "bare line ends", "long query", "tiny chunks", "a whole body of them"],
+    ids=["headers", "bare line ends", "long query", "parameters", "tiny chunks", "all tiny", "trailers", "and a body"],
 )
 def test_what_takes_everybodys_time_to_be_taken_apart_is_refused_before(library: DemoStages, sent: bytes) -> None:
     with served(library) as address, _connect(address) as client:
@@ -363,6 +368,26 @@ def test_headers_that_are_sent_ahead_are_bounded_too(library: DemoStages) -> Non
         client.sendall(_HEALTH + b"\r\n" + _HEALTH + b"a:\r\n" * 130 + b"\r\n")
         answers = b"".join(iter(lambda: client.recv(65_536), b""))
         assert re.findall(rb"HTTP/1.1 (\d+) ", answers) == [b"200", b"400"]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 7, 100_000])
+def test_trailers_are_bounded_however_they_arrive_and_what_looks_like_them_in_a_chunk_is_not(piece: int) -> None:
+    content = b"0\r\n" + b"a:\r\n" * 200 + b"\r\n"
+    body = b"%x\r\n%b\r\n" % (len(content), content)
+
+    def read(sent: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+        requests, data = Requests(), b""
+        for at in range(0, len(sent), piece):
+            requests.receive_data(sent[at : at + piece])
+            while (event := requests.next_event()) is not h11.NEED_DATA:
+                if isinstance(event, h11.EndOfMessage):
+                    return data, list(event.headers)
+                data += event.data if isinstance(event, h11.Data) else b""
+        raise AssertionError("it has no end")
+
+    assert read(_CHUNKED + body * 2 + b"0\r\na: b\r\n\r\n") == (content * 2, [(b"a", b"b")])
+    with pytest.raises(h11.RemoteProtocolError, match="trailers"):
+        read(_CHUNKED + body * 2 + content)
 
 
 @pytest.mark.parametrize("size", [1, 64, 100_000])

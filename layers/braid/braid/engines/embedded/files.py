@@ -33,7 +33,9 @@ _NOT_ALLOWED = {errno.EACCES, errno.EPERM, errno.EROFS}
 _OTHERS = 0o077
 GRAPHS: Final = "graphs"
 _FOLDERS = ("vectors", GRAPHS, "objects")
-_OURS = {*_FOLDERS, "models", "fitted.json", "eval", "audit.jsonl"}
+_OURS = {*_FOLDERS, "models", "fitted.json", "eval"}
+_AUDIT_LOGS = ("audit.", "audit-unknown.")
+"""Beginnings of the names of audit logs and of full ones that were put aside."""
 _LINE_BYTES = 128
 """Length of the commit file: one line, so that a single write replaces it."""
 
@@ -92,7 +94,7 @@ class StoreFiles:
         folder = self.path.parent
         yield from (folder / name for name in _FOLDERS)
         names = {path.name for path in folder.iterdir()}
-        if all(name in _OURS or name.startswith(self.path.name) for name in names):
+        if all(name in _OURS or name.startswith((self.path.name, *_AUDIT_LOGS)) for name in names):
             yield folder  # where there is anything else, the folder may be meant for others too
 
     def last_commit(self) -> LastCommit | None:
