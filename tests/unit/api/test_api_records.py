@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import time
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pytest
 from braid.errors import QuotaExceeded, StoreError
 from braid.ingestion.documents.uploads import path_of
-from braid.models import Vertex
+from braid.models import Record, Vertex
 from braid.ports.deletion_marks import marked_as_deleted
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
@@ -33,6 +34,8 @@ TURBINE = {
 }
 STOP = {"id": "stop", "kind": "entity", "entity_type": "Event", "name": "Standstill", "content": "It stood still."}
 CAUSE = {"source": "stop", "type": "CAUSES", "target": "turbine"}
+LAMBDA_RETURNS = 6_291_556 - 2_000
+"""Most bytes that it returns, beside the headers."""
 BOTH = {"records": [TURBINE, STOP], "relationships": [CAUSE]}
 
 
@@ -55,6 +58,23 @@ def test_what_is_written_is_found_at_once(door: FrontDoor) -> None:
     assert found["results"][0]["id"] == "turbine"
     related = door.ask("GET", "/entities/turbine/related").json()
     assert [hit["id"] for hit in related["hits"]] == ["stop"]
+
+
+def test_a_page_of_texts_full_of_quotes_is_one_that_lambda_can_return(library: DemoStages, door: FrontDoor) -> None:
+    names = [f"r{number}" for number in range(5)]
+    content = '{"a": "b"}' * 100_000  # 1.4 MB as JSON, and 2.2 in the JSON that Lambda returns
+    library.index.upsert([Record(id=name, tenant_id="saltmarrow", kind="chunk", content=content) for name in names])
+    whole = door.ask("POST", "/records:read", {"ids": names})
+    listed: list[str] = []
+    page: dict[str, Any] = {"next": None}
+    while not listed or page["next"]:
+        query = {"limit": 100} | ({"after": page["next"]} if page["next"] else {})
+        answered = door.ask("GET", "/records", query=query)
+        assert (answered.status, len(json.dumps(answered.text)) < LAMBDA_RETURNS) == (200, True)
+        page = answered.json()
+        listed += [record["id"] for record in page["records"] if not record["shortened"]]
+    assert listed == names
+    assert (whole.status, len(json.dumps(whole.text)) < LAMBDA_RETURNS) == (200, True)
 
 
 def test_what_is_written_again_changes_nothing(door: FrontDoor) -> None:

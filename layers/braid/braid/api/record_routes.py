@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from contextlib import suppress
 from http import HTTPStatus
@@ -35,6 +34,7 @@ from braid.api.schemas import (
     Stats,
     Writes,
     WriteSummary,
+    sent_bytes,
 )
 from braid.api.signed_tokens import MAX_TOKEN_CHARACTERS, InvalidToken, sign, verify
 from braid.errors import BraidError, InvalidRequest, StoreError
@@ -161,7 +161,7 @@ def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummar
         if record.tenant_id == tenant_id:
             summary = RecordSummary.of(record)
             if size <= MAX_RECORDS_BYTES:
-                size += len(json.dumps(summary.model_dump(mode="json")))
+                size += sent_bytes(summary)
             yield summary if size <= MAX_RECORDS_BYTES else summary.stub()
 
 
@@ -257,7 +257,7 @@ def _page(
             if record.tenant_id != tenant_id:
                 continue
             summary = RecordSummary.of(record)
-            length = len(json.dumps(summary.model_dump(mode="json")))
+            length = sent_bytes(summary)
             if length > MAX_RECORDS_BYTES:
                 summary, length = summary.stub(), STUB_BYTES
             if kept and size + length > MAX_RECORDS_BYTES:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import IndexStats
 
 MAX_RECORDS_BYTES: Final = 5_200_000
-"""Of one record, or of a page of several, as JSON in an answer."""
+"""Of one record, or of a page of several, in an answer, as :func:`sent_bytes` counts them."""
 MAX_SUPERSEDED: Final = 1_000
 """Records and relationships that the items of one request may name as superseded: each is written again."""
 _LISTED: Final = 512
@@ -110,7 +110,7 @@ class Entity(Frozen):
 
     def fitting(self) -> Self:
         """Return the entity, shortened where it is too long to be answered."""
-        if len(json.dumps(self.model_dump(mode="json"))) <= MAX_RECORDS_BYTES:
+        if sent_bytes(self) <= MAX_RECORDS_BYTES:
             return self
         shorter = {"content": beginning(self.content, MAX_RECORDS_BYTES // 2), "aliases": (), "metadata": {}}
         return self.model_copy(update={**shorter, "shortened": True})
@@ -207,6 +207,11 @@ class ImportRequest(Frozen):
     def asked(self) -> ImportAsked:
         """Return it as the library asks."""
         return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
+
+
+def sent_bytes(summary: Frozen) -> int:
+    """Return the bytes of what an answer says, as JSON in a string of JSON: so Lambda returns the body of an answer."""
+    return len(json.dumps(json.dumps(summary.model_dump(mode="json"))))
 
 
 def _decoded(value: object) -> object:
