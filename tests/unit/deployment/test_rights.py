@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     )
 
 REGION: Final = "eu-west-1"
-_ASKING: ContextVar[str] = ContextVar("asking", default="")
+ASKING: ContextVar[str] = ContextVar("asking", default="")
 STAGES = ("PlanFunction", "EmbedFunction", "VectorSearchFunction", "GraphExpandFunction", "FuseRerankFunction")
 IS_CALLED = {
     "HeadObject": "s3:GetObject",
@@ -87,11 +87,11 @@ RECORDS = [
 @contextmanager
 def of(function: str) -> Iterator[None]:
     """Count what is asked inside as a function's."""
-    token = _ASKING.set(function)
+    token = ASKING.set(function)
     try:
         yield
     finally:
-        _ASKING.reset(token)
+        ASKING.reset(token)
 
 
 class Calls:
@@ -110,11 +110,11 @@ class Calls:
         if model.name == "DeleteObjects":
             keys = [each["Key"] for each in params["Delete"]["Objects"]]
         if service == "s3":
-            self.asked.setdefault(_ASKING.get(), set()).update((action, key) for key in keys)
+            self.asked.setdefault(ASKING.get(), set()).update((action, key) for key in keys)
             return
         if model.name == "UpdateItem" and "|counter/" in params["Key"]["id"]["S"]:
             what += " counters"
-        self.asked.setdefault(_ASKING.get(), set()).add((action, what))
+        self.asked.setdefault(ASKING.get(), set()).add((action, what))
 
     def answer(self, model: Any, **_: Any) -> Any:
         """Answer in place of functions and workflows."""
@@ -185,7 +185,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
         for name, value in {"DEFAULT_REGION": REGION, "ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test"}.items():
             patch.setenv(f"AWS_{name}", value)
         patch.setattr(boto3, "DEFAULT_SESSION", boto3.Session())
-        _make_all()
+        make_tables_and_bucket()
         events = boto3.DEFAULT_SESSION.events  # type: ignore[union-attr] - set above
         events.register("provide-client-params.*.*", found.note)
         for service in ("lambda", "sfn", "stepfunctions"):
@@ -194,7 +194,7 @@ def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
         yield found
 
 
-def _make_all() -> None:
+def make_tables_and_bucket() -> None:
     client = boto3.client("dynamodb")
     make_table(client, "CacheTable")
     keys = {
