@@ -72,7 +72,7 @@ class Asking:
             hits = {"hits": [{**hit, "sort": sort, "fields": {"valid_from_us": [0]}}], "total": {"value": 1}}
             return {"hits": hits, "_shards": {"failed": 0}, "count": 1}
 
-        match url.split("?")[0].rpartition("/")[2]:
+        match url.split("?", maxsplit=1)[0].rpartition("/")[2]:
             case "_msearch":
                 return {"responses": [found(asked) for asked in lines[1::2]]}
             case "_mget":
@@ -161,7 +161,8 @@ def _ask_everything(noted: Asking, home: Path) -> None:
     for noted.moves in (False, True):
         for ranking in Ranking:
             answer = pipeline.answer(Query(tenant_id=ACME, text="Who closed the heron gate?", ranking=ranking), stages)
-            assert not answer.degraded and answer.results
+            assert not answer.degraded
+            assert answer.results
         constrained = Query(tenant_id=ACME, text="heron", graph_constraint=GraphConstraint(entity="r1"))
         with suppress(BraidError):  # the walk finds nothing
             pipeline.answer(constrained, stages)
@@ -188,7 +189,7 @@ def _move(stages: Deployed) -> None:
     spaces = stages.profiles.dimensions()
     for step in (
         lambda: moving.begin("minilm", "instructor", spaces),
-        lambda: moving.tenants(),
+        moving.tenants,
         lambda: moving.count(ACME),
         lambda: moving.ids(ACME),
         lambda: moving.pending(ACME, ["r1"], list(spaces)),
