@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from errno import EINVAL
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from io import BufferedReader
-    from pathlib import Path
 
 
 class NotRegular(OSError):
@@ -28,17 +28,17 @@ def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> Buff
     """
     # Without blocking, so that opening a pipe into which nobody writes does not wait.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags) if follow_links else _open_without_links(os.fsencode(path), flags)
+    descriptor = os.open(path, flags) if follow_links else _open_without_links(Path(os.fsdecode(path)), flags)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise NotRegular(EINVAL, "is no regular file", os.fsdecode(path))
 
 
-def _open_without_links(path: bytes, flags: int) -> int:
+def _open_without_links(path: Path, flags: int) -> int:
     if not hasattr(os, "O_PATH"):  # macOS has a flag for all parts; elsewhere only the last one is looked at
         return os.open(path, flags | getattr(os, "O_NOFOLLOW_ANY", getattr(os, "O_NOFOLLOW", 0)))
-    *folders, name = os.path.abspath(path).split(b"/")[1:]
+    *folders, name = path.absolute().parts[1:]
     inside = os.open("/", os.O_PATH)
     try:
         for folder in folders:
