@@ -22,6 +22,7 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import document_id
+from braid.ingestion.regular_files import open_regular
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
 from braid.ports.ingestion import ImportJob, ImportStatus, JobStatus
@@ -256,6 +257,41 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_opened(tmp_path: Path) -> 
         found = reader.read(str(tmp_path / "a.md"), "a.md")
     assert found.document is None
     assert found.unreadable.startswith("cannot be opened")
+
+
+def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    (folder := tmp_path / "docs" / "sub").mkdir(parents=True)
+    (folder / "a.md").write_text(SENTENCE)
+    (location,) = (file.location for file in find(tmp_path / "docs").files.values())
+    folder.rename(private)
+    folder.symlink_to(private)
+    with ReaderProcess() as reader:
+        found = reader.read(location, "sub/a.md")
+    assert found.document is None
+    assert found.unreadable == "cannot be opened: Not a directory"
+
+
+def test_a_system_without_handles_of_folders_follows_no_link_to_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "O_PATH")
+    (tmp_path / "a.md").write_text(SENTENCE)
+    (tmp_path / "b.md").symlink_to(tmp_path / "a.md")
+    with open_regular(tmp_path / "a.md", follow_links=False) as file:
+        assert file.read() == SENTENCE.encode()
+    with pytest.raises(OSError, match="symbolic links"):
+        open_regular(tmp_path / "b.md", follow_links=False)
+
+
+def test_a_folder_is_read_by_a_path_on_which_there_are_links(tmp_path: Path, store: DemoStages) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(SENTENCE)
+    (tmp_path / "by-link").symlink_to(tmp_path)
+    for named in (tmp_path / "by-link" / "docs", tmp_path / "by-link" / "docs" / "a.md"):
+        *_, done = ingest_documents(named, store, tenant_id="acme")
+        assert isinstance(done, FolderDone)
+        assert (done.documents, done.skipped) == (1, ())
 
 
 def test_a_small_file_may_take_less_time_than_a_large_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
+import tracemalloc
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import ApiError, Braid, Query, Question
+from braid.client.deployed import MAX_ANSWER_BYTES
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Relationship, Vertex
 
@@ -57,16 +61,27 @@ class Grudging(BaseHTTPRequestHandler):
     answers: list[tuple[int, bytes]]
     asked = 0
     retry_after = "0"
+    encoding = "identity"
+    connections = 0
+    missing = 0
+    """Bytes that the next answer breaks off without."""
+
+    def setup(self) -> None:
+        type(self).connections += 1
+        super().setup()
 
     def do_GET(self) -> None:
         type(self).asked += 1
+        missing, type(self).missing = self.missing, 0
         status, body = self.answers.pop(0)
         self.send_response(status)
         self.send_header("Retry-After", self.retry_after)
         self.send_header("Location", "https://elsewhere/")
         self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Encoding", self.encoding)
         self.end_headers()
-        self.wfile.write(body)
+        with suppress(OSError):  # whoever asked has heard enough
+            self.wfile.write(body[: len(body) - missing])
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -122,11 +137,57 @@ def test_a_write_that_is_being_done_is_asked_after_again(grudging: tuple[type[Gr
 
 def test_an_answer_that_cannot_be_read_is_an_error_of_the_client(grudging: tuple[type[Grudging], str]) -> None:
     kind, address = grudging
-    kind.answers = [(200, b"<html>"), (500, b"<html>"), (418, b"[]")]
+    kind.answers = [(200, b"<html>"), (500, b"<html>"), (418, b"[]"), (500, b"[" * 200_000)]
     with Braid.deployed(address, "t", attempts=1) as client:
-        for _ in range(3):
+        for _ in range(4):
             with pytest.raises(ApiError):
                 client.stats()
+
+
+@pytest.mark.parametrize("status", [200, 503])
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_an_answer_of_any_length_takes_little_memory(
+    grudging: tuple[type[Grudging], str], status: int, encoding: str
+) -> None:
+    kind, address = grudging
+    kind.encoding = encoding
+    content = b" " * (MAX_ANSWER_BYTES + (1 << 20))
+    kind.answers = [(status, gzip.compress(content) if encoding == "gzip" else content)]
+    tracemalloc.start()
+    with Braid.deployed(address, "t") as client, pytest.raises(ApiError, match="longer than Braid's"):
+        client.stats()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert kind.asked == 1
+    assert peak < 3 * MAX_ANSWER_BYTES
+
+
+def test_an_answer_that_does_not_end_is_given_up(
+    grudging: tuple[type[Grudging], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, address = grudging
+    monkeypatch.setattr("braid.client.deployed._TIMES", 0)
+    kind.answers = [(200, STATS)]
+    with Braid.deployed(address, "t") as client, pytest.raises(ApiError, match="does not end"):
+        client.stats()
+
+
+def test_a_connection_is_used_again(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.protocol_version = "HTTP/1.1"
+    kind.answers = [(200, STATS)] * 3
+    with Braid.deployed(address, "t") as client:
+        assert [client.stats().records for _ in range(3)] == [1, 1, 1]
+    assert kind.connections == 1
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.missing = 1
+    kind.answers = [(200, STATS)] * 2
+    with Braid.deployed(address, "t") as client:
+        assert client.stats().records == 1
+    assert kind.asked == 2
 
 
 def test_what_is_asked_goes_nowhere_but_to_the_server_that_was_named(grudging: tuple[type[Grudging], str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,6 +67,29 @@ def test_what_cannot_be_posted_is_skipped_with_the_reason(folder: Path) -> None:
     assert skipped["1.txt"] == "is empty"
     assert "put it into the bucket, under documents/" in skipped["2.txt"]
     assert len(server.posted) == 5
+
+
+def test_what_takes_the_place_of_a_file_meanwhile_is_not_posted(folder: Path) -> None:
+    (folder.parent / "secret").write_bytes(b"secret")
+    (folder / "8").mkdir()
+    (folder / "8" / "a.txt").write_bytes(b"text")
+    server = Server()
+
+    def start(document: DocumentRequest) -> ImportSummary:
+        if not server.posted:  # the others are listed by now
+            (folder / "4.txt").unlink()
+            (folder / "4.txt").symlink_to(folder.parent / "secret")
+            (folder / "5.txt").unlink()
+            os.mkfifo(folder / "5.txt")
+            os.truncate(folder / "6.txt", 1 << 40)
+            (folder / "8").rename(folder.parent / "private")
+            (folder / "8").symlink_to(folder.parent / "private")
+        return server.start(document)
+
+    skipped = {file.path: file.reason for file in post_documents(folder, start, server.find).skipped}
+    assert skipped.keys() == {"4.txt", "5.txt", "6.txt", "8/a.txt"}
+    assert skipped["5.txt"] == "cannot be opened: is no regular file"
+    assert server.posted.keys() == {f"notes/{number}.txt" for number in range(4)}
 
 
 def test_an_import_that_fails_or_does_not_end_is_an_error_that_names_the_file(folder: Path) -> None:

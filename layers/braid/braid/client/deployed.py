@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -50,6 +51,11 @@ ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 30.0
 MAX_WAIT_S: Final = 60.0
 """Longest wait that a server may ask for before a request is sent again: a quota is of one minute at most."""
+MAX_ANSWER_BYTES: Final = 8 << 20
+"""Longest answer that is read, decompressed; a server sends 5.5 million bytes at most."""
+_TIMES: Final = 10
+"""How many times ``timeout_s`` the body of an answer may take."""
+_PART_BYTES: Final = 1 << 16
 _BUSY: Final = (429, 503)
 _Shape = TypeVar("_Shape", bound=Frozen)
 
@@ -107,7 +113,7 @@ class Deployed:
     url
         Address of the server, without a path or with a stage's.
     timeout_s
-        Bound on connecting, and on each wait for an answer.
+        Bound on connecting, and on each wait for an answer; its body may take ten times as long.
     attempts
         How often a request is sent at most. Every request may be sent again: a write of the same record is the same.
     """
@@ -119,16 +125,12 @@ class Deployed:
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        # Waits as long as the server asks, up to a minute, or 0, 0.4, 0.8 s; its last answer is returned, not raised.
-        retries = _Retry(
-            total=attempts - 1,
-            status_forcelist=_BUSY,
-            allowed_methods=None,
-            backoff_factor=0.2,
-            backoff_jitter=0.1,
-            raise_on_status=False,
+        self._timeout_s = timeout_s
+        # Waits as long as the server asks, up to a minute, or 0, 0.4, 0.8 s.
+        self._retries = _Retry(
+            total=attempts - 1, status_forcelist=_BUSY, allowed_methods=None, backoff_factor=0.2, backoff_jitter=0.1
         )
-        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(timeout_s), retries=retries, maxsize=4)
+        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(timeout_s), retries=False, maxsize=4)
 
     def __repr__(self) -> str:
         """Say which server this is."""
@@ -237,7 +239,7 @@ class Deployed:
         try:
             with operation(method, asked, kind=SpanKind.CLIENT) as running:
                 headers |= carried()
-                answer = self._pool.request(method, f"{self._url}{path}", headers=headers, body=body, redirect=False)
+                answer, content = self._send(method, path, headers, body)
                 running.set({names.HTTP_STATUS: answer.status})
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(f"{self._url}: {_unreachable(error)}") from error
@@ -246,11 +248,52 @@ class Deployed:
             to = answer.headers.get("Location", "")
             raise ApiError(f"{self._url}: redirects to {to[:200]!r}; give the address itself", status=answer.status)
         if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
-            raise _refusal(answer)
+            raise _refusal(answer, content)
         try:
-            return shape.model_validate_json(answer.data)
+            return shape.model_validate_json(content)
         except ValidationError as error:
             raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
+
+    def _send(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
+    ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
+        """Send a request, again where that may help, and return the last answer with its body.
+
+        urllib3 would send it again by itself, but read bodies of any length.
+        """
+        url, retries = f"{self._url}{path}", self._retries
+        while True:
+            try:
+                answer = self._pool.request(
+                    method, url, headers=headers, body=body, redirect=False, preload_content=False
+                )
+                content = self._content(answer)
+            except urllib3.exceptions.HTTPError as error:
+                retries = retries.increment(method, url, error=error)
+                retries.sleep()
+                continue
+            if not retries.is_retry(method, answer.status, "Retry-After" in answer.headers):
+                return answer, content
+            try:
+                retries = retries.increment(method, url, response=answer)
+            except urllib3.exceptions.MaxRetryError:
+                return answer, content
+            retries.sleep(answer)
+
+    def _content(self, answer: urllib3.BaseHTTPResponse) -> bytes:
+        """Return the body of an answer. Raises ApiError if it is longer, or takes longer, than any of Braid's."""
+        content, until = bytearray(), time.monotonic() + _TIMES * self._timeout_s
+        try:
+            while part := answer.read1(_PART_BYTES):
+                content += part
+                if len(content) > MAX_ANSWER_BYTES:
+                    raise ApiError(f"{self._url}: the answer is longer than Braid's are", status=answer.status)
+                if time.monotonic() > until:
+                    raise ApiError(f"{self._url}: the answer does not end", status=answer.status)
+            answer.release_conn()
+        finally:
+            answer.close()  # of no effect once its connection was given back
+        return bytes(content)
 
 
 def _in_path(name: str) -> str:
@@ -277,17 +320,17 @@ def _as_given(item: Frozen, shape: type[_Shape]) -> _Shape:
     return shape(**{name: getattr(item, name) for name in item.model_fields_set & shape.model_fields.keys()})
 
 
-def _refusal(answer: urllib3.BaseHTTPResponse) -> ApiError | InvalidRequest:
+def _refusal(answer: urllib3.BaseHTTPResponse, content: bytes) -> ApiError | InvalidRequest:
     """Return what a server said in refusing, in its own words where they are problem details."""
     try:
         if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
-            problem = ProblemDetails.model_validate_json(answer.data)
+            problem = ProblemDetails.model_validate_json(content)
             fields = "; ".join(f"{error.field}: {error.detail}" for error in problem.errors)
             message = fields or problem.detail or problem.title
             if problem.errors and answer.status == HTTPStatus.UNPROCESSABLE_ENTITY:
                 return RefusedFields(message, problem)
             return ApiError(message, status=answer.status, problem=problem)
-        said = json.loads(answer.data).get("message")
-    except (ValidationError, ValueError, AttributeError):
+        said = json.loads(content).get("message")
+    except (ValidationError, ValueError, AttributeError, RecursionError):
         said = None
     return ApiError(f"HTTP {answer.status}{f': {said}' if said else ''}", status=answer.status)

@@ -16,6 +16,7 @@ from braid.client.documents import Added
 from braid.errors import InvalidRequest
 from braid.ingestion.documents import files
 from braid.ingestion.documents.progress import FileSkipped
+from braid.ingestion.regular_files import open_regular
 from braid.ports.ingestion import ImportStatus
 
 if TYPE_CHECKING:
@@ -67,18 +68,19 @@ def post_documents(
 
 
 def _request(file: FoundFile, name: str) -> DocumentRequest:
-    if file.size > POSTED_BYTES:
-        raise InvalidRequest(
-            f"is {file.size:,} bytes long, of at most {POSTED_BYTES:,} that can be posted; put it into the bucket, "
-            "under documents/",
-            field="content",
-        )
-    if not file.size:
-        raise InvalidRequest("is empty", field="content")
     try:
-        content = Path(file.location).read_bytes()
+        # Whatever has been put in its place since it was found: a link, a pipe, a file without end.
+        with open_regular(file.location, follow_links=False) as opened:
+            content = opened.read(POSTED_BYTES + 1)
     except OSError as error:
         raise InvalidRequest(f"cannot be opened: {error.strerror}", field="content") from error
+    if len(content) > POSTED_BYTES:
+        raise InvalidRequest(
+            f"is longer than the {POSTED_BYTES:,} bytes that can be posted; put it into the bucket, under documents/",
+            field="content",
+        )
+    if not content:
+        raise InvalidRequest("is empty", field="content")
     try:
         return DocumentRequest(name=name, content=content)
     except ValidationError as error:

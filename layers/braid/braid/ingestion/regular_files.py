@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import stat
 from errno import EINVAL
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from io import BufferedReader
-    from pathlib import Path
 
 
 class NotRegular(OSError):
@@ -19,12 +19,31 @@ class NotRegular(OSError):
 def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> BufferedReader:
     """Open a file to be read as bytes.
 
-    Raises OSError as opening does, also of a link where none is followed; NotRegular if it is no regular file.
+    Raises OSError as opening does, and NotRegular if it is no regular file.
+
+    Parameters
+    ----------
+    follow_links
+        Whether a part of the path may be a link; False raises OSError then.
     """
-    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | (0 if follow_links else getattr(os, "O_NOFOLLOW", 0))
-    # So that opening a pipe into which nobody writes does not wait.
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    # Without blocking, so that opening a pipe into which nobody writes does not wait.
+    flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+    descriptor = os.open(path, flags) if follow_links else _open_without_links(Path(os.fsdecode(path)), flags)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise NotRegular(EINVAL, "is no regular file", os.fsdecode(path))
+
+
+def _open_without_links(path: Path, flags: int) -> int:
+    if not hasattr(os, "O_PATH"):  # macOS has a flag for all parts; elsewhere only the last one is looked at
+        return os.open(path, flags | getattr(os, "O_NOFOLLOW_ANY", getattr(os, "O_NOFOLLOW", 0)))
+    *folders, name = path.absolute().parts[1:]
+    inside = os.open("/", os.O_PATH)
+    try:
+        for folder in folders:
+            outer, inside = inside, os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=inside)
+            os.close(outer)
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=inside)
+    finally:
+        os.close(inside)

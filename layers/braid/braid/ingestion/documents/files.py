@@ -22,7 +22,7 @@ class FoundFile:
     path: str
     """In the folder, with slashes; empty of a file that was named itself."""
     location: str
-    """Path by which it is opened."""
+    """Path by which it is opened, on which no folder is a link."""
     size: int
     modified_ns: int
 
@@ -64,10 +64,11 @@ def find(root: Path) -> FoundFiles:
     found = FoundFiles()
     if root.is_file():
         told = root.stat()
-        found.files[""] = FoundFile("", str(root), told.st_size, told.st_mtime_ns)
+        location = os.path.join(os.path.realpath(root.parent), root.name)  # noqa: PTH118 - a text, as the others
+        found.files[""] = FoundFile("", location, told.st_size, told.st_mtime_ns)
         return found
     inside = Path(os.path.realpath(root))
-    entries = list(_entries(str(root)))
+    entries = list(_entries(str(inside)))
     waiting = [("", entries)]
     while waiting:
         folder, entries = waiting.pop()

@@ -66,7 +66,7 @@ class ReaderProcess:
         Parameters
         ----------
         path
-            Where it is.
+            Where it is, without links.
         name
             Its path in what is ingested, by which a document without a title is called.
         known_sha256
@@ -155,7 +155,8 @@ def read_file(
 ) -> Reading:
     """Read one file in this process, without a limit of time.
 
-    A link in the place of the file, or anything but a regular file, is refused: it may have been put there meanwhile.
+    A link in the place of the file or of a folder on its path, or anything but a regular file, is refused: it may have
+    been put there meanwhile.
     """
     sha256 = ""
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from dataclasses import asdict, replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -129,7 +130,7 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
     with NamedTemporaryFile() as file, ReaderProcess(limits) as reader:
         file.write(content)
         file.flush()
-        reading = reader.read(file.name, path)
+        reading = reader.read(os.path.realpath(file.name), path)
     if reading.document is None:
         raise Unreadable(reading.unreadable) if reading.permanent else UnreadableNow(reading.unreadable)
     return reading.document, hashlib.sha256(content).hexdigest()
