@@ -52,7 +52,7 @@ TIMEOUT_S: Final = 30.0
 MAX_WAIT_S: Final = 60.0
 """Longest wait that a server may ask for before a request is sent again: a quota is of one minute at most."""
 MAX_ANSWER_BYTES: Final = 8 << 20
-"""Longest answer that is read, decompressed; a server sends 5.5 million bytes at most."""
+"""Longest answer that is read, decompressed; a server sends 6 million bytes at most."""
 _TIMES: Final = 10
 """How many times ``timeout_s`` the body of an answer may take."""
 _PART_BYTES: Final = 1 << 16
