@@ -41,19 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.models import Answer
-    from braid.retrieval.stages.states import (
-        Embedded,
-        EmbedRequest,
-        FuseRequest,
-        GraphFound,
-        GraphRequest,
-        Planned,
-        PlanRequest,
-        Searched,
-        SearchStageRequest,
-    )
-
 REGION: Final = "eu-west-1"
 ASKING: ContextVar[str] = ContextVar("asking", default="")
 STAGES = ("PlanFunction", "EmbedFunction", "VectorSearchFunction", "GraphExpandFunction", "FuseRerankFunction")
@@ -134,7 +121,23 @@ class Responded:
         self.status_code = status_code
 
 
-class OverAws(DemoStages):
+class StagesOfFunctions(DemoStages):
+    """Stages of which each is run as its function."""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        function = f"{name.title().replace('_', '')}Function"
+        if function not in STAGES:
+            return found
+
+        def run_as_its_function(request: Any) -> Any:
+            with of(function):
+                return found(request)
+
+        return run_as_its_function
+
+
+class OverAws(StagesOfFunctions):
     """What DynamoDB, S3 and SQS keep is there; the index and the graph are embedded."""
 
     @cached_property
@@ -152,49 +155,31 @@ class OverAws(DemoStages):
         """Index migration."""
         return EmbeddedIndexMigration(self.store, self.index)
 
-    def plan(self, request: PlanRequest) -> Planned:
-        """Run the stage as its function."""
-        with of("PlanFunction"):
-            return super().plan(request)
-
-    def embed(self, request: EmbedRequest) -> Embedded:
-        """Run the stage as its function."""
-        with of("EmbedFunction"):
-            return super().embed(request)
-
-    def vector_search(self, request: SearchStageRequest) -> Searched:
-        """Run the stage as its function."""
-        with of("VectorSearchFunction"):
-            return super().vector_search(request)
-
-    def graph_expand(self, request: GraphRequest) -> GraphFound:
-        """Run the stage as its function."""
-        with of("GraphExpandFunction"):
-            return super().graph_expand(request)
-
-    def fuse_rerank(self, request: FuseRequest) -> Answer:
-        """Run the stage as its function."""
-        with of("FuseRerankFunction"):
-            return super().fuse_rerank(request)
-
 
 @pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Calls]:
+def calls(tmp_path_factory: pytest.TempPathFactory) -> Calls:
     found = Calls()
+    with account(found):
+        _ask_everything(tmp_path_factory.mktemp("home"))
+    return found
+
+
+@contextmanager
+def account(calls: Calls) -> Iterator[pytest.MonkeyPatch]:
+    """Have an account with the tables and the bucket, whose functions and workflows answer as ``calls`` says."""
     with pytest.MonkeyPatch.context() as patch, mock_aws():
         for name, value in {"DEFAULT_REGION": REGION, "ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test"}.items():
             patch.setenv(f"AWS_{name}", value)
         patch.setattr(boto3, "DEFAULT_SESSION", boto3.Session())
-        make_tables_and_bucket()
+        _make_tables_and_bucket()
         events = boto3.DEFAULT_SESSION.events  # type: ignore[union-attr] - set above
-        events.register("provide-client-params.*.*", found.note)
+        events.register("provide-client-params.*.*", calls.note)
         for service in ("lambda", "sfn", "stepfunctions"):
-            events.register(f"before-call.{service}.*", found.answer)
-        _ask_everything(tmp_path_factory.mktemp("home"))
-        yield found
+            events.register(f"before-call.{service}.*", calls.answer)
+        yield patch
 
 
-def make_tables_and_bucket() -> None:
+def _make_tables_and_bucket() -> None:
     client = boto3.client("dynamodb")
     make_table(client, "CacheTable")
     keys = {
@@ -213,10 +198,15 @@ def make_tables_and_bucket() -> None:
     boto3.client("s3").create_bucket(Bucket="objects-bucket", CreateBucketConfiguration={"LocationConstraint": REGION})
 
 
-def _stages(home: Path, **own: Any) -> OverAws:
+def deployed_settings(home: Path, **own: Any) -> Settings:
+    """Return settings of a deployment in that account, whose stores are at no address."""
     given: dict[str, Any] = {"engine": EngineKind.AWS, "cache_table": "CacheTable", "schema_table": "SchemaTable"}
     given |= {"opensearch_endpoint": "http://localhost:1", "neptune_endpoint": "ws://localhost:1/gremlin"}
-    return OverAws(Settings(home=home, **given, **own))
+    return Settings(home=home, **given, **own)
+
+
+def _stages(home: Path, **own: Any) -> OverAws:
+    return OverAws(deployed_settings(home, **own))
 
 
 def _ask_everything(home: Path) -> None:

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
-import boto3
 import pytest
 from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.opensearch import mapping
@@ -19,17 +18,25 @@ from braid.models import Query, Record
 from braid.models.query import GraphConstraint, Ranking
 from braid.retrieval import pipeline
 from braid.retrieval.context.selection import ContextRequest
-from braid.settings import EngineKind, Settings
+from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import Bytecode, TraversalStrategies
 from gremlin_python.structure.graph import Graph
-from moto import mock_aws
 
 from tests.contract.shapes import ACME
 from tests.front_door import FrontDoor, claims
 from tests.operations import OPERATIONS
-from tests.stages import DemoStages
-from tests.unit.deployment.test_rights import ASKING, RECORDS, REGION, STAGES, Calls, make_tables_and_bucket, of
+from tests.unit.deployment.test_rights import (
+    ASKING,
+    RECORDS,
+    REGION,
+    STAGES,
+    Calls,
+    StagesOfFunctions,
+    account,
+    deployed_settings,
+    of,
+)
 from tests.unit.deployment.test_template_front_door import actions, of_function
 
 if TYPE_CHECKING:
@@ -106,46 +113,24 @@ def _steps(bytecode: Bytecode) -> Iterator[list[Any]]:
                 yield from _steps(argument)
 
 
-class Deployed(DemoStages):
-    """The stages over both deployed stores, each counted as its function's."""
-
-    def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        stage = f"{name.title().replace('_', '')}Function"
-        if stage not in STAGES:
-            return found
-
-        def staged(request: Any) -> Any:
-            with of(stage):
-                return found(request)
-
-        return staged
-
-
 @pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asking]:
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Asking:
     noted = Asking()
-    with pytest.MonkeyPatch.context() as patch, mock_aws():
-        for name, value in {"DEFAULT_REGION": REGION, "ACCESS_KEY_ID": "test", "SECRET_ACCESS_KEY": "test"}.items():
-            patch.setenv(f"AWS_{name}", value)
-        patch.setattr(boto3, "DEFAULT_SESSION", boto3.Session())
+    with account(Calls()) as patch:
         patch.setattr(
             BoundedConnection,
             "perform_request",
             lambda _self, method, url, _params=None, body=None, **_: noted.search(method, url, body),
         )
         patch.setattr(GremlinConnection, "submit", lambda _self, build, **_: noted.walk(build))
-        make_tables_and_bucket()
-        for service in ("lambda", "sfn", "stepfunctions"):
-            boto3.DEFAULT_SESSION.events.register(f"before-call.{service}.*", Calls().answer)  # type: ignore[union-attr]
         _ask_everything(noted, tmp_path_factory.mktemp("home"))
-        yield noted
+    return noted
 
 
-def _stages(home: Path, **own: Any) -> Deployed:
-    given: dict[str, Any] = {"engine": EngineKind.AWS, "cache_table": "CacheTable", "schema_table": "SchemaTable"}
-    given |= {"opensearch_endpoint": "http://localhost:1", "neptune_endpoint": "ws://localhost:1/gremlin"}
-    return Deployed(Settings(home=home, reembed_table="ReembedTable", objects_bucket="objects-bucket", **given, **own))
+def _stages(home: Path, **own: Any) -> StagesOfFunctions:
+    """Return the stages over both deployed stores."""
+    settings = deployed_settings(home, reembed_table="ReembedTable", objects_bucket="objects-bucket", **own)
+    return StagesOfFunctions(settings)
 
 
 def _ask_everything(noted: Asking, home: Path) -> None:
@@ -183,7 +168,7 @@ def _ask_everything(noted: Asking, home: Path) -> None:
     api.close()
 
 
-def _move(stages: Deployed) -> None:
+def _move(stages: StagesOfFunctions) -> None:
     """Do all that a move to another profile does, whatever comes of it."""
     moving = stages.migration
     spaces = stages.profiles.dimensions()
