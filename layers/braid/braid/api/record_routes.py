@@ -15,6 +15,7 @@ from aws_lambda_powertools.event_handler.openapi.params import Query as InQuery
 from braid.api.idempotency import IdempotencyKey, run_once
 from braid.api.problems import MAX_SHOWN, FieldProblem, Problem, first_of_many, not_found
 from braid.api.schemas import (
+    MAX_RECORD_BYTES,
     MAX_RECORDS_BYTES,
     Deletes,
     DocumentPage,
@@ -122,8 +123,10 @@ def _add_writes(api: Api) -> None:
     @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
     def read_records(asked: RecordIds) -> RecordPage:
         api.counted = len(asked.ids)
-        found = library.index.get_many(api.tenant_id, list(dict.fromkeys(asked.ids)))
-        return RecordPage(records=tuple(_bounded(api.tenant_id, found)))
+        ids = list(dict.fromkeys(asked.ids))
+        most = MAX_RECORD_BYTES if len(ids) == 1 else MAX_RECORDS_BYTES
+        found = library.index.get_many(api.tenant_id, ids)
+        return RecordPage(records=tuple(_bounded(api.tenant_id, found, most)))
 
     @api.get("/stats", operation_id="getStats", summary="How much is stored", tags=WRITE)
     def stats() -> Stats:
@@ -154,15 +157,15 @@ def _add_lists(api: Api) -> None:
         return EntityPage(entities=listed, next=_signed(api, page.cursor, ENTITIES))
 
 
-def _bounded(tenant_id: str, records: Iterable[Record]) -> Iterator[RecordSummary]:
+def _bounded(tenant_id: str, records: Iterable[Record], most_bytes: int) -> Iterator[RecordSummary]:
     """Yield records without vectors; once they are as long as an answer may be, the rest without what is long."""
     size = 0
     for record in records:
         if record.tenant_id == tenant_id:
             summary = RecordSummary.of(record)
-            if size <= MAX_RECORDS_BYTES:
+            if size <= most_bytes:
                 size += sent_bytes(summary)
-            yield summary if size <= MAX_RECORDS_BYTES else summary.stub()
+            yield summary if size <= most_bytes else summary.stub()
 
 
 def _add_deletion(api: Api) -> None:
@@ -258,7 +261,7 @@ def _page(
                 continue
             summary = RecordSummary.of(record)
             length = sent_bytes(summary)
-            if length > MAX_RECORDS_BYTES:
+            if length > MAX_RECORD_BYTES:
                 summary, length = summary.stub(), STUB_BYTES
             if kept and size + length > MAX_RECORDS_BYTES:
                 return kept, encode(tenant_id, kept[-1].id)

@@ -52,8 +52,10 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphStats
     from braid.ports.search_index import IndexStats
 
+MAX_RECORD_BYTES: Final = 5_900_000
+"""Of one record alone in an answer, as :func:`sent_bytes` counts it: whatever is accepted is shorter."""
 MAX_RECORDS_BYTES: Final = 5_200_000
-"""Of one record, or of a page of several, in an answer, as :func:`sent_bytes` counts them."""
+"""Of several records in an answer together, which leaves place for stubs of others."""
 MAX_SUPERSEDED: Final = 1_000
 """Records and relationships that the items of one request may name as superseded: each is written again."""
 _LISTED: Final = 512
@@ -110,7 +112,7 @@ class Entity(Frozen):
 
     def fitting(self) -> Self:
         """Return the entity, shortened where it is too long to be answered."""
-        if sent_bytes(self) <= MAX_RECORDS_BYTES:
+        if sent_bytes(self) <= MAX_RECORD_BYTES:
             return self
         shorter = {"content": beginning(self.content, MAX_RECORDS_BYTES // 2), "aliases": (), "metadata": {}}
         return self.model_copy(update={**shorter, "shortened": True})
