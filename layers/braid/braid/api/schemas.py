@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import IndexStats
 
 MAX_RECORD_BYTES: Final = 5_900_000
-"""Of one record alone in an answer, as :func:`sent_bytes` counts it: whatever is accepted is shorter."""
+"""Of one record alone in an answer, as :func:`sent_bytes` counts it; the longest accepted text and metadata fit."""
 MAX_RECORDS_BYTES: Final = 5_200_000
 """Of several records in an answer together, which leaves place for stubs of others."""
 MAX_SUPERSEDED: Final = 1_000
