@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 NUMBER = 30
 
 
+class Killed(BaseException):
+    """The process ended."""
+
+
 def fill(store: Application) -> None:
     """Write records of every kind of field, a graph, a supersession and what was found in a text."""
     records = [
@@ -350,6 +354,32 @@ class DamagedArchiveContract:
         more = [json.dumps(item | {own: f"x{at}", field: f"Type{at}"}) for at in range(MAX_TENANT_TYPES + 1)]
         rewrite(folder, path.name, "\n".join([*lines, *more]))
         assert f"{field}: is a new type, and the tenant's graph has {MAX_TENANT_TYPES} " in self.refused(store, folder)
+
+    @pytest.mark.parametrize("at", range(4))
+    def test_an_export_that_is_killed_in_its_first_part_is_gone_on_with(
+        self, store: Application, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+    ) -> None:
+        """Before or after a file takes its name: the manifest's, and that of the first part."""
+        fill(store)
+        names: list[str] = []
+
+        def killed(path: Path) -> Any:
+            names.append(path.name)
+            if len(names) - 1 == at // 2:
+                if at % 2:
+                    path.touch()
+                raise Killed
+            return created(path)
+
+        with monkeypatch.context() as patched:
+            created = archive._created
+            patched.setattr(archive, "_created", killed)
+            with pytest.raises(Killed):
+                export_tenant(ACME, store, tmp_path / "archive")
+        assert len(names) == 1 + at // 2
+        export_tenant(ACME, store, tmp_path / "archive")
+        import_tenant(tmp_path / "archive", store, tenant_id=GLOBEX)
+        assert len(everything(store, GLOBEX)) == len(everything(store, ACME))
 
     def test_a_folder_is_exported_into_once_and_by_one_tenant(self, store: Application, folder: Path) -> None:
         with pytest.raises(DatasetError, match="a whole archive already"):

@@ -96,6 +96,20 @@ class DeletesContract:
         delete_records(ACME, ["note"], store)
         assert (store.cache.generation(ACME) or 0) > before
 
+    def test_a_delete_of_a_document_that_ended_before_earlier_answers_were_outdated_is_completed_by_repeating_it(
+        self, store: Application, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def lost(_: str) -> int:
+            raise StoreError("the cache does not answer")
+
+        with monkeypatch.context() as broken, pytest.raises(StoreError):
+            broken.setattr(store.cache, "advance", lost)
+            delete_document(ACME, "Guide", store)
+        before = store.cache.generation(ACME) or 0
+        delete_document(ACME, "Guide", store)
+        assert (store.cache.generation(ACME) or 0) > before
+        assert found(store, "turbine") == ["guide.pdf-old", "turbine"]
+
     def test_what_moved_a_tenant_to_another_index_is_stopped_and_the_index_named(self, store: Application) -> None:
         for tenant in (ACME, GLOBEX):
             store.jobs.put(JobRecord(name=f"move:{tenant}", revision=1, body="{}"))

@@ -69,6 +69,12 @@ def flipped(path: Path) -> None:
     path.write_bytes(content)
 
 
+def overwritten(path: Path) -> None:
+    """Write other content of the same length into the file itself."""
+    with path.open("r+b") as file:
+        file.write(random.Random(1).randbytes(path.stat().st_size))  # noqa: S311 - no secret
+
+
 DAMAGE = [emptied, halved, removed, replaced, flipped]
 
 
@@ -182,8 +188,8 @@ def test_a_damaged_vector_graph_is_built_again(
 
 
 def serve(home: Path, asked: Connection) -> None:
-    """Answer requests as the function behind the HTTP interface does; segments are as small as they are full."""
-    hnsw_segments.SIZE = 16  # type: ignore[misc]
+    """Answer requests as the function behind the HTTP interface does; segments are as small as they are full, and searched by their edges."""
+    hnsw_segments.SIZE, hnsw_segments.EXACT_VECTORS = 16, 0  # type: ignore[misc]
     store = stages(home)
     store.index = EmbeddedSearchIndex(store.store, store.profiles.dimensions(), exact_rows=0)  # type: ignore[assignment]
     fill(store)
@@ -264,7 +270,7 @@ def test_a_server_whose_files_are_damaged_lives_and_loses_nothing_in_silence(
     assert {f"record {one}" for one in acknowledged} <= set(held)
 
 
-@pytest.mark.parametrize("damage", DAMAGE, ids=names)
+@pytest.mark.parametrize("damage", [*DAMAGE, overwritten], ids=names)
 def test_a_server_whose_mapped_vectors_are_damaged_finds_them_all_the_same(
     tmp_path: Path, server: Server, damage: Damage
 ) -> None:

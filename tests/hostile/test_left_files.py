@@ -17,11 +17,12 @@ from braid.engines.embedded.search import index as index_module
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.ingestion.tenant_deletion import delete_tenant
+from braid.ports.knowledge_graph import ExpandRequest
 from braid.settings import Settings
 
 from braid_cli.commands.delete import delete_tenant as run_delete
 from braid_cli.evaluation.run import isolated_engines
-from tests.contract.shapes import ACME, DIMENSIONS, GLOBEX, edge, embedding, random_vector, record, vertex
+from tests.contract.shapes import ACME, AS_OF, DIMENSIONS, GLOBEX, edge, embedding, random_vector, record, vertex
 from tests.stages import DEMO, DemoStages, read_dataset
 
 if TYPE_CHECKING:
@@ -88,6 +89,23 @@ def test_a_deletion_that_is_killed_before_it_removes_the_files_is_completed_by_r
     assert len(files(store)) == 3
     delete_tenant(ACME, store)
     assert files(store) == []
+
+
+def test_no_table_has_an_id_or_a_type_of_a_tenant_that_was_deleted(store: DemoStages) -> None:
+    other = EmbeddedKnowledgeGraph(store.store)
+    asked = ExpandRequest(tenant_id=ACME, seeds=("zqb",), max_hops=2, direction="both", records_only=False, as_of=AS_OF)
+    store.graph.upsert([vertex("zqa"), vertex("zqb", entity_type="Zqtype")], [edge("zqa", "zqb", "ZQ_KNOWS")])
+    assert len(other.expand(asked).hits) == 1
+    delete_tenant(ACME, store)
+    with store.store.read() as connection:
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        kept = {name: connection.execute(f'SELECT * FROM "{name}"').fetchall() for name in names}  # noqa: S608 - ours
+    assert "graph_changes" in kept
+    assert [name for name, rows in kept.items() if "zq" in repr(rows).lower()] == []
+    assert other.expand(asked).hits == ()
+    store.graph.upsert([vertex("zqb"), vertex("zqc")], [edge("zqb", "zqc")])
+    assert [hit.id for hit in other.expand(asked).hits] == ["zqc"]
+    assert other.stats(ACME).vertices == 2
 
 
 def test_a_half_written_graph_of_a_killed_process_goes_with_the_next_or_with_its_tenant(store: DemoStages) -> None:

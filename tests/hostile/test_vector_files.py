@@ -178,3 +178,34 @@ def test_a_database_that_was_put_back_to_an_earlier_day_does_not_leave_its_index
         assert through_graph(index) == expected
     (graph,) = index._graphs.values()
     assert sum(len(segment) for segment in graph._segments) == 400
+
+
+def test_a_database_that_was_put_back_and_written_to_again_does_not_lack_what_was_written_then(saved: Path) -> None:
+    """As many other records were written meanwhile as were lost: their number alone tells nothing."""
+    shutil.copy(saved / "braid.db", saved / "copy.db")
+    later = opened(saved)
+    later.upsert(rows(300, seed=1, first=1_000))
+    later.optimise(ACME)
+    later._store.close()
+    for path in saved.glob("braid.db*"):
+        path.unlink()
+    shutil.move(saved / "copy.db", saved / "braid.db")
+    again = opened(saved)
+    again.upsert(rows(300, seed=2, first=1_000))
+    again._store.close()
+    expected = exactly(saved)
+    assert any(name >= "r1000" for name in expected)
+    assert through_graph(opened(saved)) == expected
+
+
+def test_no_link_is_followed_where_a_description_is_written(tmp_path: Path) -> None:
+    index, other = opened(tmp_path / "home"), tmp_path / "other"
+    index.upsert(rows(400))
+    other.write_text("mine")
+    index.optimise(ACME)
+    path = description(tmp_path / "home")
+    path.with_suffix(f".{os.getpid()}.new").symlink_to(other)
+    index.upsert(rows(400, seed=1, first=1_000))
+    index.optimise(ACME)
+    assert other.read_text() == "mine"
+    assert description(tmp_path / "home").is_file()

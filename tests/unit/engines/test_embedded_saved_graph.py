@@ -6,10 +6,12 @@ import itertools
 import logging
 import os
 import shutil
+import threading
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.graph import adjacency, changes, surroundings, tenant_graphs
+from braid.engines.embedded.graph import adjacency, changes, saved, surroundings, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.graph_query import GraphQuery
@@ -206,11 +208,43 @@ def test_a_damaged_file_is_read_from_the_rows_again_and_said_to_be_so(
     assert len([record for record in caplog.records if "is damaged" in record.message]) == 1
 
 
-def test_a_file_that_is_cut_while_it_is_mapped_is_not_read(store: EmbeddedStore) -> None:
+def overwritten(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(bytes(path.stat().st_size))
+
+
+@pytest.mark.parametrize("damage", [emptied, overwritten])
+def test_a_file_that_is_cut_or_written_to_while_it_is_mapped_is_not_read(
+    store: EmbeddedStore, damage: Callable[[Path], None]
+) -> None:
     graph = saving(store)
     before = answers(graph)
-    emptied(file_of(store))
+    damage(file_of(store))
     assert answers(graph) == before
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_not_waited_for(store: EmbeddedStore, make: Callable[[Path], None]) -> None:
+    before = answers(saving(store))
+    file_of(store).unlink()
+    make(store.folder / "graphs" / "1.graph")
+    asked = threading.Thread(target=lambda: found.extend(answers(saving(store))), daemon=True)
+    found: list[Any] = []
+    asked.start()
+    asked.join(20)
+    assert found == before
+
+
+def test_a_header_that_is_said_to_be_without_end_is_not_read(store: EmbeddedStore) -> None:
+    before = answers(saving(store))
+    with file_of(store).open("r+b") as file:
+        file.truncate(2**33)
+        file.seek(2**33 - saved._END.size)
+        file.write(saved._END.pack(2**33 - saved._END.size, 0, saved._KIND))
+    tracemalloc.start()
+    assert answers(saving(store)) == before
+    assert tracemalloc.get_traced_memory()[1] < 2**26
+    tracemalloc.stop()
 
 
 def test_the_file_of_another_store_is_not_read(

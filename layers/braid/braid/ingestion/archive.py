@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 MANIFEST: Final = "manifest.json"
+_UNFINISHED: Final = "manifest.new"
+"""Name under which a manifest is written, before it takes the place of the last one."""
 FORMAT: Final = 1
 PART_BYTES: Final = 64 * 1024 * 1024
 """After which a part ends; an export that was interrupted goes on behind its last whole part."""
@@ -124,6 +126,7 @@ def export_tenant(
             counts = manifest.counts()
             tell(sum(counts.values()), total + counts[PartKind.VERTICES] + counts[PartKind.RELATIONSHIPS])
 
+    keep({})  # before there is any part, so that an export that is interrupted in the first one can go on
     while manifest.stage < len(_STAGES):
         parts, after = _write_parts(folder, manifest, _STAGES[manifest.stage](tenant_id, store, manifest))
         stage = manifest.stage if after else manifest.stage + 1
@@ -159,7 +162,7 @@ def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) ->
             other = f"{manifest.tenant_id!r} with{'' if manifest.vectors else 'out'} vectors"
             raise DatasetError(f"{folder}: holds the begin of an archive of {other}; export into another folder")
         return manifest
-    if any(folder.iterdir()):
+    if any(path.name != _UNFINISHED for path in folder.iterdir()):
         raise DatasetError(f"{folder}: is not empty; export into a folder of its own")
     return Manifest(
         tenant_id=tenant_id,
@@ -215,7 +218,7 @@ def _line(item: Item) -> bytes:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    beside = path.with_suffix(".new")
+    beside = path.with_name(_UNFINISHED)
     with _created(beside) as file:
         file.write(content)
         file.flush()

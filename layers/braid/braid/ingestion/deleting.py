@@ -52,7 +52,11 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
 
     A document is a record's id, the part before the ``#`` in the ids of its chunks, or the title of their source.
     """
-    return delete_pages(tenant_id, record_pages(tenant_id, store, document), store)
+    report = delete_pages(tenant_id, record_pages(tenant_id, store, document), store)
+    if not report.records:
+        with store.transaction(tenant_id):
+            pass  # an interrupted delete may have removed all of it, and not yet have outdated earlier answers
+    return report
 
 
 def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore) -> DeleteReport:

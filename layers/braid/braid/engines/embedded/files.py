@@ -56,6 +56,28 @@ class FileState(NamedTuple):
     size: int
 
 
+class FileVersion(NamedTuple):
+    """What tells that a file which is mapped into memory was cut or written to since."""
+
+    inode: int
+    size: int
+    written_ns: int
+
+    @classmethod
+    def of(cls, path: Path) -> FileVersion:
+        """Return that of a file. Raises OSError if there is none."""
+        status = path.stat()
+        return cls(status.st_ino, status.st_size, status.st_mtime_ns)
+
+    def is_changed(self, path: Path) -> bool:
+        """Return whether the file changed; one that was removed or replaced did not: what is mapped stays."""
+        try:
+            now = self.of(path)
+        except OSError:
+            return False
+        return now.inode == self.inode and now != self
+
+
 class StoreFiles:
     """The database, SQLite's files beside it, and the commit file."""
 

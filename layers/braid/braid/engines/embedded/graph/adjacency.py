@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
-    from mmap import mmap
 
     from numpy.typing import NDArray
 
+    from braid.engines.embedded.graph.saved import MappedFile
     from braid.models import TimeRange
 
     Numbers = NDArray[np.int64]
@@ -80,14 +80,14 @@ class Adjacency:
     same_name: Mask
     """Whether both ends of each edge have one name, whatever its case."""
     edge_trusted: NDArray[np.bool_]
-    mapped: mmap | None = None
+    mapped: MappedFile | None = None
     """What the arrays are mapped from, of a graph that was read from a file."""
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
     @property
-    def is_cut(self) -> bool:
-        """Whether the file that the arrays are mapped from was cut: reading it would kill the process."""
-        return self.mapped is not None and self.mapped.size() < len(self.mapped)
+    def is_changed(self) -> bool:
+        """Whether the file that the arrays are mapped from was cut, or written to in its place."""
+        return self.mapped is not None and self.mapped.is_changed()
 
     def neighbours(self, direction: Direction) -> Neighbours:
         """Return the edges to walk in a direction, sorted when first asked for."""

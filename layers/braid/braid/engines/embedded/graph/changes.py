@@ -86,8 +86,10 @@ def record(connection: sqlite3.Connection) -> None:
         "SELECT tenant FROM temp.changed_vertices UNION SELECT tenant FROM temp.changed_edges ORDER BY tenant"
     ).fetchall()
     for (tenant,) in tenants:
-        _add_counts(connection, tenant)
+        counts = _add_counts(connection, tenant)
         _log(connection, tenant)
+        if not counts.vertices:
+            _forget(connection, tenant)
     if tenants:
         connection.execute("DELETE FROM temp.changed_vertices")
         connection.execute("DELETE FROM temp.changed_edges")
@@ -154,7 +156,14 @@ def stamp(connection: sqlite3.Connection, tenant: int, generation: int) -> str |
     return None if row is None else row[0]
 
 
-def _add_counts(connection: sqlite3.Connection, tenant: int) -> None:
+def _forget(connection: sqlite3.Connection, tenant: int) -> None:
+    """Leave no id and no type of a graph that has gone; graphs that are followed are then read anew."""
+    connection.execute("UPDATE graph_changes SET changes = NULL WHERE tenant = ? AND generation > 0", (tenant,))
+    connection.execute("DELETE FROM graph_counts WHERE tenant = ?", (tenant,))
+
+
+def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
+    """Add what a transaction changed to the counts, and return them."""
     known = read_counts(connection, tenant)
     vertices = connection.execute(
         "SELECT type, sum(count), sum(records) FROM temp.changed_vertices WHERE tenant = ? GROUP BY type", (tenant,)
@@ -173,6 +182,7 @@ def _add_counts(connection: sqlite3.Connection, tenant: int) -> None:
     )
     if added != known:
         write_counts(connection, tenant, added)
+    return added
 
 
 def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:

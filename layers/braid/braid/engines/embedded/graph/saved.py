@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion
 from braid.engines.embedded.graph.adjacency import Adjacency, Neighbours
 from braid.models import Direction, Frozen
 
@@ -35,6 +35,8 @@ _FORMAT: Final = 1
 _END: Final = struct.Struct("<QI4s")
 """End of a file: bytes of the JSON header before it, checksum of all before this, and what kind of file it is."""
 _KIND: Final = b"brgr"
+_MOST_SAID: Final = 2**24
+"""Most bytes of a header: names of types, of which a tenant has few hundred."""
 _ALIGNED: Final = 8
 _CHUNK: Final = 2**20
 _ABANDONED_S: Final = 3_600
@@ -74,6 +76,17 @@ class _Header(Frozen):
     relationship_types: tuple[str, ...]
     arrays: tuple[tuple[str, str, int], ...]
     """Name, type and length of each array, in their order in the file."""
+
+
+class MappedFile(mmap.mmap):
+    """A file that is mapped into memory."""
+
+    path: Path
+    version: FileVersion
+
+    def is_changed(self) -> bool:
+        """Return whether it was cut, which would kill the process that reads it, or written to in its place."""
+        return self.size() < len(self) or self.version.is_changed(self.path)
 
 
 class Texts(Sequence[str]):
@@ -178,13 +191,16 @@ def read(path: Path, owner: Owner, stamp_of: StampOf) -> Adjacency | None:
     OSError
         If there is no such file, or it cannot be read.
     """
+    if path.exists() and not path.is_file():
+        raise Damaged("it is no file")
+    version = FileVersion.of(path)
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         if size < _END.size:
             raise Damaged("it is too short")
         file.seek(size - _END.size)
         said, checksum, kind = _END.unpack(file.read(_END.size))
-        if kind != _KIND or said > size - _END.size:
+        if kind != _KIND or said > min(size - _END.size, _MOST_SAID):
             raise Damaged("it is no graph")
         file.seek(size - _END.size - said)
         header = _Header.model_validate_json(file.read(said))
@@ -194,7 +210,8 @@ def read(path: Path, owner: Owner, stamp_of: StampOf) -> Adjacency | None:
             return None
         if _checksum(file, size - _END.size) != checksum:
             raise Damaged("its checksum is another")
-        mapped = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+        mapped = MappedFile(file.fileno(), size, access=mmap.ACCESS_READ)
+        mapped.path, mapped.version = path, version
     try:
         return _graph(mapped, header)
     except (KeyError, IndexError, ValueError, TypeError) as error:
@@ -209,7 +226,7 @@ def _checksum(file: IO[bytes], size: int) -> int:
     return found
 
 
-def _graph(mapped: mmap.mmap, header: _Header) -> Adjacency:
+def _graph(mapped: MappedFile, header: _Header) -> Adjacency:
     arrays: dict[str, NDArray[Any]] = {}
     begin = 0
     for name, kind, count in header.arrays:

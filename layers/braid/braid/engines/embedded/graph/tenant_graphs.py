@@ -119,10 +119,10 @@ class TenantGraphs:
         return joined
 
     def _known(self, tenant: int) -> Adjacency | None:
-        """Return the tenant's graph; one whose file was cut is let go, as reading it would kill the process."""
+        """Return the tenant's graph; one whose file was cut or written to is let go: reading it would kill the process."""
         with self._lock:
             known = self._graphs.get(tenant)
-            if known is not None and known.is_cut:
+            if known is not None and known.is_changed:
                 del self._graphs[tenant]
                 self._followed.pop(tenant, None)
                 return None

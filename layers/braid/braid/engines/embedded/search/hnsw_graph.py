@@ -15,6 +15,7 @@ import hashlib
 import json
 import logging
 import os
+import secrets
 import threading
 import time
 from contextlib import suppress
@@ -42,6 +43,8 @@ _LOG = logging.getLogger(__name__)
 
 TOMBSTONE_SHARE = 0.2
 """Share of tombstones at which a segment is given up: they still cost memory and reachability."""
+_LOW_BITS = 0xFFFF_FFFF
+"""Bits of each key whose sum tells vectors from others; of all bits SQLite's integers could not hold it."""
 _BATCH = 1_024
 _FORMAT = 2
 _MIN_UNSAVED = 256
@@ -137,9 +140,9 @@ class HnswGraph:
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
         """Bring the graph to the connection's snapshot; False when the graph is newer."""
         generation = Generation.RECORDS.read(connection, self._tenant)
-        if any(segment.is_cut(self._folder) for segment in self._segments):
-            _LOG.warning("a file of vector index %s was cut while it was open; it is built again", self._manifest_path)
-            self._reset(dimension)
+        if any(segment.is_changed(self._folder) for segment in self._segments):
+            _LOG.warning("a file of vector index %s was changed while it was open; it is read again", self._manifest_path)
+            self._reset(0)
         if self._dimension != dimension:
             self._reset(dimension)
             self._load()
@@ -149,10 +152,7 @@ class HnswGraph:
             return True
         if generation > self._generation:
             self._add_since(connection, self._newest)
-        live = connection.execute(
-            "SELECT count(DISTINCT key) FROM vectors WHERE space = ? AND tenant = ?", (self._space, self._tenant)
-        ).fetchone()[0]
-        if live != self._size - len(self._removed):
+        if self._differs(connection):
             self._find_tombstones(connection)
         self._tombstones = self._removed
         self._generation = generation
@@ -160,6 +160,22 @@ class HnswGraph:
         if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * growing)):
             self._save()
         return True
+
+    def _differs(self, connection: sqlite3.Connection) -> bool:
+        """Return whether the graph has other vectors than the rows.
+
+        Of a graph that was followed, their number tells. One that was just read may have as many others: of rows that
+        were put back to an earlier day and then written to again.
+        """
+        distinct = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
+        was_read = bool(self._segments) and self._tombstones is None
+        number, total = connection.execute(
+            f"SELECT count(*), {f'sum(key & {_LOW_BITS:d})' if was_read else '0'} FROM ({distinct})",  # noqa: S608 - constants
+            (self._space, self._tenant),
+        ).fetchone()
+        if number != self._size - len(self._removed):
+            return True
+        return was_read and total != sum(int((segment.keys & _LOW_BITS).sum()) for segment in self._segments)
 
     def _is_ahead_of_rows(self) -> bool:
         """Return whether a graph just read is newer than the database itself, which a copy replaced; it is then reset.
@@ -289,7 +305,7 @@ class HnswGraph:
         """
         if self._store.read_only:
             return
-        unfinished = self._manifest_path.with_suffix(f".{os.getpid()}.new")
+        unfinished = self._folder / f"{self._stem}-{secrets.token_hex(8)}.new"
         replaced: set[str] = set()
         with suppress(OSError, ValueError):
             replaced = {segment.file for segment in GraphManifest.read(self._manifest_path).segments}
@@ -306,8 +322,8 @@ class HnswGraph:
                 newest=self._newest,
                 segments=tuple(segment.manifest_entry() for segment in self._segments),
             )
-            unfinished.write_text(manifest.model_dump_json(), encoding="utf-8")
-            unfinished.chmod(PRIVATE_FILE)
+            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:  # noqa: PTH123 - with its mode
+                file.write(manifest.model_dump_json().encode())
             unfinished.replace(self._manifest_path)
         except OSError as error:
             self._warn_not_saved(error)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import Field, field_validator
 
-from braid.engines.embedded.files import PRIVATE_FILE
+from braid.engines.embedded.files import PRIVATE_FILE, FileVersion
 from braid.models import Frozen
 
 if TYPE_CHECKING:
@@ -105,7 +105,8 @@ class Segment:
     def __init__(self, dimension: int) -> None:
         self._index = _index(dimension)
         self._file: str | None = None  # holds the index as it is, where there is one
-        self._crc32 = self._bytes = 0
+        self._crc32 = 0
+        self._version: FileVersion | None = None
 
     @classmethod
     def read(cls, folder: Path, stem: str, entry: SegmentFile, dimension: int, *, grows: bool) -> Segment:
@@ -117,11 +118,12 @@ class Segment:
         if not name.startswith(f"{stem}-") or "/" in name or os.sep in name:
             raise Damaged(f"{name!r} is no file of this graph")
         path = folder / name
+        version = FileVersion.of(path)
         # usearch does not validate what it reads, so a damaged file must not reach it.
         if _checksum(path) != entry.crc32:
             raise Damaged(name)
         segment = cls(dimension)
-        segment._file, segment._crc32, segment._bytes = name, entry.crc32, path.stat().st_size
+        segment._file, segment._crc32, segment._version = name, entry.crc32, version
         _open(segment._index.load if grows and entry.size < SIZE else segment._index.view, path)
         if (segment.dimension, len(segment)) != (dimension, entry.size):
             raise Damaged(f"{name} holds other vectors than were described")
@@ -140,17 +142,14 @@ class Segment:
         """Name of the file that holds the present segment, None when it was changed since it was written."""
         return self._file
 
-    def is_cut(self, folder: Path) -> bool:
-        """Return whether the file that the segment is mapped from was cut: reading it would kill the process.
+    def is_changed(self, folder: Path) -> bool:
+        """Return whether the file that the segment is mapped from was cut or written to.
 
-        A file that was removed or replaced does no harm: what is mapped stays.
+        Reading it would then end the process: usearch follows whatever edges there are.
         """
-        if self._file is None or len(self) < SIZE:
+        if self._file is None or self._version is None or len(self) < SIZE:
             return False
-        try:
-            return (folder / self._file).stat().st_size < self._bytes
-        except OSError:
-            return False
+        return self._version.is_changed(folder / self._file)
 
     @property
     def keys(self) -> Keys:
@@ -197,7 +196,7 @@ class Segment:
         try:
             _write(index, unfinished)
             unfinished.chmod(PRIVATE_FILE)
-            checksum, size = _checksum(unfinished), unfinished.stat().st_size
+            version, checksum = FileVersion.of(unfinished), _checksum(unfinished)
             if len(self) >= SIZE:
                 index = _index(self.dimension)
                 _open(index.view, unfinished)
@@ -206,7 +205,7 @@ class Segment:
             with suppress(OSError):
                 unfinished.unlink(missing_ok=True)
             raise OSError(str(error)) from error
-        self._file, self._crc32, self._bytes, self._index = name, checksum, size, index
+        self._file, self._crc32, self._version, self._index = name, checksum, version, index
 
     def manifest_entry(self) -> SegmentFile:
         """Return the manifest's entry of a segment that was written."""
