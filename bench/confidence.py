@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from braid.app import application
 from braid.models import Query
-from braid.retrieval.stages.confidence import Sign, Signs, chance
+from braid.retrieval.stages.confidence import Coefficient, Features, chance
 
 from bench.facts import QUESTIONS as FACTS
 from braid_cli.datasets.dataset import JudgedQuery
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PULL: Final = 0.003
 """How far weights are pulled to 0, in units of the mean question's evidence."""
 STEPS: Final = 50
-Model = tuple[float, tuple[Sign, ...]]
+Model = tuple[float, tuple[Coefficient, ...]]
 
 
 def fit_and_report(folders: Sequence[Path], into: Path) -> str:
@@ -50,9 +50,12 @@ def fit_and_report(folders: Sequence[Path], into: Path) -> str:
     held_out = {name: Reliability(_sure(asked, _without(name, corpora))) for name, asked in corpora.items()}
     document = {
         "intercept": round(intercept, 3),
-        "model": {name: [round(value, 3) for value in sign] for name, sign in zip(Signs._fields, model, strict=True)},
+        "model": {
+            name: [round(value, 3) for value in coefficient]
+            for name, coefficient in zip(Features._fields, model, strict=True)
+        },
         "held_out": {name: reliability.as_json() for name, reliability in held_out.items()},
-        "asked": {name: [[one.kind, one.answered, *one.signs] for one in asked] for name, asked in corpora.items()},
+        "asked": {name: [[one.kind, one.answered, *one.features] for one in asked] for name, asked in corpora.items()},
     }
     file.write_text(_as_lines(document), encoding="utf-8")
     told = as_markdown(corpora, held_out, document)
@@ -82,7 +85,7 @@ def _asked(folder: Path, questions: str | None) -> list[Asked]:
 
 def _read(asked: Mapping[str, Sequence[Sequence[Any]]]) -> dict[str, list[Asked]]:
     return {
-        name: [Asked(kind, 0.0, answered, Signs(*values)) for kind, answered, *values in rows]
+        name: [Asked(kind, 0.0, answered, Features(*values)) for kind, answered, *values in rows]
         for name, rows in asked.items()
     }
 
@@ -92,7 +95,7 @@ def fit(corpora: Sequence[Sequence[Asked]]) -> Model:
     asked = [one for corpus in corpora for one in corpus]
     weights = np.array([one.weight / sum(each.weight for each in corpus) for corpus in corpora for one in corpus])
     weights /= weights.sum()
-    values = np.array([[np.nan if value is None else value for value in one.signs] for one in asked])
+    values = np.array([[np.nan if value is None else value for value in one.features] for one in asked])
     known = ~np.isnan(values)
     shares = np.where(known, weights[:, None], 0.0)
     means = np.nansum(shares * np.nan_to_num(values), axis=0) / shares.sum(axis=0)
@@ -107,8 +110,8 @@ def fit(corpora: Sequence[Sequence[Asked]]) -> Model:
         slope = rows.T @ (weights * (answered - chances)) - pull @ found
         curve = (rows * (weights * chances * (1.0 - chances))[:, None]).T @ rows + pull
         found = found + np.linalg.solve(curve, slope)
-    signs = (Sign(*map(float, one)) for one in zip(means, deviations, found[1:], strict=True))
-    return float(found[0]), tuple(signs)
+    coefficients = (Coefficient(*map(float, one)) for one in zip(means, deviations, found[1:], strict=True))
+    return float(found[0]), tuple(coefficients)
 
 
 def _without(name: str, corpora: Mapping[str, Sequence[Asked]]) -> Model:
@@ -116,7 +119,7 @@ def _without(name: str, corpora: Mapping[str, Sequence[Asked]]) -> Model:
 
 
 def _sure(asked: Sequence[Asked], model: Model) -> list[Asked]:
-    return [replace(one, confidence=chance(one.signs, *model)) for one in asked]
+    return [replace(one, confidence=chance(one.features, *model)) for one in asked]
 
 
 def _as_lines(document: Mapping[str, Any]) -> str:
@@ -160,7 +163,12 @@ def as_markdown(
             + " | ".join("" if value is None else f"{value:.3f}" for value in against)
             + " |"
         )
-    lines += ["", f"Fitted on all rows, intercept {document['intercept']}:", "", "| sign | mean | deviation | weight |"]
+    lines += [
+        "",
+        f"Fitted on all rows, intercept {document['intercept']}:",
+        "",
+        "| feature | mean | deviation | weight |",
+    ]
     lines += ["|---|---|---|---|"]
-    lines += [f"| {name} | {' | '.join(map(str, sign))} |" for name, sign in document["model"].items()]
+    lines += [f"| {name} | {' | '.join(map(str, coefficient))} |" for name, coefficient in document["model"].items()]
     return "\n".join(lines) + "\n"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from braid.retrieval import pipeline
-from braid.retrieval.stages.confidence import FIRST, Signs, signs
+from braid.retrieval.stages.confidence import FIRST, Features, features
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.evaluation.configurations import undisturbed
@@ -44,7 +44,7 @@ class Asked:
     """``as it is``, ``left out``, ``known name`` or ``other archive``; of all but the first nothing is an answer."""
     confidence: float
     answered: bool
-    signs: Signs
+    features: Features
 
     @property
     def weight(self) -> float:
@@ -167,7 +167,7 @@ def _asked(kind: str, query: Query, stages: RecordingStages, relevant: frozenset
     answer = undisturbed(lambda: pipeline.answer(query, stages))
     answered = any(not relevant.isdisjoint(_given(result)) for result in answer.results[:FIRST])
     searched = stages.fuse_request.searched if stages.fuse_request else None
-    return Asked(kind, answer.confidence, answered, signs(query.text, searched, answer.results))
+    return Asked(kind, answer.confidence, answered, features(query.text, searched, answer.results))
 
 
 def _given(result: Result) -> list[str]:

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from braid.app import application
-from braid.lambda_runtime.stage_handlers import figures, stage_handler
+from braid.lambda_runtime.stage_handlers import answer_metrics, stage_handler
 from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand, run_after_restore
 from braid.retrieval.stages.states import AnswerRequest
 
@@ -25,6 +25,6 @@ handler = stage_handler(
     "answer",
     AnswerRequest,
     application().answer_in_this_process,
-    measure=figures,
+    measure=answer_metrics,
     count=lambda: application().cache_counts() | application().outdated_counts(),
 )

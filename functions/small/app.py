@@ -15,7 +15,7 @@ from braid.ingestion.tenant_deletion import Deletion, delete_tenant
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.reembedding import RunBudget, run_to_end
-from braid.reembedding.workflow import Asked, Progress, begin
+from braid.reembedding.workflow import JobRequest, Progress, begin
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -36,13 +36,13 @@ if "BRAID_HOME" in os.environ:  # not in the function that has no store, and sho
     )
 
 
-def _reembed(asked: Asked) -> Progress:
+def _reembed(asked: JobRequest) -> Progress:
     services = application().reembedding
     job = begin(asked, services)
     return Progress.of(run_to_end(services, job, budget=RunBudget(seconds=REEMBED_S)))
 
 
-_answer, _embed_again = make_handler(application()), stage_handler("reembed", Asked, _reembed)
+_answer, _embed_again = make_handler(application()), stage_handler("reembed", JobRequest, _reembed)
 _delete = stage_handler("delete_tenant", Deletion, lambda asked: delete_tenant(asked.delete_tenant, application()))
 
 

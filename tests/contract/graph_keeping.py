@@ -134,8 +134,8 @@ class GraphKeepingContract:
                 [vertex(name, tenant_id=tenant) for name in ("a", "b", "old", "new")],
                 [one.model_copy(update={"tenant_id": tenant}) for one in (*edges, *others)],
             )
-        assert graph.pass_mentions(ACME, {}) == graph.pass_mentions("nobody", {"old": "new"}) == 0
-        assert graph.pass_mentions(ACME, {"old": "new", "nobody": "new"}) == 1
+        assert graph.reassign_mentions(ACME, {}) == graph.reassign_mentions("nobody", {"old": "new"}) == 0
+        assert graph.reassign_mentions(ACME, {"old": "new", "nobody": "new"}) == 1
         meant = [mention.model_copy(update={"source": "new"}), kept, *others]
         assert graph.relationships(ACME, ids=["a", "b", "new"]) == sorted(meant, key=Relationship.identity)
         assert len(graph.relationships(GLOBEX, ids=["old"])) == 5

@@ -188,7 +188,7 @@ def test_a_damaged_vector_graph_is_built_again(
 
 
 def serve(home: Path, asked: Connection) -> None:
-    """Answer requests as the function behind the HTTP interface does; segments are as small as they are full, and searched by their edges."""
+    """Answer requests as the function behind the HTTP interface does, with small segments searched by their edges."""
     hnsw_segments.SIZE, hnsw_segments.EXACT_VECTORS = 16, 0  # type: ignore[misc]
     store = stages(home)
     store.index = EmbeddedSearchIndex(store.store, store.profiles.dimensions(), exact_rows=0)  # type: ignore[assignment]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.retrieval.stages.excerpts import Excerpts, excerpt
-from braid.retrieval.stages.results_and_citations import MAX_ANSWER_BYTES, shortened
+from braid.retrieval.stages.results_and_citations import MAX_WORKFLOW_ANSWER_BYTES, shortened
 
 from tests.fakes import fused, query, record, searched
 
@@ -56,5 +56,5 @@ def test_nineteen_long_texts_are_shortened_in_little_time() -> None:
     shown = shortened(answer)
     assert len(shown.results) == 19
     assert all(result.shortened for result in shown.results)
-    assert len(shown.model_dump_json()) < MAX_ANSWER_BYTES
+    assert len(shown.model_dump_json()) < MAX_WORKFLOW_ANSWER_BYTES
     assert taken(lambda: shortened(answer)) < 0.06

@@ -277,7 +277,7 @@ def test_each_error_has_its_status_and_tells_nothing_of_the_inside(
 def test_an_answer_that_could_not_be_sent_is_a_problem_of_its_own(
     door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("braid.api.handler.MAX_ANSWER_BYTES", 1_000)
+    monkeypatch.setattr("braid.api.handler.MAX_RESPONSE_BYTES", 1_000)
     assert door.ask("POST", "/search", QUESTION).problem == "answer-too-large"
 
 

@@ -11,7 +11,7 @@ import pytest
 from braid.errors import DatasetError, InvalidRequest, TransientStoreError
 from braid.models import Fusion, Query, RerankerKind
 from braid.retrieval.pipeline import answer
-from braid.retrieval.stages.confidence import Signs
+from braid.retrieval.stages.confidence import Features
 from braid.settings import Settings
 from pydantic import SecretStr
 from rich.console import Console
@@ -463,7 +463,7 @@ def test_differences_are_shown_where_there_is_room() -> None:
 
 
 def asked(confidence: float, *, answered: bool, kind: str = "as it is") -> Asked:
-    return Asked(kind, confidence, answered, Signs(None, None, None, 0.0, 0.0))
+    return Asked(kind, confidence, answered, Features(None, None, None, 0.0, 0.0))
 
 
 def test_reliability_is_worked_out_by_hand() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import ApiError, Braid, Query, Question
-from braid.client.deployed import MAX_ANSWER_BYTES
+from braid.client.deployed import MAX_READ_BYTES
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Relationship, Vertex
 
@@ -151,7 +151,7 @@ def test_an_answer_of_any_length_takes_little_memory(
 ) -> None:
     kind, address = grudging
     kind.encoding = encoding
-    content = b" " * (MAX_ANSWER_BYTES + (1 << 20))
+    content = b" " * (MAX_READ_BYTES + (1 << 20))
     kind.answers = [(status, gzip.compress(content) if encoding == "gzip" else content)]
     tracemalloc.start()
     with Braid.deployed(address, "t") as client, pytest.raises(ApiError, match="longer than Braid's"):
@@ -159,7 +159,7 @@ def test_an_answer_of_any_length_takes_little_memory(
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert kind.asked == 1
-    assert peak < 3 * MAX_ANSWER_BYTES
+    assert peak < 3 * MAX_READ_BYTES
 
 
 def test_an_answer_that_does_not_end_is_given_up(

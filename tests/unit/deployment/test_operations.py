@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.lambda_runtime.stage_handlers import figures, lost_metric
+from braid.lambda_runtime.stage_handlers import answer_metrics, lost_metric
 from braid.models import Query
 from braid.reembedding.outdated_queue import OutdatedRecordSender
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
@@ -82,8 +82,8 @@ def written() -> set[tuple[str, str]]:
                 counts.add(cache, hit=True)
                 counts.add(cache, hit=False)
             names |= set(counts.drain())
-        if "measure=figures" in code:
-            names |= set(figures(fused([record("a")], searched=searched(("a", 0.9)))))
+        if "measure=answer_metrics" in code:
+            names |= set(answer_metrics(fused([record("a")], searched=searched(("a", 0.9)))))
             names |= {lost_metric(part) for part in parts_that_may_be_lost()}
         if "measure=measures" in code:
             means = ContextMetrics(mean_relevance=1, mean_recency=1, mean_final=1)

@@ -23,7 +23,7 @@ from braid.models.query import Ranking
 from braid.ports.members import Membership, Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.workflow import Asked, Step, StepName, take, work_off
+from braid.reembedding.workflow import JobRequest, Step, StepName, take, work_off
 from braid.retrieval import pipeline
 from braid.retrieval.context.selection import ContextRequest
 from braid.settings import EngineKind, Settings
@@ -229,7 +229,7 @@ def _ask_everything(home: Path) -> None:
         context.context(ContextRequest(tenant_id=ACME, query="heron", messages=({"role": "user", "content": "Hello"},)))
     reembed = _stages(home, reembed_table="ReembedTable")
     with of("ReembedFunction"):
-        progress = take(Step(step=StepName.PLAN, asked=Asked(tenant_id=ACME)), reembed.reembedding, step_s=1.0)
+        progress = take(Step(step=StepName.PLAN, asked=JobRequest(tenant_id=ACME)), reembed.reembedding, step_s=1.0)
         named: dict[str, Any] = {"job": progress.job, "run": progress.run}
         listed = take(Step(step=StepName.LIST, **named), reembed.reembedding, step_s=1.0).listed
         for page in listed.pages:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import RerankFailed
 from braid.lambda_runtime import stage_handlers
-from braid.lambda_runtime.stage_handlers import figures, lost_metric
+from braid.lambda_runtime.stage_handlers import answer_metrics, lost_metric
 from braid.models import Answer, Query
 from braid.settings import load_settings
 
@@ -43,7 +43,7 @@ def metric_lines(output: str) -> list[dict[str, Any]]:
 
 def test_an_answer_is_counted_by_time_source_and_cost() -> None:
     counts = {"vector": 4, "lexical": 3, "knowledge": 2, "graph": 1, "fused": 8, "read": 7, "outdated": 5}
-    counted = figures(answer(counts=counts, superseded=6, latency_ms={"total": 812.5}, rerank_cost_usd=0.0025))
+    counted = answer_metrics(answer(counts=counts, superseded=6, latency_ms={"total": 812.5}, rerank_cost_usd=0.0025))
     assert counted == {
         "AnswerLatency": 812.5,
         "AnswerDegraded": 0,
@@ -59,21 +59,21 @@ def test_an_answer_is_counted_by_time_source_and_cost() -> None:
 
 
 def test_an_answer_that_lost_something_is_counted_once_and_each_part_under_its_own_name() -> None:
-    counted = figures(answer(degraded=("vector_search", "rerank"), results=()))
+    counted = answer_metrics(answer(degraded=("vector_search", "rerank"), results=()))
     assert (counted["AnswerDegraded"], counted["AnswerEmpty"]) == (1, 1)
     assert {name for name in counted if name.startswith("Lost")} == {"LostVectorSearch", "LostRerank"}
 
 
 def test_a_lost_reranker_of_a_real_answer_is_counted() -> None:
     lost = fused([record("a")], searched=searched(("a", 0.9)), reranker=FakeReranker(error=RerankFailed("no answer")))
-    assert figures(lost)[lost_metric("rerank")] == 1
+    assert answer_metrics(lost)[lost_metric("rerank")] == 1
 
 
 def test_the_figures_are_written_with_their_units_in_the_namespace_of_the_deployment(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POWERTOOLS_METRICS_NAMESPACE", "Braid/braid-prod")
-    handler = stage_handlers.stage_handler("fuse_rerank", Query, lambda _: answer(), measure=figures)
+    handler = stage_handlers.stage_handler("fuse_rerank", Query, lambda _: answer(), measure=answer_metrics)
     handler({"text": "who", "tenant_id": "acme"}, LocalContext("fuse_rerank"))  # type: ignore[arg-type]
     (line,) = metric_lines(capsys.readouterr().out)
     (directive,) = line["_aws"]["CloudWatchMetrics"]

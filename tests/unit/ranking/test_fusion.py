@@ -12,7 +12,7 @@ from braid.ranking.fusion import (
     MIN_FULL_LIST,
     adaptive_lexical_share,
     adaptive_weights,
-    append_below,
+    append_scaled_tail,
     combine,
     fuse,
     reciprocal_rank_fusion,
@@ -300,7 +300,7 @@ def test_what_a_strand_scores_higher_never_ends_lower(
 def test_what_propagation_did_not_reach_comes_behind_what_it_did_and_stays_in_range(
     first: dict[str, float], rest: dict[str, float]
 ) -> None:
-    scores = append_below(first, rest)
+    scores = append_scaled_tail(first, rest)
     assert set(scores) == {*first, *rest}
     assert all(0.0 <= score <= 1.0 for score in scores.values())
     assert {one: scores[one] for one in first} == first

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.retrieval.stages.results_and_citations import MAX_ANSWER_BYTES, beginning, shortened
+from braid.retrieval.stages.results_and_citations import MAX_WORKFLOW_ANSWER_BYTES, beginning, shortened
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -42,7 +42,7 @@ def test_fifty_long_texts_are_shortened_until_a_workflow_can_hand_them_on(letter
     assert written(answer) + ENVELOPE_BYTES < STATE_BYTES
     assert [result.id for result in answer.results] == [name for name, _ in FIFTY]
     assert all(result.shortened and result.content.startswith(letter) for result in answer.results)
-    assert written(answer) > 0.9 * MAX_ANSWER_BYTES  # and no shorter than they have to be
+    assert written(answer) > 0.9 * MAX_WORKFLOW_ANSWER_BYTES  # and no shorter than they have to be
 
 
 def test_the_longest_are_shortened_first_and_to_one_length() -> None:

@@ -6,7 +6,7 @@
     router.py         Powertools' router, one per thread
     question_routes.py  record_routes.py  service_routes.py      the routes
     authorisation.py  tenant and role of a caller whose token was verified before, by API Gateway or the laptop's server
-    json_bodies.py    parses and validates request bodies
+    json_bodies.py    bounds the bytes of request bodies, then parses and validates them
     schemas.py        request and response schemas
     signed_tokens.py  signs and verifies what callers bring back: cursors, and the tokens of the laptop's server
     problems.py       errors as RFC 9457 problem details

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 SERVICE = "search_api"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
-MAX_ANSWER_BYTES = 6_000_000
+MAX_RESPONSE_BYTES = 6_000_000
 """Of a body as a string of JSON, in which every quote and backslash is two; Lambda returns no more than 6,291,556."""
 
 
@@ -234,7 +234,7 @@ class _Request:
 def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
     body = answer["body"]
     # A character takes twelve bytes at most: few answers are so long that they have to be counted.
-    if len(body) * 12 > MAX_ANSWER_BYTES and len(json.dumps(body)) > MAX_ANSWER_BYTES:
+    if len(body) * 12 > MAX_RESPONSE_BYTES and len(json.dumps(body)) > MAX_RESPONSE_BYTES:
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "answer-too-large", "the answer is too long to be sent; ask for less"
         )

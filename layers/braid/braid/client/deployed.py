@@ -51,7 +51,7 @@ ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 30.0
 MAX_WAIT_S: Final = 60.0
 """Longest wait that a server may ask for before a request is sent again: a quota is of one minute at most."""
-MAX_ANSWER_BYTES: Final = 8 << 20
+MAX_READ_BYTES: Final = 8 << 20
 """Longest answer that is read, decompressed; a server sends 6 million bytes at most."""
 _TIMES: Final = 10
 """How many times ``timeout_s`` the body of an answer may take."""
@@ -286,7 +286,7 @@ class Deployed:
         try:
             while part := answer.read1(_PART_BYTES):
                 content += part
-                if len(content) > MAX_ANSWER_BYTES:
+                if len(content) > MAX_READ_BYTES:
                     raise ApiError(f"{self._url}: the answer is longer than Braid's are", status=answer.status)
                 if time.monotonic() > until:
                     raise ApiError(f"{self._url}: the answer does not end", status=answer.status)

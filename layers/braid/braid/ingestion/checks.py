@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.found_names import find_names, heirs_of_names, stale_mentions
+from braid.ingestion.found_names import find_names, stale_mentions, successors_of_names
 from braid.ingestion.given_entities import NamedEntities, named_entities
 from braid.ingestion.item_checks import (
     OWN_ENTITY_TYPES,
@@ -57,7 +57,7 @@ class Accepted:
     """Found mentions, stored or not."""
     stale: list[Relationship] = field(default_factory=list)
     """Stored mentions that were found in earlier versions of the records, and hold no longer."""
-    heirs: dict[str, str] = field(default_factory=dict)
+    successors: dict[str, str] = field(default_factory=dict)
     """Given entities that replace found names of the same name, by the ids of these found names."""
     supersession: Supersession = field(default_factory=Supersession)
     errors: list[ItemError] = field(default_factory=list)
@@ -124,7 +124,7 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     tenant_id = given.request.tenant_id
     entities = named_entities(given.vertices.values(), given.records, given.in_graph)
     named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
-    accepted.heirs = heirs_of_names(tenant_id, named, store)
+    accepted.successors = successors_of_names(tenant_id, named, store)
     found = find_names(given.records, named, given.in_graph, store)
     stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     accepted.stale = found.stale

@@ -138,8 +138,8 @@ def stale_mentions(
     return [edge for edge in store.graph.found_mentions(tenant_id, written) if edge.identity() not in edges]
 
 
-def heirs_of_names(tenant_id: str, named: NamedEntities, store: WriteStore) -> dict[str, str]:
-    """Return the entities that stored found names pass their mentions to, by the ids of these names."""
+def successors_of_names(tenant_id: str, named: NamedEntities, store: WriteStore) -> dict[str, str]:
+    """Return the given entities that take over the mentions of stored found names, by the ids of those names."""
     keys = {found_id(key): key for key in named.own_keys() if key}
     stored = [vertex.id for vertex in store.graph.get_many(tenant_id, sorted(keys))] if keys else []
     meant = named.meant([keys[name] for name in stored]) if stored else {}

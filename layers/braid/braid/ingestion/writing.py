@@ -2,7 +2,8 @@
 
 The request is validated as a whole, then embedded, then written in one transaction: index, graph, supersession, and the
 tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
-written in that order: an interrupted write is completed by repeating it, and finds what was written already unchanged.
+written in that order: an interrupted write is completed by repeating it, which finds unchanged what was written
+already, or by ``braid repair``.
 A record is identified by its id and its content hash; a record that is stored with the same hash is neither embedded
 nor written again.
 """
@@ -220,12 +221,14 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     deadline.check()
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
-    if accepted.heirs:
-        # Before the others are passed on: a heir's own mentions are not known by these identities.
-        store.graph.delete_relationships(tenant_id, [edge for edge in accepted.stale if edge.source in accepted.heirs])
+    if accepted.successors:
+        # Before the others are passed on: a successor's own mentions are not known by these identities.
+        store.graph.delete_relationships(
+            tenant_id, [edge for edge in accepted.stale if edge.source in accepted.successors]
+        )
         # By the store itself, as very many texts may have a name.
-        store.graph.pass_mentions(tenant_id, accepted.heirs)
-        store.graph.delete(tenant_id, list(accepted.heirs))
+        store.graph.reassign_mentions(tenant_id, accepted.successors)
+        store.graph.delete(tenant_id, list(accepted.successors))
     names = {edge.source for edge in accepted.stale}
     are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
     if names and are_few:

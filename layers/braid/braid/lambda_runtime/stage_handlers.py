@@ -303,7 +303,7 @@ def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
 LOST_PREFIX = "Lost"
 
 
-def figures(answer: Answer) -> dict[str, int | float]:
+def answer_metrics(answer: Answer) -> dict[str, int | float]:
     """Return the metrics of one answer by name.
 
     Returns

@@ -336,10 +336,11 @@ class WritableGraph(KnowledgeGraph, Protocol):
         Mentions that lead out of one of them, as those of an entity that very many texts name, are not read.
         """
 
-    def pass_mentions(self, tenant_id: TenantId, heirs: Mapping[RecordId, RecordId]) -> int:
-        """Lead the mentions of some vertices out of others, by their ids; return how many were passed on.
+    def reassign_mentions(self, tenant_id: TenantId, successors: Mapping[RecordId, RecordId]) -> int:
+        """Make the mentions of some vertices those of their successors, by id; return how many mentions were moved.
 
-        A mention that the other vertex has already stays as it is, and none leads from a vertex to itself: those go.
+        A mention that the successor has already stays as it is, and one in the successor's own text is removed: no
+        vertex mentions itself.
         """
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:

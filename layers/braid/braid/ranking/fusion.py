@@ -121,7 +121,7 @@ def fuse(
     return candidates
 
 
-def append_below(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
+def append_scaled_tail(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
     """Return the scores of ``first``, and below the least of them those of ``rest`` that it lacks, scaled to fit."""
     least = min(first.values(), default=1.0)
     return {identity: score * least for identity, score in rest.items()} | dict(first)
@@ -168,7 +168,7 @@ def combine(
         relative = {identity: score / most for identity, score in texts.items()}
         first = weighted_sum([(propagation_weight, propagated), (1.0 - propagation_weight, relative)])
         propagated = {identity: clamp(score) for identity, score in first.items() if score > 0}
-    return append_below(propagated, combined)
+    return append_scaled_tail(propagated, combined)
 
 
 def _combine_strands(

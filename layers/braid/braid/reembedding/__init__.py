@@ -7,7 +7,8 @@ only if nobody changed them since they were read.
 - ``pages``: the pages of a job; ``writing``: embeds records and writes them back
 - ``switching``: the end of a *move* to another model profile or index: verify, switch, and back; ``recall``: what both
   find of the same questions. A move's other half is the engine's, ``braid.ports.reembedding`` and ``…migration``
-- ``outdated_queue``: records of an older schema that answers found; ``services``: what all of these need
+- ``outdated_queue``: records of an older schema that answers found; ``services``: services and limits that
+  all of these share, and which records are outdated
 """
 
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status

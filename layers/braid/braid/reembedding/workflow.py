@@ -77,7 +77,7 @@ class StepName(StrEnum):
     SWITCH = "switch"
 
 
-class Asked(Frozen):
+class JobRequest(Frozen):
     """Input of an execution; the schedule sets ``scheduled`` only."""
 
     profile: ProfileName | None = None
@@ -100,7 +100,7 @@ class Step(Frozen):
     """Request of one step; every step but the first names its job and run."""
 
     step: StepName
-    asked: Asked | None = None
+    asked: JobRequest | None = None
     job: JobName | None = None
     run: int | None = None
     done: Position | None = None
@@ -172,7 +172,7 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
         Seconds after which no more pages are listed; below the function's timeout.
     """
     if step.job is None or step.run is None or step.step is StepName.PLAN:
-        job = begin(step.asked or Asked(), services)
+        job = begin(step.asked or JobRequest(), services)
     elif step.step is StepName.VERIFY:
         job = verify(services, step.job, step.run)
     elif step.step is StepName.SWITCH:
@@ -183,7 +183,7 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
     return Progress.of(job)
 
 
-def begin(asked: Asked, services: Services) -> ReembeddingJob:
+def begin(asked: JobRequest, services: Services) -> ReembeddingJob:
     """Begin what an execution is asked for, or take it over; raises as :func:`braid.reembedding.plan`."""
     return plan(
         services,

@@ -120,10 +120,10 @@ class _Run:
             case Strategy.MULTI_HOP:
                 self._multi_hop()
             case _:
-                self._together()
+                self._search_and_walk()
         return self._fuse()
 
-    def _together(self) -> None:
+    def _search_and_walk(self) -> None:
         """Link names while the question is embedded and searched, then expand what both found."""
         linking = _BESIDE.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
         self._embed()
@@ -206,7 +206,7 @@ class _Run:
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
         if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
-            self._together()  # the planner's own steps led nowhere: answered without them
+            self._search_and_walk()  # the planner's own steps led nowhere: answered without them
 
     def _fuse(self) -> Answer:
         request = FuseRequest(

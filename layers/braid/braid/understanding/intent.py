@@ -188,7 +188,7 @@ _COMPARATIVE: Final = _any_of(
 )
 
 
-def read_as_words(text: str, *, negation_obeyed: bool = False) -> list[str]:
+def unsupported_operators(text: str, *, negation_obeyed: bool = False) -> list[str]:
     """Return what a question excludes, puts first or compares that no search obeys, each said with its word.
 
     Parameters

@@ -16,7 +16,13 @@ from braid.models import (
     Strategy,
 )
 from braid.understanding.facts import read_facts
-from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, read_as_words, walk_direction
+from braid.understanding.intent import (
+    detect_embedding_type,
+    detect_intent,
+    detect_mode,
+    unsupported_operators,
+    walk_direction,
+)
 from braid.understanding.multi_hop import describe_steps, parse_steps
 from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 
@@ -123,7 +129,7 @@ def make_plan(
     facts, named = read_facts(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
     if named:
         reasons.append(named)
-    reasons += read_as_words(query.text, negation_obeyed=facts is not None)
+    reasons += unsupported_operators(query.text, negation_obeyed=facts is not None)
     if stats is None:
         reasons.append("the graph's counts could not be read")
     direction = walk_direction(query.text, intent)

@@ -244,16 +244,16 @@ class GremlinGraph:
         edges = (elements.edge_of(tenant_id, row) for row in rows)
         return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
 
-    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
-        """Lead the mentions of some vertices out of others, page by page, and return how many were passed on."""
+    def reassign_mentions(self, tenant_id: str, successors: Mapping[str, str]) -> int:
+        """Make the mentions of some vertices those of their successors, page by page; return how many were moved."""
         passed = 0
-        for source, heir in heirs.items():
+        for source, successor in successors.items():
             fetch = partial(
                 elements.fetch_mentions_out_of, key=elements.vertex_id(tenant_id, source), tenant_id=tenant_id
             )
             while rows := self._connection.submit(fetch):
                 edges = [elements.edge_of(tenant_id, row) for row in rows]
-                new = [edge.model_copy(update={"source": heir}) for edge in edges if edge.target != heir]
+                new = [edge.model_copy(update={"source": successor}) for edge in edges if edge.target != successor]
                 kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
                 new = [edge for edge in new if edge.identity() not in kept]
                 self.upsert([], new)

@@ -1,8 +1,8 @@
-"""The chance that one of an answer's first results answers its question: a logistic model of five signs.
+"""The chance that one of an answer's first results answers its question: a logistic model of five features.
 
 Fusion tells which record is the best of those there are, and not how good that is. What tells it is how far the best
 stands out in each strand, whether the first texts are about what the question names and have all that it speaks of, and
-whether a relationship says it. The signs need nothing but what the last stage has at hand, and neither a corpus nor a
+whether a relationship says it. The features need nothing but what the last stage has, and neither a corpus nor a
 form of question is known to them.
 """
 
@@ -43,15 +43,15 @@ MAX_TITLES: Final = 2.0
 _OF_WORDS: Final = Replaced(lambda character: ord(character if character.isalnum() else " "))
 
 
-class Sign(NamedTuple):
-    """What a sign is by far and large on judged questions, how much it varies there, and what it weighs."""
+class Coefficient(NamedTuple):
+    """Mean and standard deviation of a feature on judged questions, and its weight in the logistic model."""
 
     mean: float
     deviation: float
     weight: float
 
 
-class Signs(NamedTuple):
+class Features(NamedTuple):
     """What tells whether a question is answered. None where the strand was lost or is too small to tell."""
 
     nearness: float | None
@@ -70,20 +70,20 @@ class Signs(NamedTuple):
 
 INTERCEPT: Final = -0.039
 MODEL: Final = (
-    Sign(0.343, 0.17, 0.845),  # nearness
-    Sign(7.579, 8.006, 0.67),  # lead
-    Sign(0.563, 0.31, 0.589),  # coverage
-    Sign(0.356, 0.609, 0.632),  # titles
-    Sign(0.057, 0.229, 0.856),  # fact
+    Coefficient(0.343, 0.17, 0.845),  # nearness
+    Coefficient(7.579, 8.006, 0.67),  # lead
+    Coefficient(0.563, 0.31, 0.589),  # coverage
+    Coefficient(0.356, 0.609, 0.632),  # titles
+    Coefficient(0.057, 0.229, 0.856),  # fact
 )
 """Fitted by ``python -m bench confidence``; ``bench/confidence.md`` says on what, and how it does on other corpora."""
 
 
-def chance(signs: Signs, intercept: float = INTERCEPT, model: Sequence[Sign] = MODEL) -> float:
-    """Return the chance that follows from some signs; one that is not known counts as the mean one."""
+def chance(features: Features, intercept: float = INTERCEPT, model: Sequence[Coefficient] = MODEL) -> float:
+    """Return the chance that follows from some features; one that is not known counts as the mean one."""
     evidence = intercept + sum(
-        sign.weight * (value - sign.mean) / sign.deviation
-        for sign, value in zip(model, signs, strict=True)
+        coefficient.weight * (value - coefficient.mean) / coefficient.deviation
+        for coefficient, value in zip(model, features, strict=True)
         if value is not None
     )
     return 1.0 / (1.0 + math.exp(-evidence))
@@ -91,11 +91,11 @@ def chance(signs: Signs, intercept: float = INTERCEPT, model: Sequence[Sign] = M
 
 def confidence(question: str, searched: Searched | None, results: Sequence[Result]) -> float:
     """Return the chance in [0, 1] that one of the first results answers a question; 0 without results."""
-    return chance(signs(question, searched, results)) if results else 0.0
+    return chance(features(question, searched, results)) if results else 0.0
 
 
-def signs(question: str, searched: Searched | None, results: Sequence[Result]) -> Signs:
-    """Return the signs of one answer.
+def features(question: str, searched: Searched | None, results: Sequence[Result]) -> Features:
+    """Return the features of one answer.
 
     Parameters
     ----------
@@ -110,11 +110,11 @@ def signs(question: str, searched: Searched | None, results: Sequence[Result]) -
     coverage = _coverage(question, results[:FIRST], titles)
     fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
-        return Signs(None, None, coverage, titles, fact)
+        return Features(None, None, coverage, titles, fact)
     # Of a vector that came with its record nobody knows that it is the text's.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
-    return Signs(_nearness(vector), _lead(searched.lexical), coverage, titles, fact)
+    return Features(_nearness(vector), _lead(searched.lexical), coverage, titles, fact)
 
 
 def _nearness(vector: Sequence[Hit]) -> float | None:

@@ -193,7 +193,7 @@ class _GraphStage:
                 return found
             answers = [*filter(self._preference.answers, found.hits), *of_names]
             if answers:
-                return self._around(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
+                return self._with_surroundings(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
         return self._propagate(searched, linked)
 
     def _from_hits(self, searched: Searched | None, *, named: bool) -> GraphFound:
@@ -211,7 +211,7 @@ class _GraphStage:
             ranked = seeds_and_hits.sorted_by_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
 
-    def _around(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
+    def _with_surroundings(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add the neighbourhood of a walk's answers and the first hits: records of a cause, or of a measure taken."""
         reached = seeds_and_hits.ranked(filter(seeds_and_hits.ends_there, answers))
         request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, budget=self.budget)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 RUNNERS_UP_FROM: Final = 5
 """Worst rank in a strand with which a candidate that is no result is a runner-up."""
-MAX_ANSWER_BYTES: Final = 240 * 1024
+MAX_WORKFLOW_ANSWER_BYTES: Final = 240 * 1024
 """Largest answer as JSON. A task of a workflow may return 256 KiB, Lambda's own fields included; more fails the whole
 execution, which nothing in it can catch."""
 METADATA_BYTES: Final = 2 * 1024
@@ -157,7 +157,7 @@ def runners_up(left: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
     )
 
 
-def shortened(answer: Answer, most_bytes: int = MAX_ANSWER_BYTES) -> Answer:
+def shortened(answer: Answer, most_bytes: int = MAX_WORKFLOW_ANSWER_BYTES) -> Answer:
     """Return the answer, its longest texts shortened to one length where it is too long as a whole.
 
     A shortened text is its beginning, or begins with the part that is nearest to the question if that lies behind.

@@ -157,17 +157,17 @@ def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collec
     ).rowcount
 
 
-def pass_mentions(connection: sqlite3.Connection, tenant: int, heirs: Mapping[str, str]) -> int:
-    """Lead the mentions of some vertices of one tenant out of others, and return how many were passed on."""
-    numbers = numbers_of(connection, tenant, {*heirs, *heirs.values()})
+def reassign_mentions(connection: sqlite3.Connection, tenant: int, successors: Mapping[str, str]) -> int:
+    """Make the mentions of some vertices of one tenant those of their successors, and return how many were moved."""
+    numbers = numbers_of(connection, tenant, {*successors, *successors.values()})
     mentions = [
-        {"tenant": tenant, "source": numbers[source], "heir": numbers[heir], "type": MENTIONS}
-        for source, heir in heirs.items()
-        if source in numbers and heir in numbers
+        {"tenant": tenant, "source": numbers[source], "successor": numbers[successor], "type": MENTIONS}
+        for source, successor in successors.items()
+        if source in numbers and successor in numbers
     ]
     of_these = "WHERE tenant = :tenant AND source = :source AND type = :type"
     passed = connection.executemany(
-        f"UPDATE OR IGNORE edges SET source = :heir {of_these} AND target <> :heir",  # noqa: S608 - a condition from above
+        f"UPDATE OR IGNORE edges SET source = :successor {of_these} AND target <> :successor",  # noqa: S608 - a condition from above
         mentions,
     ).rowcount
     connection.executemany(f"DELETE FROM edges {of_these}", mentions)  # noqa: S608 - as above

@@ -152,9 +152,9 @@ class EmbeddedKnowledgeGraph:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else edge_rows.read_found_mentions(connection, tenant, tenant_id, texts)
 
-    def pass_mentions(self, tenant_id: str, heirs: Mapping[str, str]) -> int:
-        """Lead the mentions of some vertices out of others, and return how many were passed on."""
-        return self._change(tenant_id, heirs, edge_rows.pass_mentions)
+    def reassign_mentions(self, tenant_id: str, successors: Mapping[str, str]) -> int:
+        """Make the mentions of some vertices those of their successors, and return how many were moved."""
+        return self._change(tenant_id, successors, edge_rows.reassign_mentions)
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""

@@ -35,8 +35,8 @@ _FORMAT: Final = 1
 _END: Final = struct.Struct("<QI4s")
 """End of a file: bytes of the JSON header before it, checksum of all before this, and what kind of file it is."""
 _KIND: Final = b"brgr"
-_MOST_SAID: Final = 2**24
-"""Most bytes of a header: names of types, of which a tenant has few hundred."""
+_MAX_HEADER_BYTES: Final = 2**24
+"""A header has the names of types, of which a tenant has a few hundred."""
 _ALIGNED: Final = 8
 _CHUNK: Final = 2**20
 _ABANDONED_S: Final = 3_600
@@ -160,11 +160,11 @@ def write(path: Path, owner: Owner, stamp: str, graph: Adjacency) -> None:
     unfinished = path.with_suffix(f".{secrets.token_hex(8)}.new")
     try:
         with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:  # noqa: PTH123 - with its mode
-            checksum, said = 0, header.model_dump_json().encode()
-            for part in chain((_padded(values) for values in arrays.values()), [said]):
+            checksum, encoded = 0, header.model_dump_json().encode()
+            for part in chain((_padded(values) for values in arrays.values()), [encoded]):
                 checksum = zlib.crc32(part, checksum)
                 file.write(part)
-            file.write(_END.pack(len(said), checksum, _KIND))
+            file.write(_END.pack(len(encoded), checksum, _KIND))
         unfinished.replace(path)
     except OSError:
         with suppress(OSError):
@@ -199,11 +199,11 @@ def read(path: Path, owner: Owner, stamp_of: StampOf) -> Adjacency | None:
         if size < _END.size:
             raise Damaged("it is too short")
         file.seek(size - _END.size)
-        said, checksum, kind = _END.unpack(file.read(_END.size))
-        if kind != _KIND or said > min(size - _END.size, _MOST_SAID):
+        header_bytes, checksum, kind = _END.unpack(file.read(_END.size))
+        if kind != _KIND or header_bytes > min(size - _END.size, _MAX_HEADER_BYTES):
             raise Damaged("it is no graph")
-        file.seek(size - _END.size - said)
-        header = _Header.model_validate_json(file.read(said))
+        file.seek(size - _END.size - header_bytes)
+        header = _Header.model_validate_json(file.read(header_bytes))
         if (header.format, header.store, header.tenant) != (_FORMAT, *owner):
             raise Damaged("it is of another store, tenant or version")
         if stamp_of(header.generation) != header.stamp:

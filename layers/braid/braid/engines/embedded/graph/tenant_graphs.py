@@ -119,7 +119,7 @@ class TenantGraphs:
         return joined
 
     def _known(self, tenant: int) -> Adjacency | None:
-        """Return the tenant's graph; one whose file was cut or written to is let go: reading it would kill the process."""
+        """Return the graph of a tenant; one whose file was cut or overwritten is dropped, as reading may crash."""
         with self._lock:
             known = self._graphs.get(tenant)
             if known is not None and known.is_changed:

@@ -141,7 +141,9 @@ class HnswGraph:
         """Bring the graph to the connection's snapshot; False when the graph is newer."""
         generation = Generation.RECORDS.read(connection, self._tenant)
         if any(segment.is_changed(self._folder) for segment in self._segments):
-            _LOG.warning("a file of vector index %s was changed while it was open; it is read again", self._manifest_path)
+            _LOG.warning(
+                "a file of vector index %s was changed while it was open; it is read again", self._manifest_path
+            )
             self._reset(0)
         if self._dimension != dimension:
             self._reset(dimension)
