@@ -81,4 +81,4 @@ def test_a_file_that_the_architecture_names_is_there(name: str) -> None:
 def test_what_the_architecture_places_in_a_file_is_defined_there(names: str, file: str) -> None:
     texts = [(ROOT / path).read_text(encoding="utf-8") for path in _files_called(file)]
     for name in IN_ONE.findall(names):
-        assert any(re.search(rf"^\s*(?:def |class )?{name}\b", text, re.MULTILINE) for text in texts), name
+        assert any(re.search(rf"^\s*(?:async def |def |class )?{name}\b", text, re.MULTILINE) for text in texts), name
