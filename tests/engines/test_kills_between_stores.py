@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune.connection import GremlinConnection
+from braid.ingestion.archive import export_tenant
+from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.repair import repair
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import WriteRequest, write
-from braid.models import GraphSource, Kind
+from braid.models import GraphSource, Kind, Query
 from braid.models.records import FOUND_PREFIX
 from opensearchpy import Transport
 
 from tests.contract.shapes import ACME, day, edge, record, vertex
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from tests.deployed_stages import DeployedStages
 
@@ -130,3 +133,35 @@ def test_a_write_that_is_killed_is_repaired_as_far_as_it_came_and_made_whole_by_
         write(NEXT, store)
         assert state(store) == whole
     assert KILLS // 4 < arrived < KILLS
+
+
+@pytest.mark.parametrize("way", ["write", "import"])
+def test_what_is_killed_before_its_edges_are_counted_is_planned_with_once_it_is_repeated(
+    store: DeployedStages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str
+) -> None:
+    def do() -> None:
+        write(NEXT, store) if way == "write" else import_tenant(tmp_path / "archive", store)
+
+    def killed(tenant_id: str, changes: Mapping[str, int]) -> bool:
+        if any(name.startswith("edges/") for name in changes):
+            raise Killed
+        return add(tenant_id, changes)
+
+    add = store.graph_counts.add
+    write(BEFORE, store)
+    write(NEXT, store)
+    whole = store.graph.stats(ACME)
+    export_tenant(ACME, store, tmp_path / "archive")
+    delete_tenant(ACME, store)
+    if way == "write":
+        write(BEFORE, store)
+    with monkeypatch.context() as broken:
+        broken.setattr(store.graph_counts, "add", killed)
+        with pytest.raises(Killed):
+            do()
+    assert store.graph.stats(ACME).by_relationship_type.keys() < whole.by_relationship_type.keys()
+    do()
+    counted = store.graph.stats(ACME)
+    assert counted.by_relationship_type.keys() == whole.by_relationship_type.keys()
+    assert counted == whole or way == "write"
+    assert store.answer(Query(text="Who owns the Osprey Mill?", tenant_id=ACME)).results[0].facts

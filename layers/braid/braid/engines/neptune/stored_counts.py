@@ -90,18 +90,26 @@ class GraphCounts:
         ids: Sequence[str],
         edges: Sequence[Relationship] | Callable[[], Sequence[Relationship]],
     ) -> Iterator[None]:
-        """Add to the stored counts what the write of these vertices and edges in the block changes of them."""
-        if self._stored is None:
+        """Add to the stored counts what the write of these vertices and edges in the block changes of them.
+
+        A write that broke off before it added them is repeated without a change: the counts are then raised to those of
+        its own vertices and edges, so that questions plan with every type that it has.
+        """
+        stored = self._stored
+        if stored is None:
             yield
             return
         concerned = edges() if callable(edges) else edges
         before = _count_among(self._connection, tenant_id, ids, concerned)
 
         def add() -> None:
-            changes = _count_among(self._connection, tenant_id, ids, concerned)
+            after = _count_among(self._connection, tenant_id, ids, concerned)
+            changes = Counter(after)
             changes.subtract(before)
-            if self._stored is not None and not self._stored.add(tenant_id, changes):
-                self._stored.replace(tenant_id, self._count(tenant_id))
+            if not stored.add(tenant_id, changes):
+                stored.replace(tenant_id, self._count(tenant_id))
+            elif missing := after - Counter(stored.read(tenant_id)):
+                stored.add(tenant_id, missing)
 
         try:
             yield
