@@ -207,7 +207,7 @@ class ImportRequest(Frozen):
     """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
 
     def asked(self) -> ImportAsked:
-        """Return it as the library asks."""
+        """Return the request as the library takes it."""
         return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
 
 
@@ -245,7 +245,7 @@ class DocumentRequest(Frozen):
 
 
 class DocumentSummary(Frozen):
-    """A document in a list, as the first of its records says."""
+    """A document in a list, described by its first record."""
 
     id: RecordId
     """Its records' ids up to a ``#``; ``GET /records`` gives them by it."""
@@ -304,7 +304,7 @@ class ImportSummary(Frozen):
 
     @classmethod
     def of(cls, found: Import, reasons: Iterable[str] = ()) -> Self:
-        """Return what of an import is its tenant's to know."""
+        """Return the part of an import's state that its tenant may see."""
         told = {"id": found.id, "status": found.status, "error": found.error, "reasons": tuple(reasons)}
         return cls.taken_from(found.report, **told, lines=found.report.job.lines) if found.report else cls(**told)
 
@@ -405,7 +405,7 @@ class ReembedJob(Frozen):
 
     @classmethod
     def of(cls, job: ReembeddingJob) -> Self:
-        """Return what of a job is its tenant's to know."""
+        """Return the part of a job's state that its tenant may see."""
         return cls.taken_from(job)
 
 

@@ -237,7 +237,7 @@ class _Import:
                     self.store.graph.upsert(vertices, edges)
 
     def _new(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records that are not stored like this, each with a vector of every model that is served."""
+        """Return the records that are new or changed, each with a vector of every model that is served."""
         if not records:
             return []
         ids = [record.id for record in records]

@@ -222,7 +222,7 @@ def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:
 def _wanted_vertices(
     given: Given, store: WriteStore, ends: set[str], in_graph: Mapping[str, Vertex]
 ) -> dict[str, Vertex]:
-    """Return the vertices that there are to be: those given, and those of records that are joined to something."""
+    """Return the vertices to be stored: those given, and those of records that have an edge."""
     tenant_id, records, vertices = given.request.tenant_id, given.records, given.vertices
     # A vertex may have a record that this request does not write, and a record may have no vertex yet.
     unsure = [end for end in sorted(ends - set(records) - set(vertices)) if not _has_record(in_graph, end)]
@@ -277,7 +277,7 @@ def _wanted_edges(
 def _edge_meant(
     edge: Relationship, before: Relationship | None, request: WriteRequest, supersession: Supersession
 ) -> Relationship:
-    """Return an edge as it is to be stored, given what is stored of it."""
+    """Return an edge as it is to be stored, given its stored version."""
     meant = supersession.edge(edge.altered(supersedes=()) if edge.supersedes else edge)
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
         # What ends the edge may have no date, so that its end would move with each repetition: the stored one stays.

@@ -30,7 +30,7 @@ _CHARACTERS_AT_ONCE = 4_000_000
 
 
 class DeleteReport(Frozen):
-    """How much there was of what was deleted."""
+    """Numbers of deleted items."""
 
     tenant_id: TenantId
     records: int = 0

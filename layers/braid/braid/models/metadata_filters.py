@@ -208,7 +208,7 @@ class FacetValue(Frozen):
 
 
 def term_tests(conditions: Iterable[FieldCondition], tenant_id: str = "") -> list[TermTest]:
-    """Return what a record's terms have to meet to meet the conditions."""
+    """Return the tests of a record's terms that are equivalent to the conditions."""
     tests: list[TermTest] = []
     for condition in conditions:
         key = key_of(condition.field, tenant_id)

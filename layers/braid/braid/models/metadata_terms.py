@@ -67,7 +67,7 @@ class TermTest(NamedTuple):
 
 
 def key_of(field: str, tenant_id: str = "") -> str:
-    """Return what the terms of a field begin with: of one tenant, where tenants share an index of terms."""
+    """Return the prefix of a field's terms; with the tenant, where tenants share an index of terms."""
     named = f"{tenant_id}\0{field}" if tenant_id else field
     return hashlib.blake2b(named.encode(), digest_size=_KEY_CHARACTERS // 2).hexdigest()
 
@@ -88,7 +88,7 @@ def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
 
 
 def terms_of_value(key: str, value: object) -> list[str]:
-    """Return the terms of one value, given what the terms of its field begin with; the first stands for equality."""
+    """Return the terms of one value, given the prefix of its field's terms; the first stands for equality."""
     if isinstance(value, bool):
         return [f"{key}{ValueKind.BOOLEAN}{str(value).lower()}"]
     if isinstance(value, int | float):

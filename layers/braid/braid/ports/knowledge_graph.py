@@ -347,7 +347,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Return the vertices that exist, whole, in the order of ``ids``."""
 
     def as_stored(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> list[Relationship]:
-        """Return what is stored under the identities of these edges, whole, in the order of their identity."""
+        """Return the stored edges with the identities of these edges, whole, in the order of their identity."""
 
     def relationships(
         self,
@@ -368,7 +368,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def prepare_walks(self, tenant_id: TenantId) -> None:
-        """Do now, at the end of an ingest, what would take the first walks of a large graph too long."""
+        """Prepare, at the end of an ingest, what the first walks of a large graph would otherwise wait for."""
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
         """Count a tenant's whole graph and return whether the stored counts differed.

@@ -188,7 +188,7 @@ class IndexMigration(Protocol):
         """Answer from the next index, as ``SearchIndex.search`` from the active one."""
 
     def prepare(self) -> None:
-        """Do what makes the first question after the switch as fast as any other."""
+        """Build what the first question after the switch would otherwise wait for."""
 
     def switch(self) -> MigrationState:
         """Make the next index and its profile the active ones, in one act; keep the other as the previous one.

@@ -93,7 +93,7 @@ class ScanPage(Frozen):
 
 
 class WrittenRecord(Frozen):
-    """What a write has to know of a stored record: above all by what to find out whether it is unchanged."""
+    """What a write needs of a stored record, such as the hash by which it is found to be unchanged."""
 
     id: RecordId
     content_hash: str | None = None
@@ -136,7 +136,7 @@ class SearchIndex(Protocol):
         """Return those that exist by their ids, read in one round trip."""
 
     def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
-        """Return what a writer has to know of the records that exist; those not yet searchable are among them."""
+        """Return what a write needs of the records that exist, those not yet searchable included."""
 
     def characters(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, int]:
         """Return how long the texts are of the records that exist; of none where nobody waits for a write of others.

@@ -130,7 +130,7 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
 
 
 def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:
-    """Return the spaces in which each record of the next index needs a vector; none, of what is moved as it is."""
+    """Return the spaces in which each record of the next index needs a vector; none where they move unchanged."""
     return [] if job.moves_tenant or not job.profile else services.spaces_of(job.profile)
 
 

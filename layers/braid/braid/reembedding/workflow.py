@@ -59,7 +59,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
 
 
 def _embed(services: Services, job: ReembeddingJob, page: RecordPage) -> Progress:
-    """Embed a page among others that are embedded at the same time, and add what became of it to the job."""
+    """Embed a page, beside others that are embedded at the same time, and add its result to the job."""
     if job.status is Status.RUNNING:
         with services.writer(job.only_tenant):
             done = embed_page(services, job, page)

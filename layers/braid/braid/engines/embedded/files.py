@@ -57,7 +57,7 @@ class FileState(NamedTuple):
 
 
 class FileVersion(NamedTuple):
-    """What tells that a file which is mapped into memory was cut or written to since."""
+    """Inode, size and time of writing of a memory-mapped file, by which a later change of it is noticed."""
 
     inode: int
     size: int

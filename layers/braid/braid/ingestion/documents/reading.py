@@ -115,7 +115,7 @@ def _plain_heading(text: str) -> str:
 
 
 def _plain_metadata(found: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Return what of metadata can be stored, as far as it is not longer than a record's may be."""
+    """Return the metadata that can be stored, as much of it as a record may have."""
     plain = ((tidied(name), value) for name, value in found.items() if len(name) <= MAX_METADATA_KEY_BYTES)
     return {
         name: tidied(value[:MAX_METADATA_VALUE_BYTES]) if isinstance(value, str) else value

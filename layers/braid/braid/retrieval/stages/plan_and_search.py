@@ -152,7 +152,7 @@ def run_vector_search(
     schema_version: int | None,
     max_versions_behind: int,
 ) -> Searched:
-    """Return hits of both text strands, inside the tenant, the filters, the schema window and what is valid.
+    """Return hits of both text strands, within tenant, filters, schema window and validity.
 
     Parameters
     ----------

@@ -119,11 +119,11 @@ class Adjacency:
         return keep & self.edge_trusted[edges] if trusted_only else keep
 
     def is_type(self, *types: str) -> Mask:
-        """Return which of ``relationship_types`` are among some."""
+        """Return a mask of ``relationship_types``: which of them are among the given ones."""
         return np.array([name in types for name in self.relationship_types], dtype=np.bool_)
 
     def is_entity_type(self, *types: str) -> Mask:
-        """Return which of ``entity_types`` are among some."""
+        """Return a mask of ``entity_types``: which of them are among the given ones."""
         return np.array([name in types for name in self.entity_types], dtype=np.bool_)
 
     def matching(
@@ -262,13 +262,13 @@ def same_names(names: Sequence[str | None], sources: Numbers, targets: Numbers) 
 
 
 class _Codes(dict[str, int]):
-    """Numbers of words in the order in which they are met."""
+    """Assigns each distinct string a number, in the order of first appearance."""
 
     def __missing__(self, word: str) -> int:
         return self.setdefault(word, len(self))
 
     def in_order(self) -> Numbers:
-        """Return the place of each number's word among all words, sorted."""
+        """Return, for each number, the rank of its string among all of them, sorted."""
         return np.argsort([self[word] for word in sorted(self)])
 
 

@@ -150,7 +150,7 @@ class FollowedGraph:
     def _follow(
         self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
     ) -> tuple[Numbers, Numbers]:
-        """Return which edges of some vertices are followed, of all that were found, and what they are gone on to."""
+        """Return the edges that one hop follows from the frontier, and the vertices that it goes on to."""
         parents, edges, targets = found
         keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)
         if hop.types:

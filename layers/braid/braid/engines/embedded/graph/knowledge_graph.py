@@ -56,7 +56,7 @@ class EmbeddedKnowledgeGraph:
         self.upsert(vertices, relationships)
 
     def name_keys(self, vertices: Sequence[Vertex]) -> dict[str, NameKeys]:
-        """Return what vertices are linked by, by their ids."""
+        """Return the names that vertices are linked by, by vertex id."""
         return {vertex.id: name_rows.name_keys(vertex) for vertex in vertices}
 
     def upsert(

@@ -1,4 +1,4 @@
-"""SQL for the rows of names: what vertices are linked by, normalised, and keys of their misspellings."""
+"""SQL for the rows of names: normalised names and aliases by which vertices are linked, and keys of misspellings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ StoredNames: TypeAlias = "tuple[int, str | None, str]"
 
 
 def name_keys(vertex: Vertex) -> NameKeys:
-    """Return what a vertex is linked by: of a hundred long aliases that takes a hundredth of a second."""
+    """Return the names and aliases that a vertex is linked by; a hundred long aliases take 10 ms."""
     return NameKeys(_phrases(vertex), tuple(misspelling_numbers(*_names(vertex))))
 
 
@@ -36,7 +36,7 @@ def _names(vertex: Vertex) -> list[str]:
 
 
 def _phrases(vertex: Vertex) -> dict[str, bool]:
-    """Return what a vertex is linked by, and whether that is an alias or a form of a name."""
+    """Return the names that a vertex is linked by, and whether each is an alias or a form of a name."""
     # The name last: it wins over an alias that is normalised alike.
     phrases = {normalise(alias): True for alias in vertex.aliases}
     if vertex.name is not None:
@@ -46,7 +46,7 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
 
 
 def insert_names(connection: sqlite3.Connection, tenant: int, named: Sequence[tuple[int, NameKeys]]) -> None:
-    """Insert what vertices of one tenant are linked by, given with their numbers."""
+    """Insert the names that vertices of one tenant, given with their numbers, are linked by."""
     # Both in the order of their tables, whose pages are then written one after another.
     connection.executemany(
         f"INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES ({tenant:d}, ?, ?, ?)",  # noqa: S608 - a number
@@ -59,7 +59,7 @@ def insert_names(connection: sqlite3.Connection, tenant: int, named: Sequence[tu
 
 
 def delete_names(connection: sqlite3.Connection, tenant: int, stored: Collection[StoredNames]) -> None:
-    """Remove what vertices of one tenant are linked by, given with the names that are stored of them."""
+    """Remove the names of vertices of one tenant, which are given as they are stored."""
     connection.executemany(
         f"DELETE FROM misspellings WHERE tenant = {tenant:d} AND key = ? AND vertex = ?",  # noqa: S608 - a number
         sorted(

@@ -106,7 +106,7 @@ class Texts(Sequence[str]):
 
 
 class _Coded(Sequence[Any]):
-    """Values that are texts by their places there, None where that is negative."""
+    """A sequence of texts, given as indexes into :class:`Texts`; a negative index is None."""
 
     def __init__(self, texts: Texts, codes: NDArray[np.int32]) -> None:
         self._texts, self._codes = texts, codes.data
@@ -120,7 +120,7 @@ class _Coded(Sequence[Any]):
 
 
 class _Places(Mapping[str, int]):
-    """The place of each id, which are in order."""
+    """The index of each id in a sorted sequence of ids, found by binary search."""
 
     def __init__(self, ids: Texts) -> None:
         self._ids = ids

@@ -47,7 +47,7 @@ class Hop(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What is read: hops from some seeds."""
+    """The part of a graph to read: hops from some seeds."""
 
     seeds: Collection[str]
     hops: Sequence[Hop]
@@ -56,7 +56,7 @@ class Around(NamedTuple):
 
 
 def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | None:
-    """Return what a request sees, None of a query that begins at every vertex.
+    """Return the part of the graph that a request can see; None for a query that begins at every vertex.
 
     Parameters
     ----------

@@ -223,7 +223,7 @@ def _records(
 def _record(
     tenant_id: str, record_id: str, content: str, embeddings: tuple[Embedding, ...], body: dict[str, Any]
 ) -> Record:
-    """Return a record of what was written of it, which was checked before."""
+    """Return the record of a row, without validating it again."""
     for name, read in _READ.items():
         if name in body:
             body[name] = read(body[name])
