@@ -185,7 +185,7 @@ class SearchIndex(Protocol):
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""
 
     def field_kinds(self, tenant_id: TenantId, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of the values of each metadata field, for the fields that any of the tenant's records has."""
+        """Return the kinds of values of each metadata field that any of the tenant's records has."""
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field, with counts, among the records that a search considers.
