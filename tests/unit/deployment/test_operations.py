@@ -191,6 +191,15 @@ def test_the_runbook_explains_no_alarm_that_is_not_there() -> None:
     assert sorted(listed) == sorted(slugs)
 
 
+@pytest.mark.parametrize("page", ["deploy.md", "runbook.md"])
+def test_commands_name_outputs_and_resources_that_the_stack_has(page: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    outputs = set(re.findall(r"(?:\$\(|`)output (\w+)", text))
+    assert outputs
+    assert outputs <= TEMPLATE["Outputs"].keys()
+    assert set(re.findall(r"--logical-resource-id (\w+)", text)) <= RESOURCES.keys()
+
+
 def test_every_function_has_an_alarm_for_errors_and_counts_among_the_throttled_and_on_the_dashboard() -> None:
     throttled = {dimensions["FunctionName"] for _, _, dimensions in watched(ALARMS["FunctionsThrottled"])}
     assert throttled == set(FUNCTIONS)

@@ -92,8 +92,8 @@ class GraphCounts:
     ) -> Iterator[None]:
         """Add to the stored counts what the write of these vertices and edges in the block changes of them.
 
-        A write that broke off before it added them is repeated without a change: the counts are then raised to those of
-        its own vertices and edges, so that questions plan with every type that it has.
+        A write that broke off before it added them is repeated without a change: of a type that is not counted at all
+        its own vertices and edges are added then, so that questions plan with every type.
         """
         stored = self._stored
         if stored is None:
@@ -108,7 +108,9 @@ class GraphCounts:
             changes.subtract(before)
             if not stored.add(tenant_id, changes):
                 stored.replace(tenant_id, self._count(tenant_id))
-            elif missing := after - Counter(stored.read(tenant_id)):
+                return
+            counted = stored.read(tenant_id) or {}
+            if missing := {name: number for name, number in after.items() if number and not counted.get(name)}:
                 stored.add(tenant_id, missing)
 
         try:
