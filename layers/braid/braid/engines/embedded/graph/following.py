@@ -117,7 +117,7 @@ class FollowedGraph:
         self._entity_types, self._entity_codes = _both(read.entity_types, new.entity_types)
 
     def around(self, seen: Around) -> Adjacency:
-        """Return the part of the graph that a request can see, as :func:`.surroundings.read` does."""
+        """Return the part of the graph that a request can see, as ``surroundings.read`` does."""
         as_of = to_microseconds(seen.as_of) or 0
         frontier = self._walkable_among(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
