@@ -50,7 +50,7 @@ EVIDENCE = "evidence"
 IDENTITY = "identity"
 """Source, type, target and predicate of an edge in one string, which sorts like the four."""
 ROW = "row"
-"""All values of a vertex or edge that a walk reads, in one string: fetching five properties takes five times as long."""
+"""All values of a vertex or edge that a walk reads, in one string: fetching five properties is five times as slow."""
 
 SINCE = "since"
 """Mark of the field of an edge's row with the beginning of its validity; a row of an older Braid lacks it."""

@@ -242,7 +242,7 @@ class OnnxCrossEncoder:
         return 0.0
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] per text, in the order of ``texts``: the logistic function of the model's logit."""
+        """Return one score in [0, 1] per text, in the order of ``texts``: the logistic function of the logit."""
         import onnxruntime as ort
 
         deadline = time.monotonic() + timeout_s

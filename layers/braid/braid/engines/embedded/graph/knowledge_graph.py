@@ -81,9 +81,9 @@ class EmbeddedKnowledgeGraph:
                 Generation.GRAPH.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove vertices with their edges and return how many vertices there were; a tenant's last takes its files along."""
+        """Remove vertices with their edges and return how many there were; with a tenant's last one its files go too."""
         removed = self._change(tenant_id, ids, vertex_rows.delete)
-        # Also of none: whoever removed the last one may have been killed before it removed the file.
+        # Even if none were: a process that removed the last one may have been killed before it removed the files.
         self._store.after_commit(lambda: self._graphs.remove_saved_if_empty(tenant_id))
         return removed
 
