@@ -81,7 +81,7 @@ class EmbeddedKnowledgeGraph:
                 Generation.GRAPH.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove vertices with their edges and return how many there were; with a tenant's last one its files go too."""
+        """Remove vertices with their edges and return how many there were; a tenant's last takes its files along."""
         removed = self._change(tenant_id, ids, vertex_rows.delete)
         # Even if none were: a process that removed the last one may have been killed before it removed the files.
         self._store.after_commit(lambda: self._graphs.remove_saved_if_empty(tenant_id))
