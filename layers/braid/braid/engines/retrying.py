@@ -37,7 +37,7 @@ class Deadline(NamedTuple):
 
     @classmethod
     def of_request(cls) -> Deadline:
-        """Return the deadline of the request that this thread works for; never, where there is none."""
+        """Return the deadline of the request that this thread works for; one that never passes if there is none."""
         return cls.after(0.0 if deadline.is_over() else deadline.left())
 
     def left(self) -> float:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
 COUNTER = "counter/"
-"""What the key of a counter begins with, and that of no value; a policy of the deployment names it."""
+"""Key prefix of counters, which no value's key has; a policy of the deployment names it."""
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 
@@ -36,81 +36,81 @@ class Cache(Protocol):
     """
 
     def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> bytes | None:
-        """Return what is kept; None when nothing is, or it has expired.
+        """Return the cached value; None when there is none, or it has expired.
 
-        With ``consistent`` what was kept last; else possibly what was there a moment before.
+        With ``consistent`` it is the last one written; otherwise it may be a moment old.
         """
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
-        """Keep a value for ``ttl_s`` seconds, at least 1, or up to one second less, instead of what was there.
+        """Cache a value for ``ttl_s`` seconds, at least 1, or up to one second less; it replaces an older one.
 
-        A value above :data:`MAX_CACHE_VALUE_BYTES` is not kept, and what was there is gone.
+        A value above :data:`MAX_CACHE_VALUE_BYTES` is not cached, and the older one is removed.
         """
 
     def exchange(
         self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
     ) -> bytes | None:
-        """Compare and set, in one step: keep ``value`` if what is kept equals ``expected``.
+        """Compare and set, atomically: cache ``value`` if the cached value equals ``expected``.
 
         Parameters
         ----------
         expected
-            What has to be kept for anything to change; None is nothing, or a value that has expired.
+            The value that must be cached for anything to change; None stands for none, or one that has expired.
         value
-            What is kept then, as :meth:`put` keeps it; None removes what is kept.
+            The new value, cached as by :meth:`put`; None removes the cached one.
 
         Returns
         -------
         bytes or None
-            What was kept before. The value was exchanged if this equals ``expected``, and else nothing changed.
+            The previous value. It was exchanged if this equals ``expected``; otherwise nothing changed.
         """
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the present window, in one step, and return its sum.
+        """Add to a counter of the current window, atomically, and return its sum.
 
-        A window is a whole multiple of ``window_s`` seconds since 1970, and begins at 0. An amount of 0 reads the
-        counter, and one below 0 gives back. Counters and values share no key.
+        A window begins at a whole multiple of ``window_s`` seconds since 1970, with the counter at 0. An amount of 0
+        reads the counter, and one below 0 gives back. Counters and values share no key.
         """
 
     def generation(self, tenant_id: str) -> int:
-        """Return a number that has grown since any write of this tenant that :meth:`advance` was called for.
+        """Return the tenant's write generation, which every call of :meth:`advance` increases.
 
-        A part of the key of everything that depends on what is stored. Read it before working out what is to be kept
-        under it. It never expires and is never out of date.
+        It is part of the key of every value that depends on stored data. Read it before computing such a value. It
+        never expires and is never out of date.
         """
 
     def advance(self, tenant_id: str) -> int:
-        """Begin a new generation and return it; between a write and saying that it is done.
+        """Begin a new generation and return it; called after a write, before it is reported as done.
 
-        Trying again is safe: a generation more only costs misses.
+        Repeating it is safe: one more generation only costs misses.
         """
 
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant, expired or not, and return how many there were.
 
-        The generation stays: what is still being worked out must not be kept under a number that comes again. Slow
-        where a table has to be read through; for a tenant that is removed.
+        The generation stays: a value that is still being computed must not be cached under a number that is used
+        again. Slow where a whole table is scanned; meant for a tenant that is removed.
         """
 
 
 def check_value_key(key: str) -> str:
-    """Return a key of a value in a cache. Raises InvalidRequest if it is empty, too long, not text, or a counter's."""
+    """Check a value's key and return it. Raises InvalidRequest if it is empty, too long, not text, or a counter's."""
     if check_key(key).startswith(COUNTER):
         raise InvalidRequest(f"key: begins with {COUNTER}, as those of counters do", field="key")
     return key
 
 
 def check_ttl(ttl_s: int) -> int:
-    """Return for how many seconds something is kept. Raises InvalidRequest if it is none."""
+    """Check a time to live in seconds and return it. Raises InvalidRequest if it is below 1."""
     if ttl_s < 1:
         raise InvalidRequest(f"ttl_s: {ttl_s} is below 1", field="ttl_s")
     return ttl_s
 
 
 def counter_key(key: str, window_s: int, now: float) -> str:
-    """Return the key of a counter in the window that is open at a moment, in seconds since 1970.
+    """Return the key of a counter in the window around ``now``, in seconds since 1970.
 
-    Raises InvalidRequest if there is no such window.
+    Raises InvalidRequest if ``window_s`` is below 1.
     """
     if window_s < 1:
         raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
@@ -118,13 +118,13 @@ def counter_key(key: str, window_s: int, now: float) -> str:
 
 
 class NoCache:
-    """Keeps nothing; implements :class:`braid.ports.cache.Cache` where no cache is deployed."""
+    """Caches nothing; implements :class:`braid.ports.cache.Cache` where no cache is deployed."""
 
     def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> None:
         """Return None."""
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def exchange(
         self,
@@ -134,11 +134,11 @@ class NoCache:
         value: bytes | None,  # noqa: ARG002
         ttl_s: int,  # noqa: ARG002
     ) -> bytes | None:
-        """Return ``expected``, as if it had been exchanged: nobody else keeps anything either."""
+        """Return ``expected``, as if it had been exchanged: no other process caches anything either."""
         return expected
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:  # noqa: ARG002 - the port's signature
-        """Refuse: a sum that is not kept would let everything through."""
+        """Raise StoreError: a counter that is not stored would enforce no limit."""
         raise StoreError("BRAID_CACHE_TABLE: is not set, and nothing is counted without it")
 
     def generation(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
@@ -150,22 +150,22 @@ class NoCache:
         return 0
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
-        """Refuse: others may keep what this process does not know of."""
+        """Raise ConfigurationError: other processes may have a cache that this one is not configured for."""
         raise ConfigurationError("BRAID_CACHE_TABLE: is not set")
 
 
 class ResilientCache:
     """Cache wrapper: failures count as misses, except where that would let an outdated answer through.
 
-    After a failure it is not asked again for a while, so that a cache that is down costs one time-out and not one a
-    question.
+    A circuit breaker: after a failure the cache is not asked for a while, so that one that is down costs one time-out,
+    not one per question.
 
     Parameters
     ----------
     rest_s
-        Seconds without a question after a failure.
+        Seconds for which the cache is not asked after a failure.
     clock
-        Seconds of a clock that never goes back.
+        Returns seconds of a monotonic clock.
     """
 
     def __init__(self, cache: Cache, *, rest_s: float = 5.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -176,35 +176,35 @@ class ResilientCache:
 
     @property
     def strict(self) -> Cache:
-        """The cache itself, whose failures are errors."""
+        """The wrapped cache, whose failures are raised."""
         return self._cache
 
     def get(self, tenant_id: str, key: str) -> bytes | None:
-        """Return what is kept; None when nothing is, it has expired, or the cache is lost."""
+        """Return the cached value; None when there is none, it has expired, or the cache fails."""
         return self._ask(lambda: self._cache.get(tenant_id, key))
 
     def put(self, tenant_id: str, key: str, value: bytes, ttl_s: int) -> None:
-        """Keep a value, or lose it."""
+        """Cache a value; a failure is ignored."""
         self._ask(lambda: self._cache.put(tenant_id, key, value, ttl_s))
 
     def exchange(
         self, tenant_id: str, key: str, expected: bytes | None, value: bytes | None, ttl_s: int
     ) -> bytes | None:
-        """Keep ``value`` if what is kept equals ``expected``, and return what was kept.
+        """Cache ``value`` if the cached value equals ``expected``, and return the previous one.
 
-        A cache that is lost returns ``expected``, as if it had been exchanged.
+        Returns ``expected``, as if it had been exchanged, when the cache fails.
         """
         kept = self._ask(lambda: (self._cache.exchange(tenant_id, key, expected, value, ttl_s),))
         return expected if kept is None else kept[0]
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int | None:
-        """Add to a counter of the present window and return its sum; None when the cache is lost."""
+        """Add to a counter of the current window and return its sum; None when the cache fails."""
         return self._ask(lambda: self._cache.count(tenant_id, key, amount, window_s))
 
     def generation(self, tenant_id: str) -> int | None:
-        """Return the tenant's generation; None when it is not known, and then nothing may be looked up or kept.
+        """Return the tenant's generation; None when the cache fails: then no value may be looked up or cached.
 
-        A number made up instead would one day be a generation whose answers are out of date.
+        A made-up number would one day be a real generation, with outdated answers under it.
         """
         return self._ask(lambda: self._cache.generation(tenant_id))
 
@@ -214,15 +214,15 @@ class ResilientCache:
         Raises
         ------
         StoreError
-            If that failed. The write then is not done: the answers from before it would go on being given.
+            If that failed. The write must then fail too: answers from before it would still be served.
         """
         return self._cache.advance(tenant_id)
 
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant and return how many there were.
 
-        Raises StoreError or ConfigurationError if that failed, or no cache is named: what is to be removed must not
-        stay unnoticed.
+        Raises StoreError if that failed, and ConfigurationError if no cache is configured: values that were to be
+        removed must not remain unnoticed.
         """
         return self._cache.forget(tenant_id)
 

@@ -1,4 +1,4 @@
-"""Marks of tenants that are being deleted: whoever writes to one meanwhile is refused.
+"""Marks of tenants that are being deleted, by which writes to them are refused.
 
 The mark is a value in the cache, apart from the tenant's own values, which a deletion removes. It is renewed while the
 deletion runs, and expires some time after one that was interrupted. Embedded stores read it in the transaction of the
@@ -27,9 +27,9 @@ _ENDED: Final = b"ended "
 
 
 def refuse_while_deleted(tenant_id: str, cache: ResilientCache) -> bytes | None:
-    """Return the mark of the tenant's last deletion, None if there was none of late.
+    """Return the mark of the tenant's last deletion; None if there was none recently.
 
-    Raises TenantBeingDeleted while a deletion runs, and StoreError if that cannot be found out.
+    Raises TenantBeingDeleted while a deletion runs, and StoreError if the mark cannot be read.
     """
     mark = cache.strict.get(_OWNER, _key(tenant_id), consistent=True)
     if mark is not None and mark.startswith(_RUNNING):
@@ -38,48 +38,48 @@ def refuse_while_deleted(tenant_id: str, cache: ResilientCache) -> bytes | None:
 
 
 def was_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None) -> bool:
-    """Whether a deletion began after :func:`refuse_while_deleted` returned this mark."""
+    """Return whether a deletion began after :func:`refuse_while_deleted` returned this mark."""
     return cache.strict.get(_OWNER, _key(tenant_id), consistent=True) not in {None, mark}
 
 
 def refuse_if_deleted_since(tenant_id: str, cache: ResilientCache, mark: bytes | None) -> None:
-    """Refuse a write of which nothing is stored yet if a deletion runs, or has ended since this mark was read.
+    """Refuse a write that has stored nothing yet, if a deletion runs or has ended since this mark was read.
 
-    Raises TenantBeingDeleted, and StoreError if that cannot be found out.
+    Raises TenantBeingDeleted to refuse it, and StoreError if the mark cannot be read.
     """
     if refuse_while_deleted(tenant_id, cache) not in {None, mark}:
         raise undone(tenant_id)
 
 
 def are_kept_with(tenant_id: str) -> bool:
-    """Whether the marks of all tenants are among the values of this one, by its name: its values must then stay."""
+    """Return whether a tenant has the name under which the marks of all tenants are cached: its values must stay."""
     return tenant_id == _OWNER
 
 
 def undone(tenant_id: str) -> TenantBeingDeleted:
-    """Return the error of a write that a deletion has overtaken."""
+    """Return the error to raise for a write that a deletion of the tenant has undone."""
     return TenantBeingDeleted(f"{_message(tenant_id)}; nothing of this write was kept")
 
 
 class DeletionMark:
-    """The mark of a deletion that is under way."""
+    """The mark of a running deletion."""
 
     def __init__(self, tenant_id: str, cache: ResilientCache) -> None:
         self._cache, self._key, self._own = cache.strict, _key(tenant_id), secrets.token_hex(8).encode()
         self._stays = False
 
     def renew(self) -> None:
-        """Set the mark for another :data:`HELD_S`; to be called often."""
+        """Set the mark for another :data:`HELD_S` seconds; to be called well before they are over."""
         before = self._cache.get(_OWNER, self._key, consistent=True)
         while (kept := self._cache.exchange(_OWNER, self._key, before, _RUNNING + self._own, HELD_S)) != before:
             before = kept
 
     def stay(self) -> None:
-        """Have the mark refuse writes behind the deletion's end, until it expires or the deletion is repeated."""
+        """Keep the mark after :meth:`end`: writes are refused until it expires or the deletion is repeated."""
         self._stays = True
 
     def end(self, *, at_once: bool) -> None:
-        """Let the tenant take writes again, unless the mark stays or another deletion of the tenant has begun."""
+        """Allow writes to the tenant again, unless the mark stays or another deletion of the tenant has begun."""
         if not self._stays:
             ended = None if at_once else _ENDED + self._own
             self._cache.exchange(_OWNER, self._key, _RUNNING + self._own, ended, HELD_S)
@@ -89,13 +89,13 @@ class DeletionMark:
 def marked_as_deleted(tenant_id: str, cache: ResilientCache, *, ends_at_once: bool) -> Iterator[DeletionMark]:
     """Mark a tenant while the block runs.
 
-    A block that fails leaves the mark, so that nothing is written to what is left until the deletion is repeated, or
-    the mark expires. Raises StoreError if it cannot be set.
+    A block that fails leaves the mark, so that writes to the rest of the tenant are refused until the deletion is
+    repeated or the mark expires. Raises StoreError if the mark cannot be set.
 
     Parameters
     ----------
     ends_at_once
-        Whether no write can be under way at the end, as where a write is one transaction.
+        Whether the mark is removed at the end, as no write can be under way then: where a write is one transaction.
     """
     mark = DeletionMark(tenant_id, cache)
     mark.renew()

@@ -43,7 +43,7 @@ class QueryStart(Frozen):
 
 
 class QueryStep(Frozen):
-    """One hop: along which edges, and to which vertices. Every condition given is met."""
+    """One hop: conditions on the edges that it follows and on the vertices that it leads to, all of which must hold."""
 
     direction: Direction = Direction.OUT
     types: Types = ()
@@ -59,7 +59,7 @@ class QueryStep(Frozen):
 
 
 class QueryOrder(StrEnum):
-    """By what the answer is ordered, before it is cut to the limit."""
+    """The sort key of the answer, applied before the limit."""
 
     SCORE = "score"
     TIMESTAMP = "timestamp"
@@ -68,12 +68,12 @@ class QueryOrder(StrEnum):
 
 
 class QueryReturn(StrEnum):
-    """What one hit of the answer is."""
+    """What each hit of the answer is: a vertex or a path."""
 
     NODES = "nodes"
     """A vertex that the last step leads to, once, with the best path to it."""
     PATHS = "paths"
-    """A path, each that leads to such a vertex."""
+    """A path to such a vertex; every one of them is a hit."""
 
 
 class GraphQuestion(Frozen):
@@ -105,9 +105,9 @@ class GraphQuery(GraphQuestion):
 
 
 class GraphResult(Frozen):
-    """What a query found, in the order asked for; equals stand by score, then id, then path."""
+    """The hits of a query, in the order asked for; ties by score, then id, then path."""
 
     hits: tuple[GraphHit, ...] = ()
     """Score: the product of the edges' confidence; 1 for a start itself."""
     truncated: bool = False
-    """Whether a bound other than the limit kept something out."""
+    """Whether a bound other than the limit left something out."""

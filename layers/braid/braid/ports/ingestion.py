@@ -1,4 +1,4 @@
-"""Ports: a write of one tenant, with its request, its report and what it needs of the stores; imports of objects."""
+"""Ports of ingestion: requests and reports of writes, the stores that they need, and imports of objects."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
 
 
 class MissingEnds(StrEnum):
-    """What becomes of an edge that leads to nothing stored."""
+    """What to do with an edge whose end is not stored."""
 
     REFUSE = "refuse"
     STUB = "stub"
-    """A vertex without a name is made there, which a later write completes."""
+    """Create a vertex without a name, which a later write completes."""
 
 
 class Places(Frozen):
-    """Where each item stands in what the caller wrote, such as ``corpus.jsonl:12``; its position when not given."""
+    """The source location of each item for error messages, such as ``corpus.jsonl:12``; its position when not given."""
 
     records: tuple[str, ...] = ()
     vertices: tuple[str, ...] = ()
     relationships: tuple[str, ...] = ()
 
     def records_only(self) -> Places:
-        """Return the places of the records alone."""
+        """Return only the places of the records."""
         return Places(records=self.records)
 
 
 class WriteRequest(Frozen):
-    """What one tenant writes. Writing it again changes nothing."""
+    """Records, vertices and edges that one tenant writes. Writing them again changes nothing."""
 
     tenant_id: TenantId
     records: tuple[Record, ...] = ()
@@ -57,7 +57,7 @@ class WriteRequest(Frozen):
     places: Places = Places()
     missing: MissingEnds = MissingEnds.REFUSE
     partial: bool = False
-    """Whether what is right is written when something is wrong; else nothing is."""
+    """Whether valid items are written when others are invalid; otherwise nothing is."""
     supersede_later: bool = False
     """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
     supersede_only: bool = False
@@ -69,7 +69,7 @@ class WriteRequest(Frozen):
     """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
 
     def place(self, what: str, position: int) -> str:
-        """Return where an item stands: ``what`` is ``records``, ``vertices`` or ``relationships``."""
+        """Return the source location of an item; ``what`` is ``records``, ``vertices`` or ``relationships``."""
         given: tuple[str, ...] = getattr(self.places, what)
         return given[position] if given else f"{what}[{position}]"
 
@@ -94,22 +94,22 @@ class WriteReport(Frozen):
     written: int = 0
     """Records that are new or have changed."""
     unchanged: int = 0
-    """Records that were stored just so."""
+    """Records that were stored already, with the same content."""
     embedded: int = 0
-    """Records for which a model was asked; a record whose text has not changed keeps its vectors."""
+    """Records that a model embedded; a record whose text has not changed keeps its vectors."""
     vertices: int = 0
     """Vertices that are new or have changed."""
     relationships: int = 0
-    """Edges of the request that hold now, those that were stored just so among them."""
+    """Edges of the request that are stored now, unchanged ones included."""
     unchanged_relationships: int = 0
-    """Edges that were stored just so, and are not written again."""
+    """Edges that were stored already, with the same content, and are not written again."""
     superseded: int = 0
-    """Records and edges that hold no longer since this write."""
+    """Records and edges that this write superseded."""
     stubs: int = 0
     names: int = 0
     """Names that were found in the texts and are new in the graph."""
     mentions: int = 0
-    """Found mentions of names in the request's texts, those that were stored just so among them."""
+    """Mentions that were found in the request's texts, unchanged ones included."""
     unmentioned: int = 0
     """Found mentions that were stored and are removed: the texts no longer have them, or names are no longer found."""
     errors: tuple[ItemError, ...] = ()
@@ -130,10 +130,10 @@ class DeleteStore(Protocol):
 
     @property
     def intent_log(self) -> ObjectStore | None:
-        """The store of the intent log; None of stores that commit together, or without a bucket."""
+        """The store of the intent log; None for stores that commit together, or where there is no bucket."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
-        """Commit what is written inside, and a new write generation of the tenant: together, where the stores can.
+        """Commit the block's writes and a new write generation of the tenant, atomically where the stores can.
 
         Stores that cannot commit together are written one after the other, and the generation begins in any case.
         """
@@ -148,32 +148,32 @@ class WriteStore(DeleteStore, Protocol):
 
     @property
     def cache(self) -> ResilientCache:
-        """The cache, which knows which tenants are being deleted."""
+        """The cache, which holds the marks of tenants that are being deleted."""
 
     def write_generation(self, tenant_id: str) -> int | None:
-        """Return a number that every write to the tenant makes greater; None of stores that cannot commit together."""
+        """Return a number that every write to the tenant increases; None for stores that cannot commit together."""
 
     @property
     def spaces(self) -> Mapping[str, ModelConfig]:
-        """Every embedding space that there may be vectors of, with the model that makes them."""
+        """Every embedding space that may have vectors, with its model."""
 
     @property
     def allow_supplied_vectors(self) -> bool:
-        """Whether records may bring vectors of their own."""
+        """Whether records may come with vectors of their own."""
 
     @property
     def graph_source(self) -> GraphSource:
-        """Where the graph of a write comes from."""
+        """Where the graph of a write comes from: given, found in texts, or both."""
 
     @property
     def name_finder(self) -> NameFinder:
-        """What finds names in texts."""
+        """Finds names in texts."""
 
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the models in whose spaces a record is embedded."""
 
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
-        """Load one of them."""
+        """Return the encoder of one of :meth:`models`, loaded if it is not yet."""
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
@@ -184,18 +184,18 @@ ARRIVING: Final = "documents/"
 POSTED: Final = "posted/"
 """Key prefix of documents that a request brought, before a folder of its own, until they are written."""
 POSTED_PART: Final = "="
-"""Begins the parts of such a document's name in its key. Buckets announce objects by any part of their keys, and one
-called ``documents/gates.pdf`` would be imported a second time."""
+"""Prefix of each part of such a document's name in its key. Bucket notifications match any part of a key, so that a
+document called ``documents/gates.pdf`` would be imported a second time."""
 INCOMPLETE: Final = "IngestIncomplete"
-"""How it ended when some batches failed as a whole; the workflow calls it so, too."""
+"""Error name of an import of which whole batches failed; the workflow uses it too."""
 INTERRUPTED: Final = "Interrupted"
-"""How it ended when the process that did it ended first."""
+"""Error name of an import whose process ended before it was done."""
 
 ImportName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,80}$")]
 
 
 class ImportJob(Frozen):
-    """One object that is being written; the same for all of its steps."""
+    """The import of one object, as passed between its steps."""
 
     name: ImportName
     tenant_id: TenantId
@@ -204,16 +204,16 @@ class ImportJob(Frozen):
     lines: int = 0
     batches: int = 0
     fingerprints: ObjectInfo | None = Field(default=None, validation_alias=AliasChoices("fingerprints", "marks"))
-    """Of those of its edges that others of it supersede, and of those that supersede records, if any do. Jobs that an
-    earlier version stored call them ``marks``."""
+    """The object with fingerprints of its edges that are superseded by others of its edges, and of those that supersede
+    records; None without such edges. Jobs that an earlier version stored call them ``marks``."""
     document: Text | None = None
-    """Key of the document that the object's lines were made of, if they were."""
+    """Key of the document that the object's lines were made from; None if they were not."""
     refused: str = ""
-    """Why that document cannot be read; there are no lines then."""
+    """Why that document cannot be read, and has no lines; empty if it can."""
 
 
 class JobStatus(StrEnum):
-    """How writing an object ended."""
+    """How the import of an object ended."""
 
     WRITTEN = "written"
     """Every line."""
@@ -226,7 +226,7 @@ class JobStatus(StrEnum):
 
 
 class JobReport(Frozen):
-    """What became of an object."""
+    """Result of the import of an object."""
 
     job: ImportJob
     status: JobStatus
@@ -242,7 +242,7 @@ class JobReport(Frozen):
 
 
 class ImportStatus(StrEnum):
-    """How far writing an object is."""
+    """Progress of an import."""
 
     RUNNING = "running"
     """Begun, or waiting for its turn."""
@@ -251,41 +251,41 @@ class ImportStatus(StrEnum):
     WITH_ERRORS = "with_errors"
     """Every line but those that the report names."""
     FAILED = "failed"
-    """Not all that is right of it was written; start again."""
+    """Not every valid line was written; start again."""
 
 
 class ImportAsked(Frozen):
-    """Which object is to be written."""
+    """The object to import."""
 
     key: Text
-    """Its key, without the tenant's name in front."""
+    """Its key, without the tenant's prefix."""
     missing: MissingEnds = MissingEnds.REFUSE
 
 
 class Import(Frozen):
-    """An object that is being written, or was."""
+    """An import, running or ended."""
 
     id: ImportName
     status: ImportStatus
     error: str | None = None
-    """Name of the error that it failed with, such as ``ObjectMissing``."""
+    """Name of the error with which it failed, such as ``ObjectMissing``."""
     report: JobReport | None = None
-    """What became of its lines, when it ended and did not fail."""
+    """Its result, if it ended and did not fail."""
 
 
 class Imports(Protocol):
-    """What writes objects while nobody waits."""
+    """Runs imports of objects asynchronously."""
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
-        """Begin; ``import_id`` is one that was never used before, or the same request again.
+        """Start an import; ``import_id`` must be new, or that of the same request, repeated.
 
         Raises
         ------
         StoreError, TransientStoreError
-            If it cannot be begun.
+            If it cannot be started.
         QuotaExceeded, QueueFull
-            If too many wait already, of this tenant or of all.
+            If too many imports wait already, of this tenant or of all.
         """
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
-        """Return how far it is; None if there is no such import, or it is another tenant's."""
+        """Return the status of an import; None if there is none of this id, or it is another tenant's."""

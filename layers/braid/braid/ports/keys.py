@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_KEY_BYTES = 900
-"""Of a key in UTF-8. S3 allows 1,024 with the tenant, DynamoDB 2,048."""
+"""Most bytes of a key in UTF-8. S3 allows 1,024 with the tenant, DynamoDB 2,048."""
 _TENANT = TypeAdapter(TenantId)
 _RELATIVE_PARTS: Final = frozenset({"", ".", ".."})
 
 
 def check_tenant(tenant_id: str) -> str:
-    """Return a tenant's name. Raises InvalidRequest if it is none: it may hold what separates it from a key."""
+    """Check a tenant's name and return it. Raises InvalidRequest if it is invalid: it could hold the key separator."""
     try:
         return _TENANT.validate_python(tenant_id)
     except ValidationError as error:
@@ -31,14 +31,14 @@ def check_tenant(tenant_id: str) -> str:
 
 
 def check_key(key: str) -> str:
-    """Return a key of a cache. Raises InvalidRequest if it is empty, too long or not text."""
+    """Check a cache key and return it. Raises InvalidRequest if it is empty, too long or not text."""
     if not key:
         raise InvalidRequest("key: is empty", field="key")
     return check_prefix(key, field="key")
 
 
 def check_prefix(prefix: str, *, field: str = "prefix") -> str:
-    """Return the beginning of a key, which may be empty. Raises InvalidRequest if it is too long or not text."""
+    """Check a key prefix, which may be empty, and return it. Raises InvalidRequest if it is too long or not text."""
     try:
         size = len(prefix.encode())
     except UnicodeEncodeError:
@@ -49,7 +49,7 @@ def check_prefix(prefix: str, *, field: str = "prefix") -> str:
 
 
 def check_object_key(key: str) -> str:
-    """Return a key of an object.
+    """Check an object key and return it.
 
     Raises InvalidRequest if it is empty, too long, holds control characters or could be read as a path to elsewhere.
     """
@@ -67,14 +67,14 @@ _BEFORE_ALL = ""  # smaller than any id
 
 
 def encode(tenant_id: str, record_id: str) -> str:
-    """Return after which record a scan goes on, as text that holds no space or quote."""
+    """Return the cursor of a scan that continues after a record, as text without spaces or quotes."""
     return base64.urlsafe_b64encode(json.dumps([tenant_id, record_id]).encode()).decode("ascii")
 
 
 def decode(tenant_id: str, text: str | None) -> str:
-    """Read what :func:`encode` wrote; None begins before the first record.
+    """Return the record id of a cursor of :func:`encode`; for None an id before every record's.
 
-    Raises InvalidRequest if it was not written there, or for another tenant.
+    Raises InvalidRequest if it is no such cursor, or another tenant's.
     """
     if text is None:
         return _BEFORE_ALL
@@ -90,7 +90,7 @@ def decode(tenant_id: str, text: str | None) -> str:
 
 
 def check_limit(limit: int) -> int:
-    """Return how many records a page may hold. Raises InvalidRequest if it is not between 1 and :data:`MAX_PAGE`."""
+    """Check a page's limit and return it. Raises InvalidRequest if it is not between 1 and :data:`MAX_PAGE`."""
     if not 1 <= limit <= MAX_PAGE:
         raise InvalidRequest(f"limit: {limit} is not between 1 and {MAX_PAGE}", field="limit")
     return limit
@@ -105,7 +105,7 @@ _P = TypeVar("_P", bound=_Page)
 
 
 def pages(scan: Callable[..., _P], tenant_id: str, *, after: str | None = None, **how: object) -> Iterator[_P]:
-    """Yield the pages of a store's ``scan`` of a tenant, each read when it is asked for."""
+    """Yield the pages of a store's ``scan`` of a tenant, each read lazily."""
     while True:
         page = scan(tenant_id, after=after, **how)
         yield page
@@ -115,14 +115,14 @@ def pages(scan: Callable[..., _P], tenant_id: str, *, after: str | None = None, 
 
 
 def encode_phase(phase: int, cursor: str | None) -> str:
-    """Return the cursor of several scans in turn: in which of them, and where in it."""
+    """Return the cursor of several scans in sequence: the index of the current one, and its own cursor."""
     return f"{phase:d}:{cursor or ''}"
 
 
 def decode_phase(text: str | None) -> tuple[int, str | None]:
-    """Read what :func:`encode_phase` wrote; None begins the first scan.
+    """Return the scan's index and cursor from a cursor of :func:`encode_phase`; None begins the first scan.
 
-    Raises InvalidRequest if it was not written there.
+    Raises InvalidRequest if it is no such cursor.
     """
     if text is None:
         return 0, None

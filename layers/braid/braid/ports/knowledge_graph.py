@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAX_SEEDS = 100
 PAGE_EDGES = 10_000
-"""Edges after which a page of a scan ends, which holds more only where its one vertex has them."""
+"""Most edges of a page of a scan; only a page of a single vertex may have more."""
 
 Seed = tuple[RecordId, Annotated[float, Field(gt=0, allow_inf_nan=False)]]
 
@@ -53,9 +53,9 @@ class ExpandRequest(Frozen):
     by_confidence: bool = False
     """Score: True, the product of the edges' confidence; False, ``1 / (1 + hops)``."""
     found_share: Score = 1.0
-    """What an edge that was found in a text counts of what a given one does: a factor of the score for each of them."""
+    """Factor of the score for each edge that was found in a text, relative to given edges."""
     by_time: bool = False
-    """Order: True lists the chosen by timestamp ascending (missing last); False by score."""
+    """Order: True sorts the best ``limit`` vertices by timestamp, ascending (missing last); False by score."""
     limit: int = Field(default=50, ge=1, le=1_000)
     among: tuple[RecordId, ...] | None = None
     """Return only these vertices; others are still walked through. None means no such condition."""
@@ -74,24 +74,24 @@ class ExpandRequest(Frozen):
 
 
 class PropagateRequest(Frozen):
-    """Personalised PageRank over what lies around the seeds.
+    """Personalised PageRank over the neighbourhood of the seeds.
 
-    The neighbourhood: the ``fan_out`` surest edges of each seed, then all edges of each vertex reached, up to
-    ``max_hops`` from a seed. A vertex with more than ``hub`` edges in force is reached but not walked through: what
-    everything is tied to tells nothing apart.
+    The neighbourhood: the ``fan_out`` edges of each seed with the highest confidence, then all edges of each vertex
+    reached, up to ``max_hops`` from a seed. A vertex with more than ``hub`` valid edges is reached but not walked
+    through: it is connected to nearly everything and so does not discriminate.
     """
 
     tenant_id: TenantId
     names: tuple[Seed, ...] = ()
-    """Entities that the question names, with how much each counts; paths begin at them where they can."""
+    """Entities that the question names, with their weights as seeds; paths begin at them where possible."""
     hits: tuple[Seed, ...] = ()
-    """First hits of the text search, with how much each counts."""
+    """First hits of the text search, with their weights as seeds."""
     texts: tuple[tuple[RecordId, Score], ...] = ()
-    """All that the text search found, with how like the question each is, the best being 1."""
+    """All hits of the text search with their similarity to the question, scaled so that the best has 1."""
     damping: float = Field(default=0.7, gt=0, le=MAX_DAMPING)
-    """Probability of walking on rather than beginning again at a seed."""
+    """Probability of walking on rather than restarting at a seed."""
     bridging: Weight = 0.0
-    """What one of the texts gains that shares an entity with one of the best records."""
+    """Boost of one of the texts that shares an entity with one of the best records."""
     max_hops: int = Field(default=3, ge=1, le=3)
     fan_out: int = Field(default=100, ge=1)
     hub: int = Field(default=20, ge=1)
@@ -108,7 +108,7 @@ class PropagateRequest(Frozen):
         return self
 
     def seeds(self) -> dict[str, float]:
-        """Return how much each seed counts: one that is both a name and a hit counts as both."""
+        """Return the weight of each seed; one that is both a name and a hit has the sum of both weights."""
         weights: dict[str, float] = {}
         for identity, weight in (*self.names, *self.hits):
             weights[identity] = weights.get(identity, 0.0) + weight
@@ -116,7 +116,7 @@ class PropagateRequest(Frozen):
 
 
 class Expansion(Frozen):
-    """What a walk reached: best ``limit`` vertices, never a seed."""
+    """The best ``limit`` vertices that an expansion reached; never a seed."""
 
     hits: tuple[GraphHit, ...] = ()
     truncated: bool = False
@@ -135,27 +135,27 @@ class GraphStats(Frozen):
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
     by_relationship_type: dict[Label, int] = Field(default_factory=dict)
     sources_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
-    """Different vertices that edges of each type lead from."""
+    """Distinct vertices that edges of each type lead from."""
     targets_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
-    """Different vertices that edges of each type lead to."""
+    """Distinct vertices that edges of each type lead to."""
 
 
 class GraphTypes(NamedTuple):
-    """Types of vertices and of edges."""
+    """A set of entity types and a set of relationship types."""
 
     entities: frozenset[Label] = frozenset()
     relationships: frozenset[Label] = frozenset()
 
     def are_among(self, others: GraphTypes) -> bool:
-        """Return whether others have all of these."""
+        """Return whether all of these types are among ``others``."""
         return self.entities <= others.entities and self.relationships <= others.relationships
 
 
 @runtime_checkable
 class StoredCounts(Protocol):
-    """Counts of each tenant's graph, by name, beside a graph that cannot count without reading all of it.
+    """Counts of each tenant's graph by name, for a graph store that cannot count without reading all of it.
 
-    Writes add what they changed, in one step, so that concurrent writers lose nothing.
+    Writes add their changes atomically, so that concurrent writers lose none.
     """
 
     def read(self, tenant_id: TenantId) -> dict[str, int] | None:
@@ -164,11 +164,11 @@ class StoredCounts(Protocol):
     def add(self, tenant_id: TenantId, changes: Mapping[str, int]) -> bool:
         """Add to a tenant's counts; return False, and change nothing, when none are stored.
 
-        A type of which none is left is not stored any more.
+        A count that becomes 0 is removed.
         """
 
     def replace(self, tenant_id: TenantId, counts: Mapping[str, int]) -> None:
-        """Store these counts of a tenant, and no others."""
+        """Replace all counts of a tenant."""
 
 
 class GraphPage(Frozen):
@@ -177,18 +177,18 @@ class GraphPage(Frozen):
     vertices: tuple[Vertex, ...] = ()
     relationships: tuple[Relationship, ...] = ()
     cursor: str | None = None
-    """What the next page is asked with; None when there is none."""
+    """Cursor of the next page; None when there is none."""
     unread: int = 0
-    """Edges that lead out of its only vertex, where these are more than a page may have and were not asked for."""
+    """Number of outgoing edges of its only vertex, if they are too many for a page and were not requested."""
 
 
 def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) -> Sequence[Vertex]:
-    """Return the vertices of a page: the first of some that have few enough edges together.
+    """Return the vertices of a page: the first ones, up to :data:`PAGE_EDGES` outgoing edges, but at least one.
 
     Parameters
     ----------
     edges
-        Number of edges that lead out of each, by its id; none of one that is missing.
+        Number of outgoing edges by vertex id; 0 for a vertex that is missing.
     limit
         Most vertices of the page.
     """
@@ -201,23 +201,23 @@ def page_of(vertices: Sequence[Vertex], edges: Mapping[str, int], limit: int) ->
 
 
 def unread(vertices: Sequence[Vertex], edges: Mapping[str, int]) -> int:
-    """Return how many edges lead out of a page's vertices if these are more than a page may have, else 0."""
+    """Return the number of outgoing edges of a page's vertices if it exceeds :data:`PAGE_EDGES`, else 0."""
     size = sum(edges.get(vertex.id, 0) for vertex in vertices)
     return size if size > PAGE_EDGES else 0
 
 
 class NameKeys(NamedTuple):
-    """What a vertex is linked by."""
+    """The normalised names, aliases, forms and misspellings by which a vertex is linked."""
 
     phrases: Mapping[str, bool]
-    """Normalised names and their forms, and whether each is an alias or a form."""
+    """Normalised names, aliases and forms of them; False for the name itself, True for an alias or a form."""
     misspellings: tuple[int, ...]
     """See :func:`braid.understanding.name_forms.misspelling_numbers`."""
 
 
 @runtime_checkable
 class KnowledgeGraph(Protocol):
-    """Entities and what relates them."""
+    """Reads of the knowledge graph: linking, expansion, propagation, queries and counts."""
 
     def link(
         self,
@@ -230,23 +230,23 @@ class KnowledgeGraph(Protocol):
     ) -> list[EntityLink]:
         """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
-        ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. So are entities of which
-        a name or alias has a form that is asked for behind its mark (``names.stored_forms``); their scores are
-        lower. Each entity once, by its best match; ordered by score, then the longest phrase, then id. With
-        ``trusted_only`` those that are not trusted are left out.
+        ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. Entities whose name or
+        alias has one of the forms among ``names``, which begin with their mark (``name_forms.stored_forms``), are
+        returned too, with lower scores. Each entity once, by its best match; ordered by score, then the longest phrase,
+        then id. With ``trusted_only`` untrusted entities are left out.
         """
 
     def expand(self, request: ExpandRequest) -> Expansion:
-        """Walk from the seeds. One traversal whatever the number of seeds."""
+        """Expand the seeds. One traversal, regardless of the number of seeds."""
 
     def propagate(self, request: PropagateRequest) -> Expansion:
-        """Spread names and hits over their neighbourhood; the records visited most, seeds among them, best first.
+        """Run personalised PageRank from names and hits; return the records with the highest rank, seeds included.
 
-        One traversal whatever the number of seeds. Ties by id.
+        Best first, ties by id. One traversal, regardless of the number of seeds.
         """
 
     def query(self, query: GraphQuery) -> GraphResult:
-        """Answer a declarative query. One traversal whatever its number of steps and starts."""
+        """Answer a declarative query. One traversal, regardless of its number of steps and starts."""
 
     def stats(self, tenant_id: TenantId) -> GraphStats:
         """Return stored counts, without reading the graph."""
@@ -257,9 +257,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
     """The graph as writes and maintenance see it: whole vertices and edges, valid or not."""
 
     def name_keys(self, vertices: Sequence[Vertex]) -> Mapping[RecordId, NameKeys]:
-        """Return what vertices are linked by, by their ids: worked out before the transaction that writes them.
+        """Compute the names by which vertices are linked, by vertex id, ahead of the transaction that writes them.
 
-        Of none where nobody waits for that transaction.
+        Empty where a write blocks no other one.
         """
 
     def upsert(
@@ -275,79 +275,80 @@ class WritableGraph(KnowledgeGraph, Protocol):
         Parameters
         ----------
         keys
-            What :meth:`name_keys` returned of those whose names are written; of the others they are if they differ from
-            what is stored, and worked out then.
+            Results of :meth:`name_keys`: the names of these vertices are written. Those of the others are computed and
+            written if they differ from the stored ones.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
 
     def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write when stored vertices and edges cease to be valid; those that are gone meanwhile stay so."""
+        """Update the end of validity of stored vertices and edges; those removed meanwhile stay removed."""
 
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Remove those of some vertices that were found in texts and have no edge left; return how many there were."""
+        """Remove those of ``ids`` that were found in texts and have no edge left; return how many there were."""
 
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
 
     def remove_mentions(self, tenant_id: TenantId, mentions: Sequence[Relationship]) -> None:
-        """Remove mentions that were found in texts, however many: no reader sees them any more.
+        """Remove any number of mentions that were found in texts, so that no reader sees them any more.
 
-        In a transaction, the last change of the graph. The found names that have no edge left go when it is finished.
+        Called in a transaction, as its last change of the graph. Found names without any edge left are removed by
+        :meth:`finish_removals`.
         """
 
     def finish_removals(self, tenant_id: TenantId) -> None:
-        """Remove what is still stored of removed mentions, a part at a time; called outside of a transaction."""
+        """Remove the remaining rows of removed mentions, in batches; called outside a transaction."""
 
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
 
     def remove_most_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Remove such edges a part at a time until few are left, and return how many; called outside of a transaction.
+        """Remove such edges in batches until few are left, and return how many; called outside a transaction.
 
-        So that no transaction removes very many; a store that nobody waits for removes none.
+        So no single transaction removes very many. A store whose writes block no other ones removes none.
         """
 
     def end_relationships(self, tenant_id: TenantId, until: Mapping[RecordId, Timestamp]) -> int:
-        """End edges by the record that is their evidence: at the time given for it, at the latest.
+        """End the edges of which these records are the evidence, at the latest at the record's time in ``until``.
 
-        No edge ends before it began. Returns how many were changed; those that ended in time already are not read.
+        No edge ends before it begins. Returns how many were changed; edges that end early enough are not read.
         """
 
     def distrust_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:
-        """Mark edges as untrusted by the record that is their evidence.
+        """Mark the edges of which these records are the evidence as untrusted.
 
-        Returns how many were changed; those that were not trusted already are not read.
+        Returns how many were changed; edges that are untrusted already are not read.
         """
 
     def given_entities(
         self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int
     ) -> list[Vertex]:
-        """Return the trusted vertices, not those of found names, that have one of these names, in the order of ids.
+        """Return up to ``limit`` trusted vertices with one of these names, found names excepted, ordered by id.
 
-        A name or alias of theirs, normalised by ``tokens.normalise``, equals one of ``names``, and they hold at
-        ``as_of``. At most ``limit``.
+        A name or alias of theirs, normalised by ``tokens.normalise``, equals one of ``names``, and they are valid at
+        ``as_of``.
         """
 
     def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
-        """Return the mentions that were found in some texts, whole, in the order of their identity.
+        """Return the mentions that lead to ``texts`` and were found there, complete, ordered by identity.
 
-        Mentions that lead out of one of them, as those of an entity that very many texts name, are not read.
+        Mentions that lead out of one of these ids are not read: very many texts may name the same entity.
         """
 
     def reassign_mentions(self, tenant_id: TenantId, successors: Mapping[RecordId, RecordId]) -> int:
-        """Make the mentions of some vertices those of their successors, by id; return how many mentions were moved.
+        """Move the mentions of vertices to their successors, given by id, and return how many were moved.
 
-        A mention that the successor has already stays as it is, and one in the successor's own text is removed: no
+        A mention that the successor already has is left as it is, and one in the successor's own text is removed: no
         vertex mentions itself.
         """
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> list[Vertex]:
-        """Return the vertices that exist, whole, in the order of ``ids``."""
+        """Return the vertices that exist, complete, in the order of ``ids``."""
 
     def as_stored(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> list[Relationship]:
-        """Return the stored edges with the identities of these edges, whole, in the order of their identity."""
+        """Return the stored edges with the identities of these edges, complete, ordered by identity."""
 
     def relationships(
         self,
@@ -356,40 +357,39 @@ class WritableGraph(KnowledgeGraph, Protocol):
         ids: Collection[RecordId],
         types: Collection[Label] = (),
     ) -> list[Relationship]:
-        """Return the edges with an end among ``ids``, whole, in the order of their identity, whatever their validity.
+        """Return the edges with an end among ``ids``, valid or not, complete, ordered by identity.
 
         Only edges of ``types``; empty means any.
         """
 
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
-        """Return the types that a tenant's graph has, or had when it had all that are wanted; without reading it all.
+        """Return the types in a tenant's graph, without reading all of it; an older set if it has all that are wanted.
 
-        Empty where nothing counts them.
+        Empty where types are not counted.
         """
 
     def prepare_walks(self, tenant_id: TenantId) -> None:
-        """Prepare, at the end of an ingest, what the first walks of a large graph would otherwise wait for."""
+        """Prepare, at the end of an ingest, the data that the first walks of a large graph would otherwise wait for."""
 
     def recount(self, tenant_id: TenantId, *, dry_run: bool = False) -> bool:
         """Count a tenant's whole graph and return whether the stored counts differed.
 
-        They are replaced unless it is a ``dry_run``. Meant for a tenant without concurrent writes.
+        They are replaced unless ``dry_run`` is set. Meant for a tenant without concurrent writes.
         """
 
     def scan(self, tenant_id: TenantId, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
-        """Return the next vertices in the order of their ids, with the edges that lead out of them.
+        """Return the next vertices in the order of their ids, with their outgoing edges.
 
-        Each vertex that is there from the first page to the last comes exactly once, and so does each edge.
+        Each vertex that exists throughout the scan is returned exactly once, and so is each such edge.
 
         Raises InvalidRequest if ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
 
         Parameters
         ----------
         after
-            Cursor of the page before, of any process and age; None begins.
+            Cursor of the previous page, of any process and age; None begins.
         limit
-            Most vertices of the page, 1 to 1,000; there are fewer where they have very many edges.
+            Most vertices of the page, 1 to 1,000; it has fewer where they have very many edges.
         hubs
-            Whether the edges of a vertex that alone has more than a page's are read, however many they are, rather than
-            counted.
+            Whether the edges of a single vertex with more than :data:`PAGE_EDGES` are read, rather than only counted.
         """

@@ -25,7 +25,7 @@ Subject = Annotated[str, StringConstraints(min_length=1, max_length=1_024), Afte
 
 
 class Membership(Frozen):
-    """One subject's place in one tenant."""
+    """One subject's role in one tenant."""
 
     subject: Subject
     tenant_id: TenantId
@@ -34,19 +34,19 @@ class Membership(Frozen):
 
 @runtime_checkable
 class MembershipStore(Protocol):
-    """Every membership. A write is seen by every later read."""
+    """Store of all memberships. A write is seen by every later read."""
 
     def role(self, subject: str, tenant_id: str) -> Role | None:
-        """Return what a subject may do in a tenant; None when it is no member."""
+        """Return a subject's role in a tenant; None when it is no member."""
 
     def of(self, subject: str) -> list[Membership]:
         """Return a subject's memberships, in the order of the tenants' names."""
 
     def add(self, membership: Membership) -> None:
-        """Write a membership, instead of the role that the subject had in that tenant."""
+        """Write a membership, which replaces the subject's role in that tenant."""
 
     def remove(self, subject: str, tenant_id: str) -> bool:
         """Remove a membership and return whether there was one."""
 
     def forget(self, tenant_id: str) -> int:
-        """Remove every membership in a tenant and return how many there were; all of them are read for it."""
+        """Remove every membership in a tenant and return how many there were; reads all memberships of the store."""

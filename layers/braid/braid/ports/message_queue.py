@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_MESSAGE_BYTES = 240 * 1024
-"""Of a message as it is sent. A batch to SQS has never had less than 256 KiB."""
+"""Most bytes of an encoded message. SQS has always allowed at least 256 KiB per batch."""
 DEDUPLICATION_S = 300
-"""For how long a queue remembers what was sent."""
+"""Seconds for which a queue remembers the ids of sent messages."""
 MAX_VISIBILITY_S = 43_200
-"""SQS hands a message to one receiver for 12 hours at most."""
+"""Longest visibility time-out: SQS allows 12 hours."""
 
 
 class QueueMessage(Frozen):
@@ -26,26 +26,26 @@ class QueueMessage(Frozen):
 
     tenant_id: TenantId
     deduplication_id: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,128}$")]
-    """Names the work *and* the state that it is for. The same id again within :data:`DEDUPLICATION_S` seconds is
-    dropped, whichever tenant sent it, so it holds the tenant too."""
+    """Identifies the task *and* the state that it applies to. A message with the same id within
+    :data:`DEDUPLICATION_S` seconds is dropped, whichever tenant sent it, so the id contains the tenant too."""
     body: Text = ""
 
 
 class Delivery(Frozen):
-    """A message that is this receiver's until its visibility time-out."""
+    """A received message, invisible to other receivers until its visibility time-out."""
 
     message: QueueMessage
     receipt: str
     receives: int = Field(ge=1)
-    """How often the message was handed out, this time included."""
+    """How often the message was received, this time included."""
 
 
 @runtime_checkable
 class Queue(Protocol):
-    """Work that is done at least once, in no certain order.
+    """A queue with at-least-once delivery, in no particular order.
 
-    A message that was handed out several times and never deleted is set aside, and so is one that cannot be read; they
-    are kept for a person to look at.
+    A message that was received several times and never deleted becomes a dead letter, and so does one that cannot be
+    read; dead letters are kept for inspection.
     """
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
@@ -60,29 +60,29 @@ class Queue(Protocol):
         """
 
     def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
-        """Return up to ``max_messages`` that nobody else gets for ``visibility_s`` seconds; empty when there are none.
+        """Return up to ``max_messages``, invisible to other receivers for ``visibility_s`` seconds; maybe none.
 
-        What is not deleted within that time is handed out again.
+        Messages that are not deleted within that time are delivered again.
         """
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Remove messages that are done.
+        """Remove processed messages.
 
-        A receipt that no longer counts is passed over: its message was handed out again, and will be done again.
+        An expired receipt is ignored: its message was delivered again, and will be processed again.
         """
 
     def depth(self) -> int:
-        """Return how many messages wait or are being worked on; a deployed queue counts approximately."""
+        """Return how many messages are waiting or being processed; approximate for a deployed queue."""
 
     def forget(self, tenant_id: str) -> int | None:
-        """Remove a tenant's messages, those set aside among them, and return how many there were.
+        """Remove a tenant's messages, dead letters included, and return how many there were.
 
-        None, and nothing removed, where messages cannot be chosen: they go when they are worked off, or expire.
+        None, and nothing removed, where messages cannot be selected by tenant: they are processed, or expire.
         """
 
 
 def check_receive(max_messages: int, visibility_s: int) -> None:
-    """Check how much is asked of a queue. Raises InvalidRequest if it is nothing, or for too long."""
+    """Check the arguments of :meth:`Queue.receive`. Raises InvalidRequest if one is out of bounds."""
     if max_messages < 1:
         raise InvalidRequest(f"max_messages: {max_messages} is below 1", field="max_messages")
     if not 1 <= visibility_s <= MAX_VISIBILITY_S:
@@ -92,7 +92,7 @@ def check_receive(max_messages: int, visibility_s: int) -> None:
 
 
 def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
-    """Return messages as they are sent: JSON in ASCII, because SQS refuses some characters that text may hold.
+    """Return messages encoded for sending: JSON in ASCII, because SQS refuses some characters.
 
     Raises InvalidRequest if one is too long.
     """
@@ -107,7 +107,7 @@ def encode_messages(messages: Sequence[QueueMessage]) -> list[str]:
 
 
 def decode_message(text: str) -> QueueMessage | None:
-    """Read what :func:`encode_messages` wrote; None when it is something else."""
+    """Decode a message of :func:`encode_messages`; None when it is no such message."""
     try:
         return QueueMessage.model_validate_json(text)
     except ValidationError:

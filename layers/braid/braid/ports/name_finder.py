@@ -9,50 +9,50 @@ if TYPE_CHECKING:
 
 
 class SourceText(NamedTuple):
-    """A text in which names are looked for."""
+    """A text to find names in."""
 
     id: str
     title: str
     content: str
     document: str
-    """Texts of one document are read as one: a surname in the second means who is named in full in the first."""
+    """Texts of one document are read together: a surname in one may refer to a full name in an earlier one."""
 
 
 class FoundMention(NamedTuple):
-    """A text in which a name stands."""
+    """The mention of a name in one text: its first occurrence."""
 
     text_id: str
     position: int
-    """Of its first character in the content; 0 for a name that stands in the title."""
+    """Offset of the name's first character in the content; 0 for a name in the title."""
     confidence: float
-    """How much the text is about what is named, in (0, 1]: its title, its first sentence, or a passing mention."""
+    """How central the name is to the text, in (0, 1]: in its title, its first sentence, or a passing mention."""
 
 
 class FoundName(NamedTuple):
-    """A name and all texts that have it."""
+    """A name with its mentions in all texts."""
 
     key: str
-    """The same for all spellings that mean the same name."""
+    """Equal for all spellings of the same name."""
     name: str
-    """As it is written where it stands first."""
+    """Spelling of its first occurrence."""
     entity_type: str
     mentions: tuple[FoundMention, ...]
-    """One a text, in the order of the texts."""
+    """One per text, in the order of the texts."""
 
 
 class NameFinder(Protocol):
-    """Finds names."""
+    """Finds the names of entities in texts."""
 
     def find(self, texts: Sequence[SourceText], given: Mapping[str, str]) -> list[FoundName]:
-        """Return the names in some texts, in the order in which they stand there first.
+        """Return the names in texts, in the order of their first occurrence.
 
-        What is found in a document does not depend on what other documents are given with it.
+        The result for a document does not depend on the other documents of the call.
 
         Parameters
         ----------
         texts
-            Those of a document adjacent and in their order.
+            The texts, those of a document adjacent and in order.
         given
-            Names and aliases that are known, normalised by :func:`braid.understanding.tokens.normalise`, each with the
-            key that its mentions get. They are found wherever they stand, however they are written.
+            Known names and aliases, normalised by :func:`braid.understanding.tokens.normalise`, each with the key of
+            its mentions. They are found in any position and spelling.
         """

@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 MAX_LINE_BYTES = 10_000_000
-"""No more than one line of an object is held in memory, and no longer one is accepted."""
+"""Longest line of an object that is accepted: a whole line is held in memory."""
 
 
 class ObjectInfo(Frozen):
-    """What is known of an object without reading it."""
+    """An object's key, size and version."""
 
     key: str
     size_bytes: int = Field(ge=0)
     version: str
-    """Differs whenever the content does."""
+    """Changes whenever the content does."""
 
 
 @runtime_checkable
 class ObjectLines(Protocol):
-    """The lines of one version of an object, read from their beginning as they are asked for."""
+    """The lines of one version of an object, read lazily from the beginning."""
 
     @property
     def info(self) -> ObjectInfo:
-        """What is known of the object without reading it."""
+        """The object's key, size and version."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines without their line feed."""
@@ -40,34 +40,34 @@ class ObjectLines(Protocol):
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Files of each tenant.
+    """Stores each tenant's objects by key.
 
     A key is 1 to :data:`~braid.ports.keys.MAX_KEY_BYTES` bytes of UTF-8 without control characters, and no part of it
     between slashes is empty, ``.`` or ``..``; anything else raises :class:`~braid.errors.InvalidRequest`.
     """
 
     def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
-        """Write an object whole or not at all, instead of what was there. A stream is read to its end, in parts."""
+        """Write an object atomically, replacing an older one. A stream is read to its end, in parts."""
 
     def open(self, tenant_id: str, key: str) -> ObjectLines:
-        """Begin to read an object. Raises ObjectMissing if there is none."""
+        """Open an object for reading. Raises ObjectMissing if there is none."""
 
     def read(self, tenant_id: str, info: ObjectInfo, start: int, end: int) -> bytes:
-        """Return a part of one version of an object, from byte ``start`` up to, without it, byte ``end``.
+        """Return the bytes from ``start`` to ``end``, exclusive, of one version of an object.
 
         Parameters
         ----------
         info
-            The version, as it was opened or written, maybe by another process.
+            The version, as returned when it was opened or written, maybe by another process.
         start, end
             ``0 <= start <= end <= size_bytes``.
 
         Raises
         ------
         ObjectChanged
-            If that version is no longer what is stored.
+            If that version is no longer the stored one.
         InvalidRequest
-            If the bounds are others.
+            If the bounds are invalid.
         """
 
     def list(self, tenant_id: str, prefix: str = "") -> Iterator[ObjectInfo]:
@@ -77,22 +77,22 @@ class ObjectStore(Protocol):
         """Remove an object; one that does not exist is no error."""
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects, many in one request; those that do not exist are no error, and repeating it completes it.
+        """Remove objects in batches; those that do not exist are no error, so repeating a failed call completes it.
 
-        Whatever :meth:`list` gives is removed, keys too under which nothing can be put here: others write to a bucket.
+        Any key of :meth:`list` is accepted, even one that :meth:`put` refuses: a bucket may have other writers.
         """
 
 
 def check_range(info: ObjectInfo, start: int, end: int) -> None:
-    """Check which part of an object is asked for. Raises InvalidRequest if there is no such part."""
+    """Check a byte range of an object. Raises InvalidRequest if it is out of bounds."""
     if not 0 <= start <= end <= info.size_bytes:
         raise InvalidRequest(f"start, end: bytes {start} to {end} are no part of {info.size_bytes}", field="start")
 
 
 def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
-    """Yield content in parts of ``size`` bytes, the last one shorter or, when there is nothing, empty.
+    """Yield content in parts of ``size`` bytes, the last one shorter; one empty part if there is no content.
 
-    Raises InvalidRequest if a stream gives text.
+    Raises InvalidRequest if a stream is in text mode.
     """
     if isinstance(content, bytes):
         for start in range(0, max(1, len(content)), size):
@@ -107,7 +107,7 @@ def parts_of(content: bytes | BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _read_full(stream: BinaryIO, size: int) -> bytes:
-    """Read until there are ``size`` bytes or no more; a pipe gives what it has."""
+    """Read ``size`` bytes, or fewer at the end of the stream: one read of a pipe may return less."""
     pieces: list[bytes] = []
     missing = size
     while missing:
@@ -127,7 +127,7 @@ class StoredLines:
 
     info: ObjectInfo
     read: Callable[[], Iterator[bytes]]
-    """Returns the content in parts, from its beginning; raises as the port says."""
+    """Returns the content in parts, from the beginning; raises what the port says."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines without their line feed."""
@@ -135,7 +135,7 @@ class StoredLines:
 
 
 def lines_of(chunks: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield the lines of bytes that come in chunks of any size, without their line feed.
+    """Yield the lines of chunks of bytes, of any sizes, without their line feed.
 
     Raises StoreError if one is longer than :data:`MAX_LINE_BYTES`.
     """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 FIRST_VERSIONS: Final = (1, 2)
-"""With what a tenant's registry may begin: its records count as of version 1 whether that is written down or not."""
+"""Versions that a registry may begin with: a tenant's records count as version 1, whether it is registered or not."""
 
 
 MAX_VERSIONS: Final = 200
@@ -58,11 +58,11 @@ class SchemaRegistry(Protocol):
         """Return all versions, oldest first."""
 
     def forget(self, tenant_id: TenantId) -> int:
-        """Remove all versions of a tenant of which nothing else is left, and return how many there were."""
+        """Remove all versions of a tenant that has no other data left, and return how many there were."""
 
 
 class TypeInUse(Frozen):
-    """A type that the new version no longer has, and what is stored of it."""
+    """A type that the new version lacks, and how many stored items have it."""
 
     name: Label
     stored: int
@@ -70,7 +70,7 @@ class TypeInUse(Frozen):
 
 
 class SchemaReport(Frozen):
-    """What a new version changes."""
+    """What registering a new version would change."""
 
     version: int
     """The new version."""
@@ -81,39 +81,39 @@ class SchemaReport(Frozen):
     removed_entity_types: tuple[TypeInUse, ...] = ()
     removed_relationship_types: tuple[TypeInUse, ...] = ()
     undeclared_entity_types: tuple[TypeInUse, ...] = ()
-    """Stored, and in neither version: written before anything was registered, or past the registry."""
+    """Stored, but in neither version: written before any version was registered, or without the registry."""
     undeclared_relationship_types: tuple[TypeInUse, ...] = ()
     records: int = 0
-    """Records of the tenant; each is one version further behind once this one is registered."""
+    """The tenant's records; each is one more version behind once this one is registered."""
     problems: tuple[str, ...] = ()
     """Why the version cannot be registered."""
 
     @property
     def compatible(self) -> bool:
-        """Whether nothing that is stored is of a type that the new version takes away."""
+        """Whether the version has no problems and no stored item is of a type that it removes."""
         gone = (*self.removed_entity_types, *self.removed_relationship_types)
         return not self.problems and all(each.stored == 0 for each in gone)
 
     def lines(self) -> list[str]:
-        """Return the report in sentences, the gravest first."""
-        said = list(self.problems)
+        """Return the report as lines of text, the most serious first."""
+        lines = list(self.problems)
         for what, kind, removed in (
             ("entity type", "records and vertices", self.removed_entity_types),
             ("relationship type", "edges", self.removed_relationship_types),
         ):
             for each in removed:
                 use = f"{each.stored:,} {kind} have it" if each.stored else "nothing stored has it"
-                said.append(f"{what} {each.name} is removed or renamed: {use}")
+                lines.append(f"{what} {each.name} is removed or renamed: {use}")
         for what, kind, undeclared in (
             ("entity type", "records and vertices", self.undeclared_entity_types),
             ("relationship type", "edges", self.undeclared_relationship_types),
         ):
-            said += [f"{what} {each.name} is in no version: {each.stored:,} {kind} have it" for each in undeclared]
-        said += [f"entity type {name} is new" for name in self.added_entity_types]
-        said += [f"relationship type {name} is new" for name in self.added_relationship_types]
+            lines += [f"{what} {each.name} is in no version: {each.stored:,} {kind} have it" for each in undeclared]
+        lines += [f"entity type {name} is new" for name in self.added_entity_types]
+        lines += [f"relationship type {name} is new" for name in self.added_relationship_types]
         if self.records:
-            said.append(f"{self.records:,} records will be one version further behind until they are embedded again")
-        return said
+            lines.append(f"{self.records:,} records will be one version further behind until they are embedded again")
+        return lines
 
 
 def report(
@@ -124,16 +124,16 @@ def report(
     entity_types: Mapping[str, int] | None = None,
     relationship_types: Mapping[str, int] | None = None,
 ) -> SchemaReport:
-    """Say what registering a version would change.
+    """Return what registering a version would change.
 
     Parameters
     ----------
     versions
-        Those that are registered, oldest first.
+        The registered ones, oldest first.
     records
-        How many records the tenant has.
+        Number of the tenant's records.
     entity_types, relationship_types
-        Stored counts by type: of records or vertices, and of edges.
+        Number of stored items by type: records or vertices, and edges.
     """
     stored_entities, stored_edges = entity_types or {}, relationship_types or {}
     before = versions[-1] if versions else None
@@ -160,15 +160,15 @@ def report(
 
 
 def _in_use(names: set[str], stored: Mapping[str, int]) -> tuple[TypeInUse, ...]:
-    """Return types with their counts, those most in use first."""
+    """Return types with their counts, most used first."""
     counted = [TypeInUse(name=name, stored=stored.get(name, 0)) for name in names]
     return tuple(sorted(counted, key=lambda each: (-each.stored, each.name)))
 
 
 def check_next(proposed: SchemaVersion, versions: Sequence[SchemaVersion]) -> bool:
-    """Return whether a version is new; False when it is registered already, just so, whenever that was.
+    """Return whether a version is new; False when it is registered already with the same content, at any time.
 
-    Raises InvalidRequest if it is registered with other content, is not the next one, or one too many.
+    Raises InvalidRequest if it is registered with other content, is not the next one, or exceeds the limits.
     """
     for known in versions:
         if known.version == proposed.version:

@@ -37,17 +37,17 @@ class SearchRequest(Frozen):
     k: int = Field(ge=1, le=200)
     filters: Filters = Filters()
     ids: tuple[RecordId, ...] | None = None
-    """Only these records; None means no such condition, empty means none at all."""
+    """Only these records; None means no such condition, empty means no records."""
     as_of: Timestamp
-    """Only what is valid then: ``valid_at <= as_of < invalid_at``, where a missing bound is open."""
+    """Only records valid at this moment: ``valid_at <= as_of < invalid_at``, where a missing bound is open."""
     min_schema_version: int = 1
-    """Begin of the schema window: what was written with an older schema is no hit."""
+    """Beginning of the schema window: records of an older schema are no hits."""
     newest_first: bool = False
     """Order of the lexical strand: True, the newest ``timestamp`` first (missing last), ties by id; False, by score."""
 
 
 class SearchHits(Frozen):
-    """At most ``k`` hits of each strand, best first unless the request asks for another order, ties by id."""
+    """Up to ``k`` hits of each strand, best first unless the request asks for another order, ties by id."""
 
     vector: tuple[Hit, ...] = ()
     """Score: ``max(0, cosine)``."""
@@ -56,11 +56,11 @@ class SearchHits(Frozen):
     superseded: int = 0
     """Distinct records, outside their validity at ``as_of``, that would have been among the first ``k`` of a strand."""
     begins_at: Timestamp | None = None
-    """When the first of those that are not valid yet becomes so; None when there is none."""
+    """The earliest moment at which one of them becomes valid; None when none will."""
     outdated: tuple[RecordId, ...] = ()
-    """The best records that only the schema window kept out, at most :data:`MAX_OUTDATED` a strand, each id once."""
+    """The best records that only the schema window excluded, at most :data:`MAX_OUTDATED` per strand, each id once."""
     space_empty: bool = False
-    """Whether the tenant has vectors but none in the question's space, so that the vector strand cannot find any."""
+    """Whether the tenant has vectors but none in the question's space, so that the vector strand finds nothing."""
 
 
 class IndexStats(Frozen):
@@ -72,7 +72,7 @@ class IndexStats(Frozen):
 
 
 class ScanConditions(TypedDict, total=False):
-    """Conditions that records of a scan or count all meet; None is none."""
+    """Conditions on the records of a scan or count, all of which must hold; None means no such condition."""
 
     schema_below: int | None
     """Written with an older schema than this version."""
@@ -81,15 +81,15 @@ class ScanConditions(TypedDict, total=False):
     model_missing: str | None
     """Without a vector of this model."""
     document: str | None
-    """Of this document: of which it is the id, the id up to a ``#``, or the source's title."""
+    """Belonging to this document: it is the record's id, the id up to a ``#``, or the source's title."""
 
 
 class ScanPage(Frozen):
-    """Some of the records that a scan goes through, in the order of their ids."""
+    """A page of a scan: records in the order of their ids."""
 
     records: tuple[Record, ...] = ()
     cursor: str | None = None
-    """What the next page is asked with; None when there is none."""
+    """Cursor of the next page; None when there is none."""
 
 
 class WrittenRecord(Frozen):
@@ -97,9 +97,9 @@ class WrittenRecord(Frozen):
 
     id: RecordId
     content_hash: str | None = None
-    """Of the record as it was given; None of one that was not written by :mod:`braid.ingestion.writing`."""
+    """Hash of the record as it was given; None for one that was not written by :mod:`braid.ingestion.writing`."""
     model_ids: frozenset[str] = frozenset()
-    """Models of which it has a vector."""
+    """Models of its vectors."""
     trusted: bool = True
 
 
@@ -108,40 +108,40 @@ class SearchIndex(Protocol):
     """Records with their vectors and words."""
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Write records whole; when it returns they are durable and searchable.
+        """Insert or replace records; when it returns they are durable and searchable.
 
         Raises DimensionMismatch if a vector's length is not that of the vectors already in its space; nothing is
         written.
         """
 
     def end(self, records: Sequence[Record]) -> None:
-        """Write when stored records cease to be valid, and nothing else of them: what is gone meanwhile stays so."""
+        """Update only the end of validity of stored records; those removed meanwhile stay removed."""
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""
 
     def finish_removals(self, tenant_id: TenantId) -> None:
-        """Remove what is still stored of a tenant's deleted records, a part at a time; called outside of a transaction.
+        """Remove the remaining rows of a tenant's deleted records, in batches; called outside a transaction.
 
-        Nothing of it is found any more.
+        No search finds them any more.
         """
 
     def search(self, request: SearchRequest) -> SearchHits:
-        """Answer both strands in one round trip."""
+        """Search both strands in one round trip."""
 
     def get_many(self, tenant_id: TenantId, ids: Sequence[RecordId], *, with_vectors: bool = False) -> list[Record]:
         """Return the records that exist, in the order of ``ids``, without their vectors unless asked."""
 
     def candidates(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, StoredRecord]:
-        """Return those that exist by their ids, read in one round trip."""
+        """Return the records that exist, by id, read in one round trip."""
 
     def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
         """Return what a write needs of the records that exist, those not yet searchable included."""
 
     def characters(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, int]:
-        """Return how long the texts are of the records that exist; of none where nobody waits for a write of others.
+        """Return the text length in characters of the records that exist; empty where a write blocks no other one.
 
-        A text that is deleted or replaced is read for its words, in the transaction of the write.
+        It bounds a write's transaction, which reads the words of each text that it deletes or replaces.
         """
 
     def scan(
@@ -153,19 +153,19 @@ class SearchIndex(Protocol):
         with_vectors: bool = False,
         **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
-        """Return the next records that meet every condition given; without one, of all records.
+        """Return the next page of the records that meet every condition given; without any, of all records.
 
-        Each record that is there from the first page to the last comes exactly once, whatever else is written or
-        removed meanwhile; each page shows what is there by then. Whoever writes a record back must know that it was not
-        changed since.
+        Each record that exists throughout the scan is returned exactly once, whatever else is written or removed
+        meanwhile; each page has the state at its own time. A caller that writes a record back must check that it was
+        not changed since.
 
         Raises InvalidRequest if ``limit`` is out of bounds, or ``after`` is no cursor of this tenant.
 
         Parameters
         ----------
         after
-            Cursor of the page before, which may be of another process and any age; None begins. The conditions are
-            given again, and the limit may differ.
+            Cursor of the previous page, of any process and age; None begins. The same conditions must be given again;
+            the limit may differ.
         limit
             Most records of the page, 1 to 1,000.
         with_vectors
@@ -176,31 +176,31 @@ class SearchIndex(Protocol):
         """Return the number of a tenant's records, counting no further than ``at_most``."""
 
     def stats(self, tenant_id: TenantId) -> IndexStats:
-        """Count a tenant's records by kind and type. Reads them all: no question asks for it."""
+        """Count a tenant's records by kind and type. May read all of them, so no question calls it."""
 
     def unknown_words(self, tenant_id: TenantId, words: Sequence[str]) -> frozenset[str]:
-        """Return which of some normalised words, or their other endings, no record of the tenant has in its texts."""
+        """Return those of the normalised words that no text of the tenant has, with this or another ending."""
 
     def passing(self, request: SearchRequest) -> frozenset[RecordId]:
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""
 
     def field_kinds(self, tenant_id: TenantId, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of values that the tenant's records have in each field of their metadata that any has."""
+        """Return the kinds of values of each metadata field that any of the tenant's records has."""
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
-        """Return the most frequent values of each field among the records that a search is among, with their counts.
+        """Return the most frequent values of each field, with counts, among the records that a search considers.
 
-        These are the tenant's that meet the filters and are valid and inside the schema window, whatever their text.
-        At most :data:`~braid.models.metadata_filters.FACET_VALUES` values come, the most frequent first, ties by term;
-        of a long text its beginning.
+        These are the tenant's records that meet the filters and are valid and inside the schema window, whatever their
+        text. At most :data:`~braid.models.metadata_filters.FACET_VALUES` values per field, most frequent first, ties
+        by term; a long text is cut to its beginning.
         """
 
 
 def check_vectors(records: Iterable[Record], spaces: Mapping[str, int]) -> None:
-    """Require that every vector is of a configured space and as long as that space's.
+    """Require that every vector is of a configured space and has that space's dimension.
 
-    Only the configuration counts, not what is stored, so that no tenant decides what another one can write. Raises
-    InvalidRequest if a space is not configured, and DimensionMismatch if a vector is longer or shorter.
+    Only the configuration counts, not stored vectors, so that no tenant determines what another one can write. Raises
+    InvalidRequest if a space is not configured, and DimensionMismatch if a vector has another dimension.
     """
     for record in records:
         for embedding in record.embeddings:

@@ -1,4 +1,4 @@
-"""Limits that all processes share, counted in the cache: places of requests at once, and of those who write in bulk."""
+"""Concurrency limits that all processes share, counted in the cache: of requests, and of bulk writes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from braid.ports.cache import ResilientCache
 
 _ALL, _WRITERS, _OWN_WRITERS = "all-tenants", "batches being written", "own batches being written"
-"""Counter of all tenants together. A tenant of this name shares no counter with it: its own have other keys."""
+"""Owner of the counters of all tenants together. A tenant of this name shares none of them: its own have other keys."""
 _WRITERS_S = 300
-"""A batch takes a minute or so; what one has taken that died is free again after this."""
+"""Window in seconds, after which a slot of a process that died is free again; a batch takes about a minute."""
 _WRITERS_RETRY_S = 5
 
 
@@ -24,15 +24,15 @@ _WRITERS_RETRY_S = 5
 def place(
     cache: ResilientCache, tenant_id: str, key: str, *, limit: int, window_s: int, clock: Callable[[], float]
 ) -> Iterator[bool]:
-    """Hold one of a number of places that all processes share while the block runs; yields whether there was one.
+    """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
 
-    Places are counted anew in each window, so that one whose holder died is free again after a window at most; a block
-    that goes on from one window into the next is not counted there. Without the cache there is always one.
+    Slots are counted anew in each window, so that one whose holder died is free again after at most a window; a block
+    that runs into the next window is not counted there. If the cache fails, a slot is always free.
 
     Parameters
     ----------
     limit
-        Number of places; 0 sets no limit, and counts nothing.
+        Number of slots; 0 sets no limit, and counts nothing.
     clock
         Returns seconds since 1970.
     """
@@ -49,20 +49,20 @@ def place(
 
 
 def share_of_writers(limit: int) -> int:
-    """Return how many of the places of all who write many records one tenant may hold: others find a third free."""
+    """Return how many of the slots of bulk writes one tenant may hold: a third is left to others."""
     return -(-2 * limit // 3)
 
 
 @contextmanager
 def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None = None) -> Iterator[None]:
-    """Hold one of the places of all who write many records, of imports and of re-embedding, while the block runs.
+    """Hold one of the slots of bulk writes (imports and re-embedding) while the block runs.
 
-    Raises QueueFull if there is none.
+    Raises QueueFull if none is free.
 
     Parameters
     ----------
     tenant_id
-        Of whose places it is one; None where the operator has it written.
+        Tenant whose share it counts against; None for a write of the operator.
     """
     own = ((tenant_id, _OWN_WRITERS, share_of_writers(limit)),) if tenant_id else ()
     with ExitStack() as held:

@@ -210,7 +210,7 @@ def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
 
 
 def _is_key(text: str) -> bool:
-    """Whether a text is valid in a header: HTTP clients quote an invalid one in their errors."""
+    """Return whether a text is valid in a header; HTTP clients quote invalid ones in their errors."""
     return bool(text) and text.isascii() and text.isprintable() and " " not in text and not text.startswith("{")
 
 

@@ -60,12 +60,12 @@ class DynamoTable:
             request["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
     def _get(self, key: dict[str, Any], *, consistent: bool = True) -> dict[str, Any] | None:
-        """Return an item, None when there is none."""
+        """Return an item; None when there is none."""
         with self._errors():
             return self._client.get_item(TableName=self._table, Key=key, ConsistentRead=consistent).get("Item")
 
     def _write_if(self, write: Callable[..., dict[str, Any]], **request: object) -> tuple[bool, dict[str, Any]]:
-        """Call a write of the client that has a condition, and return whether it held, and the response."""
+        """Call a conditional write of the client; return whether its condition held, and the response."""
         with self._errors():
             try:
                 return True, write(TableName=self._table, **request)
@@ -148,7 +148,7 @@ class DynamoJobStore(DynamoTable):
         return cls._open(settings, settings.reembed_table)
 
     def get(self, name: str) -> JobRecord | None:
-        """Return a job as last written, None when there is none."""
+        """Return a job as last written; None when there is none."""
         item = self._get({"name": {"S": name}})
         return None if item is None else JobRecord(name=name, revision=item["revision"]["N"], body=item["body"]["S"])
 

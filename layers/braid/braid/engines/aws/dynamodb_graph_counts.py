@@ -1,4 +1,4 @@
-"""Counts of each tenant's graph in the cache's table: one item a tenant, which does not expire."""
+"""Counts of each tenant's graph in the cache's table: one item per tenant, which does not expire."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DynamoCounts(DynamoTable):
         return None if item is None else {name: int(value["N"]) for name, value in item.items() if name != "id"}
 
     def add(self, tenant_id: str, changes: Mapping[str, int]) -> bool:
-        """Add to the tenant's counts, each request in one step; False, and nothing changed, when none are stored."""
+        """Add to the tenant's counts, each request atomically; return False, without a change, when none are stored."""
         changed = [(name, amount) for name, amount in sorted(changes.items()) if amount]
         for start in range(0, len(changed), _AT_ONCE):
             counts = self._update(
@@ -55,7 +55,7 @@ class DynamoCounts(DynamoTable):
         return True
 
     def replace(self, tenant_id: str, counts: Mapping[str, int]) -> None:
-        """Store these counts, and no others."""
+        """Replace all counts of a tenant."""
         item = counts_id(tenant_id) | _numbers(
             {"records": 0, **{name: count for name, count in counts.items() if count}}
         )
@@ -65,7 +65,7 @@ class DynamoCounts(DynamoTable):
     def _update(
         self, tenant_id: str, verb: str, between: str | None, values: Mapping[str, int], condition: str
     ) -> dict[str, int] | None:
-        """Change counts and return the changed ones; None, and nothing changed, unless a condition holds."""
+        """Change counts if a condition holds, and return the new values; None, without a change, if it does not."""
         names = {f"#n{place}": name for place, name in enumerate(values)}
         parts = ", ".join(name if between is None else f"{name}{between}:v{place}" for place, name in enumerate(names))
         held, changed = retrying(self._attempts)(

@@ -1,4 +1,4 @@
-"""Lambda functions that are invoked synchronously: the one that writes and the one that answers."""
+"""Clients of the Lambda functions that are invoked synchronously: the one that writes and the one that answers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _ENTITIES, _VERTICES = "entities", "vertices"
-"""What the function and what callers call the same list."""
+"""The function's name of each list, with the name that callers use."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
@@ -34,7 +34,7 @@ class _Function:
         self._name = name
 
     def _invoke(self, event: dict[str, Any]) -> Any:  # noqa: ANN401 - whatever it answers, as JSON
-        """Return what the function answers.
+        """Invoke the function and return its response.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class AnswerFunction(_Function):
     @classmethod
     def connect(cls, settings: Settings) -> AnswerFunction:
         """Return the function that the settings name. No request is sent yet."""
-        # One attempt: it tries its own stages again.
+        # One attempt: the function retries its own stages.
         client = open_client("lambda", timeout_s=settings.retrieve_timeout_s, attempts=1)
         return cls(client, settings.answer_function)
 

@@ -70,7 +70,7 @@ class S3ObjectStore:
         return cls(client, settings.objects_bucket, read_attempts=settings.s3_attempts)
 
     def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
-        """Write an object whole or not at all; its version is the ETag."""
+        """Write an object atomically; its version is the ETag."""
         place = self._place(tenant_id, key)
         parts = parts_of(content, self._part_bytes)
         first = next(parts)
@@ -89,7 +89,7 @@ class S3ObjectStore:
                     size += len(part)
                 etag = self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": sent})["ETag"]
             except BaseException:
-                # The parts of an unfinished upload would be kept and paid for.
+                # The parts of an unfinished upload would be stored and billed.
                 self._abort(upload)
                 raise
         return ObjectInfo(key=key, size_bytes=size, version=etag)

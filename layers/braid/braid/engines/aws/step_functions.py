@@ -88,7 +88,7 @@ class RetrieveWorkflow(_StateMachine):
 
 
 class IngestWorkflow(_StateMachine):
-    """The Standard workflow that imports one object an execution; implements :class:`braid.ports.ingestion.Imports`."""
+    """The Standard workflow that imports one object per run; implements :class:`braid.ports.ingestion.Imports`."""
 
     @classmethod
     def connect(cls, settings: Settings) -> IngestWorkflow:
@@ -110,7 +110,7 @@ class IngestWorkflow(_StateMachine):
                 if code_of(error) in {"ExecutionDoesNotExist", "InvalidArn"}:
                     return None
                 raise
-        # One that an object's arrival started has another input, and none of them is a request's.
+        # An execution that an object's arrival started has another input, and is not the import of a request.
         if json.loads(execution.get("input") or "{}").get("tenant_id") != tenant_id:
             return None
         if execution["status"] == "SUCCEEDED" and "output" in execution:

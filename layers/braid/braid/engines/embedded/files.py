@@ -35,7 +35,7 @@ GRAPHS: Final = "graphs"
 _FOLDERS = ("vectors", GRAPHS, "objects")
 _OURS = {*_FOLDERS, "models", "fitted.json", "eval"}
 _AUDIT_LOGS = ("audit.", "audit-unknown.")
-"""Beginnings of the names of audit logs and of full ones that were put aside."""
+"""Name prefixes of audit logs, rotated ones included."""
 _LINE_BYTES = 128
 """Length of the commit file: one line, so that a single write replaces it."""
 
@@ -46,7 +46,7 @@ class LastCommit(NamedTuple):
     store: str
     commits: int
     size: int
-    """Bytes of the database, which never gets shorter."""
+    """Bytes of the database, which never shrinks."""
 
 
 class FileState(NamedTuple):
@@ -57,7 +57,7 @@ class FileState(NamedTuple):
 
 
 class FileVersion(NamedTuple):
-    """Inode, size and time of writing of a memory-mapped file, by which a later change of it is noticed."""
+    """Inode, size and modification time of a memory-mapped file, by which a later change of it is detected."""
 
     inode: int
     size: int
@@ -65,12 +65,12 @@ class FileVersion(NamedTuple):
 
     @classmethod
     def of(cls, path: Path) -> FileVersion:
-        """Return that of a file. Raises OSError if there is none."""
+        """Return the version of a file. Raises OSError if there is no such file."""
         status = path.stat()
         return cls(status.st_ino, status.st_size, status.st_mtime_ns)
 
     def is_changed(self, path: Path) -> bool:
-        """Return whether the file changed; one that was removed or replaced did not: what is mapped stays."""
+        """Return whether the mapped file was modified; False if it was removed or replaced: its mapping stays valid."""
         try:
             now = self.of(path)
         except OSError:
@@ -90,9 +90,9 @@ class StoreFiles:
         self._all = (path, path.with_name(f"{path.name}-wal"), self._memory)
 
     def create(self) -> None:
-        """Make the folder and an empty database where they are missing, for their owner alone.
+        """Create the folder and an empty database if they are missing, accessible to their owner alone.
 
-        Raises StoreError if they cannot be made.
+        Raises StoreError if they cannot be created.
         """
         try:
             self.path.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ class StoreFiles:
             raise file_error(error, self.path.parent) from error
 
     def make_private(self) -> None:
-        """Remove other users' permissions, which an older Braid or a copy may have left; log where that fails."""
+        """Remove other users' permissions, which an older Braid or a copy may have left; a failure is logged."""
         for path in self._private():
             with suppress(FileNotFoundError):
                 mode = stat.S_IMODE(path.stat().st_mode)
@@ -117,20 +117,17 @@ class StoreFiles:
         yield from (folder / name for name in _FOLDERS)
         names = {path.name for path in folder.iterdir()}
         if all(name in _OURS or name.startswith((self.path.name, *_AUDIT_LOGS)) for name in names):
-            yield folder  # where there is anything else, the folder may be meant for others too
+            yield folder  # a folder with any other file may be meant for other users too
 
     def last_commit(self) -> LastCommit | None:
-        """Read the commit file; None when there is none that can be read."""
+        """Return the content of the commit file; None when it is missing or unreadable."""
         with suppress(OSError, ValueError):
             store, commits, size = self.commit_file.read_text(encoding="ascii").split()
             return LastCommit(store, int(commits), int(size))
         return None
 
     def require_database(self, last: LastCommit | None) -> None:
-        """Refuse a database that is missing or shorter than recorded, before SQLite takes it for a new one.
-
-        Raises StoreCorrupt if it is missing or shorter.
-        """
+        """Raise StoreCorrupt if the database is missing or shorter than recorded: SQLite may take it for a new one."""
         if last is None:
             return
         try:
@@ -141,10 +138,7 @@ class StoreFiles:
             raise self._lost(f"{self.path} was cut from {last.size} to {size} bytes", last)
 
     def require_commits(self, last: LastCommit | None, store: str, commits: int) -> None:
-        """Refuse a database that is another one, or lacks commits that were acknowledged.
-
-        Raises StoreCorrupt if the identity or the number of commits differs.
-        """
+        """Raise StoreCorrupt if the database is not the recorded one, or lacks acknowledged commits."""
         if last is None:
             return
         if store != last.store:
@@ -160,9 +154,9 @@ class StoreFiles:
         )
 
     def committed_size(self, connection: sqlite3.Connection) -> int | None:
-        """Return the bytes of the database once a connection's transaction has ended; None with a log, which has some.
+        """Return the size of the database in bytes after a connection's transaction; None with a write-ahead log.
 
-        With a rollback journal the file may be longer meanwhile, by what a transaction adds that is then undone.
+        With a rollback journal the file may be longer during a transaction that is then rolled back.
         """
         if self.journal is Journal.WAL:
             return None
@@ -170,7 +164,7 @@ class StoreFiles:
         return int(pages * page_size)
 
     def record_commit(self, store: str, commits: int, size: int | None) -> None:
-        """Record a durable commit; a failure to do so is logged and costs only a later check."""
+        """Record a durable commit; a failure is logged, and only weakens later checks."""
         try:
             size = self.path.stat().st_size if size is None else size
             line = f"{store} {commits:d} {size:d}".ljust(_LINE_BYTES - 1) + "\n"
@@ -183,7 +177,7 @@ class StoreFiles:
             _LOG.warning("%s cannot be written: %s", self.commit_file, error)
 
     def file_states(self) -> dict[Path, FileState]:
-        """Return the files of a connection that was just opened."""
+        """Return the states of the files of a connection that was just opened."""
         found: dict[Path, FileState] = {}
         for path in self._all:
             with suppress(FileNotFoundError):
@@ -192,12 +186,10 @@ class StoreFiles:
         return found
 
     def require_unchanged(self, opened: MutableMapping[Path, FileState]) -> None:
-        """Refuse to go on with files that were removed, replaced or cut since they were opened.
+        """Raise StoreCorrupt if a file was removed, replaced or truncated since it was opened.
 
-        SQLite's shared memory file is extended to its length again when it was cut: reading a missing part of a
-        mapped file kills the process, and SQLite rebuilds its content from zeros.
-
-        Raises StoreCorrupt if one was removed, replaced or cut.
+        SQLite's shared memory file, if truncated, is extended to its length again: reading a missing part of a mapped
+        file kills the process, and SQLite rebuilds its content from zeros.
         """
         for path, before in opened.items():
             status = None
@@ -208,7 +200,7 @@ class StoreFiles:
                     f"{path} was removed or replaced while it was open; stop this process, put it back, start again"
                 )
             if status.st_size < before.size:
-                if self.journal is not Journal.WAL:  # what a transaction added that was undone, perhaps
+                if self.journal is not Journal.WAL:  # perhaps a rolled-back transaction had extended it
                     continue
                 if path != self._memory:
                     raise StoreCorrupt(
@@ -221,14 +213,14 @@ class StoreFiles:
 
 
 def remove_files(folder: Path, pattern: str) -> None:
-    """Remove the files of a folder that match a pattern, as far as that can be done."""
+    """Remove the files of a folder that match a pattern; failures are ignored."""
     for path in folder.glob(pattern):
         with suppress(OSError):
             path.unlink(missing_ok=True)
 
 
 def file_error(error: OSError, path: Path) -> StoreError:
-    """Return the error to raise for one of the file system, with the path and the remedy."""
+    """Return Braid's error for an OSError, with the path and the remedy."""
     if error.errno in _FULL_DISK:
         return StoreFull(f"{path}: no space left; free some space on its device or set BRAID_HOME to another one")
     if error.errno in _NOT_ALLOWED:
@@ -245,13 +237,13 @@ _STEPS = 10_000
 
 
 class Connection(sqlite3.Connection):
-    """A connection with the state of the files it opened."""
+    """A SQLite connection with the states of the files that it opened."""
 
     files: dict[Path, FileState]
     watched: bool = False
-    """Whether it notes what it changes in graphs."""
+    """Whether triggers record its changes of graphs."""
     lasting: set[str]
-    """Statements that make tables in memory, executed once no transaction that a reader ends would undo them."""
+    """Statements that create temporary tables, repeated after the reader's transaction, whose end undoes them."""
 
 
 def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Connection:
@@ -271,7 +263,7 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
         connection.set_progress_handler(is_over, _STEPS)
         if not read_only:
             connection.execute("PRAGMA synchronous = FULL")
-            if files.journal is not Journal.WAL:  # which the file itself says
+            if files.journal is not Journal.WAL:  # which the database file records
                 connection.execute(f"PRAGMA journal_mode = {files.journal}")
         connection.execute("SELECT count(*) FROM sqlite_master")  # opens the log
         connection.files = files.file_states()
@@ -283,9 +275,9 @@ def connect(files: StoreFiles, *, read_only: bool, busy_timeout_ms: int) -> Conn
 
 @contextmanager
 def interrupted_in_time(connection: sqlite3.Connection) -> Iterator[None]:
-    """End statements when the deadline passes, however long each step of them takes.
+    """Interrupt the connection's statements when the deadline passes, however long a single step takes.
 
-    The progress handler counts steps, and FTS5 ranks a long text of nothing but the question's words in one.
+    The progress handler counts steps, and FTS5 ranks in one step even a long text made of only the question's words.
     """
     with alarmed(connection.interrupt):
         yield
@@ -297,7 +289,7 @@ def _read_only(path: Path) -> Connection:
         connection.execute("SELECT count(*) FROM sqlite_master")
     except sqlite3.OperationalError:
         connection.close()
-        # In a folder that cannot be written SQLite can make no lock file. Without a log there is nothing to lock.
+        # In a read-only folder SQLite cannot create a lock file. Without a log there is nothing to lock.
         if _is_unfinished(path):
             raise StoreReadOnly(
                 f"{path} has an unfinished log and its folder cannot be written; "
@@ -308,7 +300,7 @@ def _read_only(path: Path) -> Connection:
 
 
 def _is_unfinished(path: Path) -> bool:
-    """Return whether a log has commits that the database lacks, or a journal what has to be undone in it."""
+    """Return whether a log has commits that the database lacks, or a journal has changes to roll back."""
     log, journal = path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
     if log.exists() and log.stat().st_size:
         return True
@@ -324,7 +316,7 @@ def _open(path: Path, mode: str) -> Connection:
 
 @contextmanager
 def translated_errors(path: Path) -> Iterator[None]:
-    """Raise Braid's error for one that SQLite raises inside; other errors pass.
+    """Convert SQLite's errors in the block to Braid's; other errors pass.
 
     Raises StoreFull, StoreReadOnly, StoreCorrupt, StoreTooSlow, TransientStoreError or StoreError as
     :func:`_store_error` chooses.
@@ -336,7 +328,7 @@ def translated_errors(path: Path) -> Iterator[None]:
 
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    """Return the error to raise for one of SQLite, with the file and the remedy."""
+    """Return Braid's error for one of SQLite, with the file and the remedy."""
     code = getattr(error, "sqlite_errorcode", None)
     primary = code & _PRIMARY if code is not None else None
     if primary == sqlite3.SQLITE_FULL:

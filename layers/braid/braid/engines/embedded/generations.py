@@ -1,4 +1,4 @@
-"""Write generations of a tenant, and values in memory that hold until the next one.
+"""Write generations of a tenant, and a cache of values that are valid for one generation.
 
 A generation is a counter in the database, so that a process notices the writes of others.
 """
@@ -26,7 +26,7 @@ class Generation(StrEnum):
     GRAPH = "graph_generation"
 
     def read(self, connection: sqlite3.Connection, tenant: int) -> int:
-        """Return a tenant's generation as the connection sees it."""
+        """Return a tenant's generation in the connection's snapshot."""
         row = connection.execute(f"SELECT {self} FROM tenants WHERE number = ?", (tenant,)).fetchone()  # noqa: S608
         return int(row[0])
 
@@ -36,7 +36,7 @@ class Generation(StrEnum):
 
 
 class GenerationCache(Generic[T]):
-    """A value of each tenant in memory, computed again only after a write of any process."""
+    """Caches one value per tenant in memory, computed again only after a write of any process."""
 
     def __init__(self, store: EmbeddedStore, generation: Generation) -> None:
         self._store = store
@@ -61,9 +61,9 @@ def change(
     given: Given,
     work: Callable[[sqlite3.Connection, int, Given], int],
 ) -> int:
-    """Change stored rows of one tenant in one transaction and return how many.
+    """Run ``work`` on one tenant's rows in a transaction and return how many rows it changed.
 
-    The generation is advanced if there were any; nothing is done if nothing is given.
+    The generation is advanced if there were any. Returns 0, without a transaction, if ``given`` is empty.
     """
     if not given:
         return 0

@@ -1,7 +1,7 @@
 """The embedded index migration: the next model profile's vectors are written to the same rows.
 
-A record has vectors of both profiles, each in its own space, so that backfilling is writing vectors, switching is
-writing one value, and nothing has to be copied or reconciled.
+A record has vectors of both profiles, each in its own space, so that backfilling only writes vectors, switching writes
+one value, and nothing has to be copied or reconciled.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class EmbeddedIndexMigration:
         self._index = index
 
     def of_tenant(self, tenant_id: str, *, back: bool = False) -> EmbeddedIndexMigration:  # noqa: ARG002 - the port's signature
-        """Raise InvalidRequest: each tenant has vectors and words of its own here."""
+        """Raise InvalidRequest: in this store every tenant has an index of its own already."""
         raise InvalidRequest("tenant: in the embedded store every tenant has an index of its own", field="tenant_id")
 
     def serving(self) -> MigrationState:
@@ -72,7 +72,7 @@ class EmbeddedIndexMigration:
         following: bool = False,
         **conditions: Unpack[ScanConditions],
     ) -> list[str]:
-        """Return the next ids of the records that meet every condition; no other index follows this one."""
+        """Return the next ids of the records that meet every condition; none of the next index, as there is none."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or following:
                 return []
@@ -108,24 +108,24 @@ class EmbeddedIndexMigration:
             return _serve(connection, now.begun(active, target))
 
     def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
-        """Return which of some records have no vector in one of these spaces."""
+        """Return the ids of the records that lack a vector in any of these spaces."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else rows.lacking(connection, tenant, ids, spaces)
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write the new vectors beside the stored ones; a record that changed since it was read is skipped."""
+        """Add the new vectors to the stored ones; a record that changed since it was read is skipped."""
         return self.write_back(tenant_id, changes)
 
     def reconcile(self, tenant_id: str, ids: Sequence[str]) -> int:  # noqa: ARG002 - the port's signature
-        """Return that nothing differs: both profiles' vectors belong to the same rows."""
+        """Return 0: both profiles' vectors belong to the same rows, so nothing can differ."""
         return 0
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
-        """Return how many vectors are missing: records without one, counted for each space."""
+        """Return how many vectors are missing: the number of records without one, summed over the spaces."""
         return sum(self.count(tenant_id, space_missing=space) for tenant_id in tenant_ids for space in spaces)
 
     def search_next(self, request: SearchRequest) -> SearchHits:
-        """Answer from the same rows."""
+        """Search the same rows, which have the vectors of both profiles."""
         return self._index.search(request)
 
     def prepare(self) -> None:
@@ -137,7 +137,7 @@ class EmbeddedIndexMigration:
             after = tenants[-1]
 
     def switch(self) -> MigrationState:
-        """Make the next profile the active one, in one transaction; cached answers are outdated by it."""
+        """Make the next profile the active one, in one transaction, which also invalidates cached answers."""
         with self._store.transaction() as connection:
             return _serve(connection, _serving(connection).switched())
 
@@ -147,7 +147,7 @@ class EmbeddedIndexMigration:
             return _serve(connection, _serving(connection).rolled_back())
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:
-        """Forget the profile that is not active and remove the vectors of its own spaces."""
+        """Remove the profile that is not active, and the vectors of its own spaces."""
         with self._store.transaction() as connection:
             now = _serving(connection)
             if now.mirrored is None:

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 PUT_WAIT_MS = 100
-"""How long :meth:`EmbeddedCache.put` waits for another writer: an answer must not wait for an ingest."""
+"""How long :meth:`EmbeddedCache.put` waits for another writer, as an answer must not wait for an ingest."""
 COUNT_WAIT_MS = 2_000
 """How long :meth:`EmbeddedCache.count` waits for another writer."""
 NO_WAIT_S = 1.0
-"""For how long after a wait that ended without a write :meth:`EmbeddedCache.put` does not wait at all."""
+"""How long after waiting in vain :meth:`EmbeddedCache.put` does not wait at all."""
 REMOVED_AT_ONCE = 50
-"""Values that one transaction removes, a fifth of a second of the greatest ones: who comes next does not pay for all
-that others left."""
+"""Most values that one transaction removes, a fifth of a second for the largest ones, so that no single caller pays for
+all that have expired."""
 
 
 def _now() -> datetime:
@@ -80,7 +80,7 @@ class EmbeddedCache:
         expires_at = self._clock() + timedelta(seconds=check_ttl(ttl_s))
         wait_ms = 0 if self._stopwatch() < self._no_wait_until else PUT_WAIT_MS
         try:
-            # What a power cut loses is worked out again, and a question does not wait for the disk.
+            # Not durable: a value lost in a power cut is computed again, and a question does not wait for the disk.
             with self._store.transaction(wait_ms=wait_ms, durable=False) as connection:
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 _remove(connection, "expires_at <= ?", to_microseconds(self._clock()))
@@ -113,7 +113,7 @@ class EmbeddedCache:
             return kept
 
     def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the present window and return its sum."""
+        """Add to a counter of the current window and return its sum."""
         check_tenant(tenant_id)
         now = self._clock()
         name = counter_key(key, window_s, now.timestamp())
@@ -129,7 +129,7 @@ class EmbeddedCache:
             return int(row[0])
 
     def generation(self, tenant_id: str) -> int:
-        """Return the tenant's write generation, which grows with every write."""
+        """Return the tenant's write generation, which every write increases."""
         check_tenant(tenant_id)
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return 0 if tenant is None else _generation(connection, tenant)
@@ -154,12 +154,12 @@ class EmbeddedCache:
 
 
 def _bytes(row: tuple[object] | None) -> bytes | None:
-    """Return a value that was read; None of one that no cache wrote."""
+    """Return a value that was read; None if it is not one that a cache wrote."""
     return row[0] if row is not None and isinstance(row[0], bytes) else None
 
 
 def _remove(connection: sqlite3.Connection, condition: str, value: int | None) -> int:
-    """Remove some of the values that meet a condition, and return how many."""
+    """Remove a batch of the values that meet a condition, and return how many there were."""
     return connection.execute(
         f"DELETE FROM cache WHERE rowid IN (SELECT rowid FROM cache WHERE {condition} LIMIT ?)",  # noqa: S608 - of ours
         (value, REMOVED_AT_ONCE),
@@ -167,7 +167,7 @@ def _remove(connection: sqlite3.Connection, condition: str, value: int | None) -
 
 
 def _generation(connection: sqlite3.Connection, tenant: int) -> int:
-    """Return the sum of both counters, which grows when either does."""
+    """Return the sum of both counters of a tenant, which increases when either does."""
     return Generation.RECORDS.read(connection, tenant) + Generation.GRAPH.read(connection, tenant)
 
 
@@ -254,7 +254,7 @@ class EmbeddedMembers:
         return [Membership(subject=subject, tenant_id=tenant, role=Role(role)) for tenant, role in rows]
 
     def add(self, membership: Membership) -> None:
-        """Write a membership, instead of the role that the subject had in that tenant."""
+        """Write a membership, which replaces the subject's role in that tenant."""
         with self._store.transaction() as connection:
             connection.execute(_MEMBERS)
             connection.execute(
@@ -292,13 +292,13 @@ class EmbeddedJobStore:
         self._store = store
 
     def get(self, name: str) -> JobRecord | None:
-        """Return a job as last written, None when there is none."""
+        """Return a job as last written; None when there is none."""
         with self._store.read() as connection:
             found = read_global(connection, _JOB + name)
         return None if found is None else JobRecord(name=name, revision=found[0], body=found[1])
 
     def put(self, record: JobRecord) -> bool:
-        """Write a job if its revision is the next one."""
+        """Write a job if its revision is the next one, and return whether it was."""
         with self._store.transaction() as connection:
             found = read_global(connection, _JOB + record.name)
             if record.revision != (found[0] if found else 0) + 1:

@@ -29,7 +29,7 @@ def _now() -> datetime:
 
 
 class EmbeddedQueue:
-    """Messages in SQLite; implements :class:`braid.ports.message_queue.Queue`. The oldest is handed out first."""
+    """Messages in SQLite, oldest first; implements :class:`braid.ports.message_queue.Queue`."""
 
     def __init__(self, store: EmbeddedStore, *, clock: Callable[[], datetime] = _now) -> None:
         self._store = store
@@ -78,12 +78,12 @@ class EmbeddedQueue:
         return deliveries
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Remove messages that are done; a receipt counts until its message is handed out again."""
+        """Remove processed messages; a receipt is valid until its message is delivered again."""
         with self._store.transaction() as connection:
             connection.executemany("DELETE FROM messages WHERE receipt = ?", [(receipt,) for receipt in receipts])
 
     def depth(self) -> int:
-        """Return how many messages wait or are in flight."""
+        """Return how many messages are waiting or in flight."""
         with self._store.read() as connection:
             return int(connection.execute("SELECT count(*) FROM messages WHERE set_aside = 0").fetchone()[0])
 
@@ -91,7 +91,7 @@ class EmbeddedQueue:
         """Remove a tenant's messages, dead letters included, and return how many there were."""
         check_tenant(tenant_id)
         with self._store.transaction() as connection:
-            # A message that cannot be read belongs to no tenant.
+            # A message that cannot be parsed belongs to no tenant.
             return connection.execute(
                 "DELETE FROM messages WHERE json_valid(body) AND json_extract(body, '$.tenant_id') = ?", (tenant_id,)
             ).rowcount
@@ -100,7 +100,7 @@ class EmbeddedQueue:
 def _hand_out(
     connection: sqlite3.Connection, number: int, body: str, receives: int, *, until: datetime
 ) -> Delivery | None:
-    """Hide a message and return it; one that cannot be read is set aside, so that it hides no other."""
+    """Deliver a message and hide it from other receivers; None for one that cannot be read, now a dead letter."""
     message = decode_message(body)
     if message is None:
         _LOG.warning("message %d of the queue cannot be read and is set aside", number)

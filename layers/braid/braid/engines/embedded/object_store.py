@@ -30,12 +30,12 @@ _RANDOM_NAME = re.compile("[0-9a-f]{32}")
 
 
 class EmbeddedObjectStore:
-    """Files beside the SQLite file, which knows their keys; implements :class:`braid.ports.object_store.ObjectStore`.
+    """Files in a folder, with their keys in SQLite; implements :class:`braid.ports.object_store.ObjectStore`.
 
-    A file's name is random and never used twice: keys are no paths, ``a`` and ``a/b`` may both exist, and a reader
-    keeps its file open while the object is replaced. A process killed while it writes leaves a file without a key,
-    and so does a put inside a transaction that is rolled back: the first put of a process, and a delete of many objects
-    such as a tenant's, remove such files once they are an hour old.
+    A file's name is random and never reused: keys are not paths, so ``a`` and ``a/b`` may both exist, and a reader
+    keeps its file open while the object is replaced. A process that is killed while writing, or a put inside a
+    transaction that is rolled back, leaves a file without a key. The first put of a process and :meth:`delete_many`
+    remove such files once they are an hour old.
     """
 
     def __init__(self, store: EmbeddedStore) -> None:
@@ -128,7 +128,7 @@ class EmbeddedObjectStore:
             self._discard(name)
 
     def _sweep(self) -> None:
-        """Remove the files without a key, except those that may still be being written."""
+        """Remove files without a key, except recent ones, which may still be being written."""
         self._swept = True
         if not self._folder.is_dir():
             return
@@ -156,7 +156,7 @@ class EmbeddedObjectStore:
         return None if row is None else (ObjectInfo(key=key, size_bytes=row[0], version=row[1]), row[2])
 
     def _discard(self, name: str) -> None:
-        # A transaction may be rolled back, and the file is then needed.
+        # If the transaction is rolled back, the file is still needed.
         self._store.after_commit(lambda: _unlink(self._folder / name))
 
     def _parts(self, tenant_id: str, info: ObjectInfo) -> Iterator[bytes]:
@@ -183,7 +183,7 @@ class EmbeddedObjectStore:
                 with _translated_errors(path):
                     return path.open("rb")
             except ObjectMissing as error:
-                # Written again with the same content after it was found: the next look finds the new file.
+                # The object was written again with the same content since the look-up: another one finds the new file.
                 if missed == path.name:
                     raise StoreCorrupt(
                         f"{path}, the file of object {info.key!r}, is gone; put the object again"
@@ -234,7 +234,7 @@ def _unlink(path: Path) -> None:
 
 @contextlib.contextmanager
 def _translated_errors(path: Path) -> Iterator[None]:
-    """Raise Braid's error for one that the file system raises inside."""
+    """Convert OSErrors in the block to Braid's errors."""
     try:
         yield
     except FileNotFoundError as error:

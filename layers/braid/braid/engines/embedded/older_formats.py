@@ -1,6 +1,6 @@
-"""Brings a store, new or of an older format, to the tables of today.
+"""Creates the tables of a new store, and migrates those of a store of an older format.
 
-An older one has to be opened once where it can be written.
+An older store has to be opened once with write access.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import sqlite3
 
 _IDEOGRAPHS = 4
-"""Format since which each ideograph is indexed by itself; before, runs of them were."""
+"""First format in which each ideograph is indexed by itself; before, runs of them were."""
 _COUNTS = 13
-"""Format since which the counts of graphs are stored."""
+"""First format that stores the counts of graphs."""
 _METADATA_OF_RECORDS = (
     "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"
     " FROM records AS r, json_each(metadata_terms(r.body)) AS t"
@@ -59,11 +59,11 @@ DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
     12: tables.REMOVALS,
     13: tables.GRAPH_CHANGES,
 }
-"""What each format added, of all that the tables show."""
+"""SQL of the changes of each format; the tables of a new store have all of them."""
 
 
 def bring_up_to_date(connection: sqlite3.Connection) -> None:
-    """Make the tables of a new store or migrate an older one, inside a transaction; a newer one is left as it is."""
+    """Create the tables of a new store or migrate an older one, inside a transaction; a newer one is left unchanged."""
     # Read under the write lock: another process may have migrated the store meanwhile.
     found: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if found == 0:
@@ -84,7 +84,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 
 def _terms(body: str) -> str:
-    """Return the terms of a record's metadata, as JSON, from its stored body."""
+    """Return the terms of a record's metadata as a JSON list, from its stored body."""
     return json.dumps(list(dict.fromkeys(terms_of(json.loads(body).get("metadata") or {}))))
 
 

@@ -41,11 +41,11 @@ class EmbeddedStore:
     Parameters
     ----------
     folder
-        Folder of the store; made when missing.
+        Folder of the store; created when missing.
     read_only
         True refuses every write. A folder without write permission is always opened read-only.
     journal
-        One for all processes that use the store at the same time.
+        Journal mode; the same for all processes that use the store at the same time.
 
     Raises
     ------
@@ -99,17 +99,17 @@ class EmbeddedStore:
         self.close()
 
     def close(self) -> None:
-        """Close every connection; one that is in use is closed when it is given back."""
+        """Close every connection; one in use is closed when it is returned."""
         with self._pool_lock:
             self._closed = True
             self._pool_lock.notify_all()
             _close_all(self._idle)
 
     def pause(self, *, wait_s: float) -> bool:
-        """Lend no connection until :meth:`resume`, and wait for those that are lent; threads that ask for one wait.
+        """Block threads that need a connection until :meth:`resume`, and wait for those in use to be returned.
 
-        A process that is frozen while it is paused holds no lock of the database. Returns False if some connection was
-        not given back in time.
+        A process that is frozen while paused holds no lock of the database. Returns False if a connection was not
+        returned within ``wait_s`` seconds.
         """
         with self._pool_lock:
             self._paused = True
@@ -123,7 +123,7 @@ class EmbeddedStore:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether this thread is inside :meth:`transaction`, and so sees uncommitted writes."""
+        """Whether this thread is inside :meth:`transaction`, and so sees its uncommitted writes."""
         return getattr(self._local, "writing", None) is not None
 
     @contextmanager
@@ -144,34 +144,34 @@ class EmbeddedStore:
 
     @contextmanager
     def read_tenant(self, tenant_id: str) -> Iterator[tuple[Connection, int | None]]:
-        """Lend a connection as :meth:`read`, with the tenant's number, None when nothing was ever stored for it."""
+        """Lend a connection as :meth:`read` does, with the tenant's number; None if nothing was ever stored for it."""
         with self.read() as connection:
             yield connection, self.tenant_number(connection, tenant_id)
 
     @contextmanager
     def transaction(self, *, wait_ms: int | None = None, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """Begin a write transaction, which all engines of this store take part in.
+        """Begin a write transaction, shared by all engines of this store.
 
-        Transactions nest: one that fails inside another undoes that as well, even if its error is caught, and what is
-        written afterwards raises StoreError. A savepoint for each would cost more than the rows of a write: while one
-        is open, SQLite keeps a copy of every page for each row whose triggers may fail.
+        Transactions nest: if an inner one fails, the outer one is rolled back too, even if the error is caught, and
+        later writes in it raise StoreError. Savepoints instead would cost more than the rows of a write: while one is
+        open, SQLite keeps a copy of every page for each row whose triggers may fail.
 
         Raises StoreReadOnly if the store is read-only, and TransientStoreError if others write for longer.
 
         Parameters
         ----------
         wait_ms
-            How long to wait for other writers. None waits as long as it takes for those of this process and 5 s for
-            those of others.
+            How long to wait for other writers. None waits without limit for those of this process and 5 s for those of
+            others.
         durable
-            False does not wait for the disk: a power cut may lose what was written, but nothing before it. Not for
-            writes to a graph, whose counts and log are kept by those that are durable.
+            False does not wait for the disk: a power cut may lose this transaction, but no earlier one. Not for writes
+            to a graph: only durable transactions maintain its counts and its log.
         """
         if self.read_only:
             raise StoreReadOnly(
                 f"{self.path} is open for reading only; make the file and its folder writable or set BRAID_HOME"
             )
-        # A transaction that has begun is not ended by a deadline.
+        # A deadline does not interrupt a transaction that has begun.
         with suspended(), self._writer_lock(wait_ms), translated_errors(self.path):
             outer: sqlite3.Connection | None = getattr(self._local, "writing", None)
             if outer is not None:
@@ -213,14 +213,14 @@ class EmbeddedStore:
             raise StoreError(f"{self.path}: this transaction failed before and wrote nothing; begin another one")
 
     def after_commit(self, action: Callable[[], None]) -> None:
-        """Run an action after this thread's open transaction commits, or at once when there is none."""
+        """Run an action after the commit of this thread's open transaction, or at once if there is none."""
         if self.in_transaction:
             self._local.after_commit.append(action)
         else:
             action()
 
     def _prepare_commit(self, connection: Connection, *, durable: bool) -> tuple[int | None, int | None]:
-        """Add what was changed to counts and logs; return the number of the coming commit and the size it leaves."""
+        """Update counts and logs with the changes; return the number of commits and the size after this commit."""
         if not durable:
             return None, None
         changes.record(connection)
@@ -228,7 +228,7 @@ class EmbeddedStore:
         return self._count_commit(connection), self._files.committed_size(connection)
 
     def _count_commit(self, connection: sqlite3.Connection) -> int:
-        """Count the coming commit, and refuse it where commits are missing that this store had."""
+        """Count this commit and return the number of commits; raise StoreCorrupt if commits were lost meanwhile."""
         commits = _stored_commits(connection) + 1
         if commits <= self._counted:
             raise StoreCorrupt(
@@ -269,7 +269,7 @@ class EmbeddedStore:
             self._pool_lock.notify_all()
 
     def _give_back(self, connection: Connection, *, durable: bool = True) -> None:
-        # Still open here: a reader's snapshot, or a transaction that failed.
+        # A transaction that is still open is a reader's snapshot or failed.
         try:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
@@ -319,7 +319,7 @@ class EmbeddedStore:
             )
 
     def tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int | None:
-        """Return a tenant's number, None when nothing was ever stored for it."""
+        """Return a tenant's number; None if nothing was ever stored for it."""
         known = self._numbers.get(tenant)
         if known is not None:
             return known
@@ -331,7 +331,7 @@ class EmbeddedStore:
         return int(row[0])
 
     def ensure_tenant_number(self, connection: sqlite3.Connection, tenant: str) -> int:
-        """Return a tenant's number, assigned when it has none, inside a transaction."""
+        """Return a tenant's number, assigning one if needed; called inside a transaction."""
         number = self.tenant_number(connection, tenant)
         if number is None:
             number = connection.execute("INSERT INTO tenants (tenant) VALUES (?)", (tenant,)).lastrowid
@@ -355,14 +355,14 @@ def _close_all(connections: list[Connection]) -> None:
 
 
 def _stored_commits(connection: sqlite3.Connection) -> int:
-    """Return how many commits were counted, 0 in a file of a format that did not count them."""
+    """Return the number of counted commits; 0 in a file of a format that did not count them."""
     found = read_global(connection, _COMMITS)
     return 0 if found is None else found[0]
 
 
 @contextmanager
 def _undone_if_it_fails(connection: sqlite3.Connection) -> Iterator[None]:
-    """Undo a transaction whole if what is done inside fails."""
+    """Roll the whole transaction back if the block fails."""
     try:
         yield
     except BaseException:

@@ -1,8 +1,8 @@
 """The tables of ``braid.db``.
 
-Times are whole microseconds since 1970 in UTC, so that they compare as numbers and come back exactly. A tenant is its
-number everywhere but in ``tenants``. Words are in one FTS5 table a tenant: BM25 depends on how often a word occurs
-among the rows, and one tenant's rows must not move another's scores.
+Times are whole microseconds since 1970 in UTC, so that they compare as numbers and are read back exactly. Outside of
+``tenants`` a tenant is identified by its number. Words are in one FTS5 table per tenant: BM25 depends on how often a
+word occurs among the rows, and one tenant's rows must not affect another's scores.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 FORMAT = 13
-"""Version of the tables, kept in ``PRAGMA user_version``; :mod:`.older_formats` brings older ones to it."""
+"""Version of the tables, stored in ``PRAGMA user_version``; :mod:`.older_formats` migrates older ones to it."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
-"""How FTS5 splits texts into words."""
+"""FTS5's tokenizer."""
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
 """Condition of the partial index of untrusted records. SQLite uses the index only for this exact expression."""
 
@@ -217,33 +217,33 @@ ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOV
 
 
 def to_microseconds(moment: datetime | None) -> int | None:
-    """Return a moment as whole microseconds since 1970, exactly."""
+    """Return a moment as whole microseconds since 1970; None for None."""
     return None if moment is None else microseconds(moment)
 
 
 def from_microseconds(stored: int | None) -> datetime | None:
-    """Read what :func:`to_microseconds` wrote."""
+    """Return the moment of :func:`to_microseconds`; None for None."""
     return None if stored is None else moment_of(stored)
 
 
 def words_table(tenant: int) -> str:
-    """Return the name of a tenant's FTS5 table; a number, so that no tenant's name is ever part of a statement."""
+    """Return the name of a tenant's FTS5 table; it has the tenant's number, so that no tenant's name enters SQL."""
     return f"words_{tenant:d}"
 
 
 def read_global(connection: sqlite3.Connection, name: str) -> tuple[int, str] | None:
-    """Return the revision and content of a value of no tenant; None when there is none."""
+    """Return the revision and content of a store-wide value; None when there is none."""
     row = connection.execute("SELECT revision, content FROM notes WHERE name = ?", (name,)).fetchone()
     return None if row is None else (int(row[0]), str(row[1]))
 
 
 def write_global(connection: sqlite3.Connection, name: str, revision: int, content: str) -> None:
-    """Write a value of no tenant into the table ``notes``, inside a transaction."""
+    """Write a store-wide value to the table ``notes``, inside a transaction."""
     connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", (name, revision, content))
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables of a new store, inside a transaction."""
+    """Create the tables of a new store, inside a transaction."""
     for statement in ALL.split(";"):
         connection.execute(statement)
     connection.execute("INSERT INTO identity (store) VALUES (?)", (uuid.uuid4().hex,))
@@ -251,11 +251,11 @@ def create_tables(connection: sqlite3.Connection) -> None:
 
 
 def create_words(connection: sqlite3.Connection, tenant: int) -> None:
-    """Make a tenant's FTS5 table, unless it is there; only with its first record.
+    """Create a tenant's FTS5 table, unless it exists; called only for its first record.
 
-    Opening a connection takes a time that grows with the square of the number of such tables. The table holds no text
-    of its own (``content=''``): removing a row hands it the words that it was written with, which are the columns
-    ``title``, ``aliases`` and ``content`` of ``records``.
+    The time to open a connection grows with the square of the number of such tables. The table stores no text
+    (``content=''``): to remove a row, it must be given the words that were indexed, which are the columns ``title``,
+    ``aliases`` and ``content`` of ``records``.
     """
     connection.execute(
         f"CREATE VIRTUAL TABLE IF NOT EXISTS {words_table(tenant)} USING fts5("
@@ -264,7 +264,7 @@ def create_words(connection: sqlite3.Connection, tenant: int) -> None:
 
 
 def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str, str, str]) -> None:
-    """Index the words of a row, its number, title, aliases and content, in an FTS5 table."""
+    """Index a row (number, title, aliases, content) in an FTS5 table."""
     number, *texts = row
     connection.execute(
         f"INSERT INTO {table} (rowid, title, aliases, content) VALUES (?, ?, ?, ?)",  # noqa: S608 - a number's name
@@ -273,12 +273,12 @@ def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str,
 
 
 def forget_words(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[int, str, str, str]]) -> None:
-    """Remove the words of rows from an FTS5 table; they have to be the words that were written."""
+    """Remove rows (number, title, aliases, content) from an FTS5 table; their texts must be those that were indexed."""
     delete_words(connection, table, [(number, *map(space_ideographs, texts)) for number, *texts in rows])
 
 
 def delete_words(connection: sqlite3.Connection, table: str, rows: Iterable[Sequence[int | str]]) -> None:
-    """Remove rows from an FTS5 table by the very texts that were indexed."""
+    """Remove rows from an FTS5 table, given with the texts exactly as they were indexed."""
     connection.executemany(
         f"INSERT INTO {table} ({table}, rowid, title, aliases, content) VALUES ('delete', ?, ?, ?, ?)",  # noqa: S608
         rows,

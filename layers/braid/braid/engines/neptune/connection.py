@@ -120,7 +120,7 @@ class GremlinConnection:
         StoreError
             If the endpoint refused the traversal, which is not retried.
         """
-        deadline.check()  # a write of very many traversals ends in time, too
+        deadline.check()  # so that a write of very many traversals ends in time too
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
         budget_s = min(self._budget_s, within_s or self._budget_s)
         until = Deadline.after(budget_s)
@@ -206,7 +206,7 @@ class GremlinConnection:
     def _await(self, work: Coroutine[Any, Any, list[Any]], remaining_s: float) -> list[Any]:
         future = asyncio.run_coroutine_threadsafe(work, self._running_loop())
         try:
-            # The coroutine has its own timeouts; this one is for a loop that does not run.
+            # The coroutine has its own timeouts; this one covers a loop that has stopped running.
             return future.result(timeout=remaining_s + 1.0)
         except TimeoutError as error:
             future.cancel()
@@ -215,7 +215,7 @@ class GremlinConnection:
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         """Return an event loop in its own thread, since callers may run in an event loop."""
         if self._loop is None or self._loop_pid != os.getpid():
-            # A forked child has not the parent's thread and must not use its socket.
+            # A forked child lacks the parent's thread and must not use its socket.
             self._socket = self._session = None
             loop = asyncio.new_event_loop()
             threading.Thread(target=_run, args=(loop,), name="gremlin", daemon=True).start()
@@ -269,7 +269,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def _unrolled(item: object) -> list[Any]:
-    """Return the results of one item: a traverser stands for ``bulk`` equal ones."""
+    """Return the results of one item: a traverser is repeated ``bulk`` times."""
     return [item.object] * int(item.bulk) if isinstance(item, Traverser) else [item]
 
 

@@ -1,8 +1,8 @@
 """Layout of vertices and edges in the property graph, and the traversals that write and fetch them.
 
-Every property is always written, so that a new version replaces the old one whole: a missing value is written as a
-sentinel. Times are microseconds since 1970. All vertices have the same label and their type is a property, so that an
-entity may change its type; an edge's label is its relationship type, a part of its identity.
+Every property is always written, a missing value as a sentinel, so that a new version replaces the old one completely.
+Times are microseconds since 1970. All vertices have the same label and their type is a property, so that an entity may
+change its type; an edge's label is its relationship type, a part of its identity.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ ALIASES = "aliases"
 """As JSON text: multi-valued properties are unordered."""
 HAS_RECORD = "has_record"
 UNTRUSTED = "untrusted"
-"""Whether a vertex or edge is not trusted; one that an older Braid wrote says nothing, and so is."""
+"""Whether a vertex or edge is untrusted; elements of an older Braid lack the property and are trusted."""
 FOUND = "found"
-"""Mark of a row of what was found in a text; an edge's is followed by its position."""
+"""Mark in the row of an element that was found in a text; in an edge's row its position follows."""
 TIMESTAMP = "timestamp"
 VALID_FROM = "valid_from"
 VALID_UNTIL = "valid_until"
@@ -48,15 +48,15 @@ LINK_KEY = "link_key"
 CONFIDENCE = "confidence"
 EVIDENCE = "evidence"
 IDENTITY = "identity"
-"""Source, type, target and predicate of an edge in one text, which sorts like the four."""
+"""Source, type, target and predicate of an edge in one string, which sorts like the four."""
 ROW = "row"
-"""All values that a walk reads of a vertex or edge, in one text: five properties are five times as slow to fetch."""
+"""All values of a vertex or edge that a walk reads, in one string: fetching five properties is five times as slow."""
 
 SINCE = "since"
-"""Mark of the field of an edge's row that says since when it is valid; a row of an older Braid says nothing."""
+"""Mark of the field of an edge's row with the beginning of its validity; a row of an older Braid lacks it."""
 
 EDGES_AT_ONCE = 1_000
-"""Edges that are fetched together to be changed."""
+"""Most edges that are fetched together to be changed."""
 UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
@@ -65,27 +65,27 @@ _T = TypeVar("_T")
 
 
 def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    """Yield a sequence in parts of at most ``size``."""
+    """Yield a sequence in batches of at most ``size``."""
     return (items[start : start + size] for start in range(0, len(items), size))
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:
-    """Return the vertex's id, which begins with the tenant; tenant names contain no bar."""
+    """Return the vertex id of a record, prefixed with the tenant, whose name contains no bar."""
     return f"{tenant_id}|{record_id}"
 
 
 def vertex_ids(tenant_id: str, record_ids: Iterable[str]) -> list[str]:
-    """Return the ids of several vertices, each once."""
+    """Return the distinct vertex ids of several records."""
     return [vertex_id(tenant_id, record) for record in dict.fromkeys(record_ids)]
 
 
 def record_id(stored: str) -> str:
-    """Return the record id in a vertex's id."""
+    """Return the record id of a vertex id."""
     return stored.partition("|")[2]
 
 
 def link_key(tenant_id: str, name: str) -> str:
-    """Return the lookup key of a normalised name, which begins with the tenant, so that it finds only the tenant's."""
+    """Return the lookup key of a normalised name, prefixed with the tenant, so that it matches only the tenant's."""
     return f"{tenant_id}|{name}"
 
 
@@ -95,18 +95,18 @@ def edge_id(edge: Relationship) -> str:
 
 
 def stored(moment: datetime | None, missing: int) -> long:
-    """Return a moment in microseconds, always as the graph's 64-bit type."""
+    """Return a moment in microseconds since 1970, or ``missing``, as the graph's 64-bit type."""
     return long(missing if moment is None else microseconds(moment))
 
 
 def valid(steps: GraphTraversal, as_of: datetime) -> GraphTraversal:
-    """Keep elements that are valid at a moment."""
+    """Keep the elements that are valid at a moment."""
     now = stored(as_of, 0)
     return steps.has(VALID_FROM, P.lte(now)).has(VALID_UNTIL, P.gt(now))
 
 
 def walkable(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> GraphTraversal:
-    """Keep the vertices, or edges, that may be walked at a moment."""
+    """Keep the elements that are valid at a moment and, if required, trusted."""
     steps = valid(steps, as_of)
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
 
@@ -140,9 +140,9 @@ def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> 
 
 
 def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship]) -> GraphTraversal:
-    """Write in one traversal until when stored vertices and edges are valid and whether they are trusted.
+    """Update end of validity and trust of stored vertices and edges, in one traversal.
 
-    What is gone stays so: a merge would bring it back.
+    Unlike a merge, this does not create elements that were removed meanwhile.
     """
     steps: Any = source.inject(0)
     for item in items:
@@ -163,7 +163,7 @@ def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship])
 
 
 def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> GraphTraversal:
-    """Write edges, whose ends exist, in one traversal. Edge properties have no cardinality: each has one value."""
+    """Write edges, whose ends must exist, in one traversal. Edge properties have no cardinality: each has one value."""
     steps: Any = source
     for edge in edges:
         steps = steps.merge_e(
@@ -237,7 +237,7 @@ def read_edge(row: str) -> Step:
 
 
 def node_of(vertex: Reached) -> Node:
-    """Return a vertex as graph walks rank it."""
+    """Return a vertex in the form that graph queries and PageRank use."""
     name = vertex.name or None
     return Node(
         vertex.id, vertex.entity_type, vertex.has_record, vertex.timestamp, name, vertex.trusted, vertex.invalid_at
@@ -258,15 +258,15 @@ def _edge_row(edge: Relationship) -> str:
 
 
 def _rest(element: Vertex | Relationship) -> tuple[str, ...]:
-    """Return the last fields of a row: a mark of what is not trusted, and the end of its validity, where it has one."""
+    """Return the last fields of a row: a mark if the element is untrusted, and the end of its validity, if any."""
     mark = () if element.trusted else (UNTRUSTED,)
     return mark if element.invalid_at is None else (*mark, _row_moment(element.invalid_at))
 
 
 def _read_rest(fields: Sequence[str]) -> tuple[bool, datetime | None, str | None]:
-    """Return whether an element is trusted, when its validity ends, and what stands behind the mark of a found one.
+    """Return whether an element is trusted, the end of its validity, and the text after the mark of a found one.
 
-    A row of an older Braid does not say the end.
+    The text is None for one that was not found. A row of an older Braid lacks the end.
     """
     found = next((field.removeprefix(FOUND) for field in fields if field.startswith(FOUND)), None)
     ends = [field for field in fields if field != UNTRUSTED and not field.startswith(FOUND)]
@@ -291,7 +291,7 @@ def fetch_vertices(source: GraphTraversalSource, tenant_id: str, keys: Sequence[
 
 
 def fetch_unmentioned(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch those of some vertices, by their stored ids, that have no edge."""
+    """Fetch the vertices without edges, by their stored ids."""
     return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(__.both_e()))
 
 
@@ -309,23 +309,23 @@ def fetch_edges(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str
 def fetch_edges_at(
     source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], types: Collection[str] = ()
 ) -> GraphTraversal:
-    """Fetch the edges that touch some vertices."""
+    """Fetch the edges of vertices, given by their stored ids, in both directions."""
     return _whole_edges(source.V(*keys).has(TENANT, tenant_id).both_e(*sorted(types)).dedup())
 
 
 def fetch_found_mentions(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch the mentions that lead to some vertices and were found in texts."""
+    """Fetch the mentions that were found in texts and lead to these vertices, given by their stored ids."""
     into = source.V(*keys).has(TENANT, tenant_id).in_e(MENTIONS)
     return _whole_edges(into.has(ROW, TextP.containing(f"{_SEPARATOR}{FOUND}")))
 
 
 def fetch_mentions_out_of(source: GraphTraversalSource, key: str, tenant_id: str) -> GraphTraversal:
-    """Fetch mentions that lead out of a vertex, as many as are changed together."""
+    """Fetch up to :data:`EDGES_AT_ONCE` mentions that lead out of a vertex."""
     return _whole_edges(source.V(key).has(TENANT, tenant_id).out_e(MENTIONS).limit(EDGES_AT_ONCE))
 
 
 def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Count the edges that lead out of each of some vertices, by their stored ids."""
+    """Count the outgoing edges of each vertex, given by stored ids."""
     counted = source.V(*keys).has(TENANT, tenant_id).project("id", "edges")
     return counted.by(__.id_()).by(__.out_e().count())
 
@@ -333,20 +333,20 @@ def count_edges_out_of(source: GraphTraversalSource, tenant_id: str, keys: Seque
 def fetch_edges_out_of(
     source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], *, after: str | None = None, limit: int = 0
 ) -> GraphTraversal:
-    """Fetch the edges that lead out of some vertices, or only the next ones in the order of their stored ids."""
+    """Fetch the outgoing edges of vertices: all, or with ``after`` the next ``limit`` ones by stored id."""
     out = source.V(*keys).has(TENANT, tenant_id).out_e()
     return _whole_edges(out if after is None else out.has_id(P.gt(after)).order().by(T.id).limit(limit))
 
 
 def fetch_edges_of_evidence(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch the edges whose evidence is one of some records, by their ids."""
+    """Fetch the edges whose evidence is one of these records."""
     return _whole_edges(source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(keys))))
 
 
 def fetch_edges_to_end(source: GraphTraversalSource, tenant_id: str, until: Mapping[str, datetime]) -> GraphTraversal:
-    """Fetch edges that have one of some records as their evidence and end later than the time given for it.
+    """Fetch edges whose evidence is one of these records and that end later than its time in ``until``.
 
-    Those that end when they begin cannot end sooner, and are left out.
+    Edges that end when they begin cannot end sooner, and are left out.
     """
     of_these = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(until)))
     late = (__.has(EVIDENCE, record).has(VALID_UNTIL, P.gt(stored(at, 0))) for record, at in until.items())
@@ -355,7 +355,7 @@ def fetch_edges_to_end(source: GraphTraversalSource, tenant_id: str, until: Mapp
 
 
 def fetch_edges_to_distrust(source: GraphTraversalSource, tenant_id: str, evidence: Sequence[str]) -> GraphTraversal:
-    """Fetch trusted edges that have one of some records as their evidence."""
+    """Fetch trusted edges whose evidence is one of these records."""
     of_these = source.E().has(TENANT, tenant_id).has(EVIDENCE, P.within(list(evidence)))
     return _whole_edges(of_these.not_(__.has(UNTRUSTED, True)).limit(EDGES_AT_ONCE))
 
@@ -369,9 +369,9 @@ def _whole_edges(steps: GraphTraversal) -> GraphTraversal:
 
 
 def vertex_of(tenant_id: str, row: Mapping[str, Sequence[Any]]) -> Vertex:
-    """Return the vertex of one row of :func:`fetch_vertices` or :func:`fetch_vertices_after`.
+    """Return the vertex of one result of :func:`fetch_vertices` or :func:`fetch_vertices_after`.
 
-    One that an older Braid wrote has no aliases, or does not say that it is not trusted.
+    One of an older Braid may lack aliases or trust.
     """
     reached = read_vertex(row[ROW][0])
     return Vertex(
@@ -390,7 +390,7 @@ def vertex_of(tenant_id: str, row: Mapping[str, Sequence[Any]]) -> Vertex:
 
 
 def edge_of(tenant_id: str, row: Mapping[str, Any]) -> Relationship:
-    """Return the edge of one row of a ``fetch_edges`` traversal."""
+    """Return the edge of one result of a ``fetch_edges`` traversal."""
     step = read_edge(row["row"])
     return Relationship(
         tenant_id=tenant_id,

@@ -1,8 +1,7 @@
-"""Expansion and propagation from seeds: a traversal a hop that fetches what is next to it, and its evaluation.
+"""Expansion and propagation from seeds: one traversal per hop, which fetches adjacent elements, and its evaluation.
 
-Which vertices the next hop begins at, and the best paths, are chosen here: so every step of a traversal that reads the
-graph is one that Neptune executes natively, ties are broken exactly, and products of confidence are rounded as in other
-engines.
+The frontier of the next hop and the best paths are computed here, so that Neptune executes every step of a traversal
+natively, ties are broken exactly, and products of confidence are rounded as in other engines.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ if TYPE_CHECKING:
 
 EDGES, VERTICES = "edges", "vertices"
 HUB_EDGES = 5_000
-"""Edges of one vertex that a hop reads, whichever the store has first; its surest are chosen among them."""
+"""Most edges of one vertex that a hop reads, in the store's order; the fan-out budget selects among them."""
 HOP_EDGES = 50_000
-"""Edges that one hop reads of all its vertices."""
+"""Most edges that one hop reads in total."""
 _EDGES_OF = {Direction.OUT: __.out_e, Direction.IN: __.in_e, Direction.BOTH: __.both_e}
 _NEVER = datetime.max.replace(tzinfo=UTC)
-"""Sort key of vertices without a time: last."""
+"""Sort key of vertices without a timestamp: last."""
 
 
 class Best(NamedTuple):
-    """The best path to a vertex; the smaller of two is the better."""
+    """The best path to a vertex; of two, the smaller tuple is better."""
 
     negative_score: float
     length: int
@@ -52,17 +51,17 @@ class Best(NamedTuple):
     """Position of the last edge among those of its vertex; breaks ties."""
     evidence: tuple[str | None, ...]
     trusted: bool
-    """Whether all its edges are."""
+    """Whether all of its edges are trusted."""
     invalid_at: datetime | None = None
-    """When the first of its edges ceases to be valid."""
+    """The earliest end of validity of its edges."""
 
 
 def hop(steps: GraphTraversal, edges: GraphTraversal, direction: Direction, *, at_most: int) -> GraphTraversal:
-    """Collect edges of each vertex, ``at_most`` of one, and go on to the vertices that they lead to.
+    """Collect up to ``at_most`` edges of each vertex, and continue to the vertices that they lead to.
 
-    A vertex with more is read as far as that, and not sorted: sorting inside ``local`` is not native, and reads all.
+    The edges are not sorted first: sorting inside ``local`` is not native, and reads all of them.
     """
-    # In both directions a loop is met twice, and the near ends are brought: cheaper than tracking each edge's origin.
+    # BOTH returns loops twice, and the near ends too: cheaper than tracking each edge's origin.
     bound = at_most if direction is not Direction.BOTH else 2 * at_most
     steps = steps.local(edges.limit(bound)).limit(HOP_EDGES).aggregate(EDGES).by(elements.ROW)
     if direction is Direction.BOTH:
@@ -71,7 +70,7 @@ def hop(steps: GraphTraversal, edges: GraphTraversal, direction: Direction, *, a
 
 
 def edges_of(direction: Direction, types: Sequence[str]) -> GraphTraversal:
-    """Return a vertex's edges of some types, or of any."""
+    """Return the step to a vertex's edges of these types; none means any."""
     return _EDGES_OF[direction](*types)
 
 
@@ -87,14 +86,14 @@ def expansion_traversal(
     keys = [elements.vertex_id(request.tenant_id, name) for name in names]
     steps = walkable(source.V(*keys)).aggregate(VERTICES).by(elements.ROW)
     edges = walkable(edges_of(request.direction, request.types))
-    if request.trusted_only:  # edges to untrusted vertices would make a hub of any vertex
+    if request.trusted_only:  # otherwise edges to untrusted vertices could make any vertex a hub
         edges = edges.not_(__.both_v().has(elements.UNTRUSTED, True))
     steps = hop(steps, edges, request.direction, at_most=at_most)
     return walkable(steps).aggregate(VERTICES).by(elements.ROW).cap(EDGES, VERTICES)
 
 
 def expand(ask: Ask, request: ExpandRequest) -> Expansion:
-    """Return the best ``limit`` vertices of an expansion, which asks once a hop."""
+    """Return the best ``limit`` vertices of an expansion, with one traversal per hop."""
     reached: dict[str, Reached] = {}
     adjacency: dict[str, list[tuple[str, Step]]] = {}
     frontier: Collection[str] = list(dict.fromkeys(request.seeds))
@@ -154,8 +153,8 @@ def best_paths(
 ) -> tuple[dict[str, Best], bool]:
     """Return the best path to each vertex, and whether the fan-out budget truncated the walk.
 
-    A vertex that is reached again on a path no better is not expanded again: all beyond it was reached by a path as
-    good.
+    A vertex that is reached again by a path that is no better is not expanded again: everything beyond it was reached
+    by paths at least as good.
     """
     seeds = set(request.seeds)
     best: dict[str, Best] = {}
@@ -227,12 +226,12 @@ def _hit(rank: int, way: Best, reached: Mapping[str, Reached]) -> GraphHit:
 
 
 def gather(ask: Ask, request: PropagateRequest) -> tuple[dict[str, Node], list[StoredEdge], bool]:
-    """Return the neighbourhood that propagation spreads over, which asks once a hop.
+    """Return the neighbourhood of the seeds for propagation, with one traversal per hop.
 
     Returns
     -------
     tuple
-        The vertices by id, the edges in the order of their identities, and whether the budget left edges of a seed out.
+        The vertices by id, the edges ordered by identity, and whether the fan-out budget left out edges of a seed.
     """
     walk = ExpandRequest(
         tenant_id=request.tenant_id,
@@ -252,7 +251,7 @@ def gather(ask: Ask, request: PropagateRequest) -> tuple[dict[str, Node], list[S
         if not frontier:
             break
         is_first = number == 1
-        # Of a vertex behind the seeds, one edge more than a hub may have says that it is one.
+        # Beyond the seeds, one edge more than ``hub`` suffices to recognise a hub.
         vertices, edges = _collected(ask, walk, frontier, at_most=HUB_EDGES if is_first else request.hub + 1)
         brought.update(vertices)
         if is_first:

@@ -1,4 +1,4 @@
-"""Graph queries: a traversal a step that fetches what the query may walk, and its parser."""
+"""Graph queries: one traversal per step, which fetches what the query may walk, and the parser of its results."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _STARTS = "starts"
 def traversal(
     source: GraphTraversalSource, query: GraphQuery, place: int, names: Collection[str] = ()
 ) -> GraphTraversal:
-    """Return the traversal of one step, which collects the edges that it follows and the vertices they lead to.
+    """Return the traversal of one step, which collects the edges that it follows and the vertices that they lead to.
 
     Parameters
     ----------
     place
-        Position of the step. The first collects the vertices where the query begins, too, and is all of a query without
-        steps.
+        Position of the step. The first traversal also collects the vertices where the query begins; for a query without
+        steps it is the only one.
     names
-        Where any later one begins.
+        Ids of the vertices where a later step begins.
     """
     if place:
         keys = [elements.vertex_id(query.tenant_id, name) for name in names]
@@ -56,7 +56,7 @@ def traversal(
 
 
 def gather(ask: Ask, query: GraphQuery) -> GatheredGraph:
-    """Return the subgraph that a query walks, which asks once a step."""
+    """Return the subgraph that a query walks, with one traversal per step."""
     nodes: dict[str, Node] = {}
     if not query.steps:
         found = _nodes(ask(partial(traversal, query=query, place=0)), nodes)
@@ -96,7 +96,7 @@ def _starts(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
 
 
 def _walkable(steps: GraphTraversal, query: GraphQuery) -> GraphTraversal:
-    """Keep the vertices, or edges, of the query's tenant that it may walk."""
+    """Keep the vertices or edges of the query's tenant that it may walk."""
     own = steps.has(elements.TENANT, query.tenant_id)
     return elements.walkable(own, query.as_of, trusted_only=query.trusted_only)
 
@@ -122,7 +122,7 @@ def _targets(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> Graph
 
 
 def _followed(step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Return the edges that a step may follow, not filtered by their far ends."""
+    """Return the traversal step to the edges that a query step may follow, not filtered by their far ends."""
     steps = _walkable(edges_of(step.direction, step.types), query)
     return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
 

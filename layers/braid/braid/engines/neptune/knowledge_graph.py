@@ -47,7 +47,7 @@ BATCH = 50
 """Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
 MAX_LINKED = 10_000
-"""Entities that one look-up of names reads, and as many again that bear a name itself where it finds that many."""
+"""Most entities that one look-up of names reads; if it finds as many, a second one reads those with the name itself."""
 
 
 @store_calls("gremlin")
@@ -57,9 +57,9 @@ class GremlinGraph:
     Parameters
     ----------
     question_s
-        Limit in seconds on all attempts of a question's traversal; the connection's limit when None.
+        Time limit in seconds of all attempts of a question's traversal; the connection's limit when None.
     counts
-        Where a tenant's counts are stored; when None, they are counted each time, which reads the whole tenant.
+        Where a tenant's counts are stored; when None, the tenant's whole graph is counted each time.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class GremlinGraph:
     def connect(
         cls, settings: Settings, *, counts: StoredCounts | None = None, to_reader: bool = False
     ) -> GremlinGraph:
-        """Return the graph that the settings name, or its readers, which show a write late; no request is sent yet.
+        """Return the graph at the endpoint of the settings, or at that of its readers, which lag behind writes.
 
-        Raises ConfigurationError if the endpoint is no WebSocket address, or must be signed and credentials or the
-        region are missing.
+        No request is sent yet. Raises ConfigurationError if the endpoint is no WebSocket address, or if requests must
+        be signed and credentials or the region are missing.
         """
         name = "neptune_reader_endpoint" if to_reader else "neptune_endpoint"
         url: str = getattr(settings, name)
@@ -104,7 +104,7 @@ class GremlinGraph:
         self._connection.close()
 
     def name_keys(self, vertices: Sequence[Vertex]) -> dict[str, NameKeys]:  # noqa: ARG002 - the port's
-        """Return nothing: nobody waits for a write's transaction."""
+        """Return an empty mapping: no other write waits for a write's transaction."""
         return {}
 
     def upsert(
@@ -132,7 +132,7 @@ class GremlinGraph:
                 self._connection.submit(partial(elements.write_edges, edges=edges))
 
     def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write when stored vertices and edges cease to be valid; those that are gone stay so."""
+        """Update the end of validity of stored vertices and edges; those removed meanwhile stay removed."""
         items: list[Vertex | Relationship] = [*vertices, *relationships]
         for batch in batches(items, BATCH):
             self._connection.submit(partial(elements.change, items=batch))
@@ -150,7 +150,7 @@ class GremlinGraph:
         return removed
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove those of some vertices that were found and have no edge, and return how many there were."""
+        """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
         removed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             rows = self._connection.submit(partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
@@ -176,12 +176,12 @@ class GremlinGraph:
         return removed
 
     def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
-        """Remove mentions as any other edges, and names that have none left: nobody waits for it."""
+        """Remove mentions like any other edges, and found names without any left: no other write waits for it."""
         self.delete_relationships(tenant_id, mentions)
         self.delete_unmentioned(tenant_id, {edge.source for edge in mentions})
 
     def finish_removals(self, tenant_id: str) -> None:
-        """Do nothing: what is removed is not stored any more."""
+        """Do nothing: removed mentions are not stored any more."""
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
@@ -193,9 +193,9 @@ class GremlinGraph:
         return removed
 
     def _delete_edges(self, tenant_id: str, fetch: Callable[..., GraphTraversal]) -> int:
-        """Remove all edges that a traversal fetches, a part at a time, and return how many there were.
+        """Remove all edges that a traversal fetches, in batches, and return how many there were.
 
-        A vertex may have more than one traversal can fetch in its time, and where this breaks off fewer are left.
+        A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
         """
         removed = 0
         while True:
@@ -206,7 +206,7 @@ class GremlinGraph:
                 return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
-        """Remove none: they are not removed in one transaction."""
+        """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
         return 0
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
@@ -233,19 +233,19 @@ class GremlinGraph:
         )
 
     def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[Vertex]:
-        """Return the trusted vertices, not those of found names, that have one of these names."""
+        """Return the trusted vertices with one of these names, found names excepted."""
         links = self.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=True)
         given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
         return self.get_many(tenant_id, given) if given else []
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
-        """Return the mentions that were found in some texts."""
+        """Return the mentions that were found in ``texts``."""
         rows = self._fetch(elements.fetch_found_mentions, vertex_ids(tenant_id, sorted(texts)), tenant_id=tenant_id)
         edges = (elements.edge_of(tenant_id, row) for row in rows)
         return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
 
     def reassign_mentions(self, tenant_id: str, successors: Mapping[str, str]) -> int:
-        """Make the mentions of some vertices those of their successors, page by page; return how many were moved."""
+        """Move the mentions of vertices to their successors, in batches; return how many were moved."""
         passed = 0
         for source, successor in successors.items():
             fetch = partial(
@@ -267,7 +267,7 @@ class GremlinGraph:
         fetch: Callable[[GraphTraversalSource], GraphTraversal],
         change: Callable[[Relationship], Relationship],
     ) -> int:
-        """Change all edges that a traversal fetches, which fetches none that were changed, and return how many."""
+        """Change all edges of a traversal, which must not return changed ones, in batches; return how many."""
         changed = 0
         while True:
             rows = self._connection.submit(fetch)
@@ -298,7 +298,7 @@ class GremlinGraph:
         return [found[identity] for identity in sorted(found)]
 
     def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key
-        """Return the types in the stored counts; none where no counts are kept."""
+        """Return the types in the stored counts; none where no counts are stored."""
         return self._counts.types(tenant_id)
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
@@ -328,7 +328,7 @@ class GremlinGraph:
         )
 
     def _edges_out_of(self, tenant_id: str, keys: Sequence[str], count: int) -> Iterator[Relationship]:
-        """Yield the edges that lead out of some vertices; of one vertex there may be more than a reply can hold."""
+        """Yield the outgoing edges of vertices, in pages if ``count`` is more than a reply can hold."""
         after = None if count <= PAGE_EDGES else ""
         while True:
             fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
@@ -347,14 +347,14 @@ class GremlinGraph:
         limit: int = 50,
         trusted_only: bool = False,
     ) -> list[EntityLink]:
-        """Return the entities with a name, an alias or a form of one among ``names``."""
+        """Return the entities with a name, an alias or a form of these among ``names``."""
         wanted = {elements.link_key(tenant_id, name): name for name in names if name}
         if not wanted:
             return []
         keys = list(wanted)
         bearers = partial(_bearers, tenant_id=tenant_id, keys=keys, as_of=as_of, trusted_only=trusted_only)
         (rows,) = self._ask(partial(bearers, by=elements.LINK_KEY))
-        if len(rows) == MAX_LINKED:  # too many to be sure that those with a name itself are among them
+        if len(rows) == MAX_LINKED:  # truncated: entities with the name itself may be missing
             rows |= self._ask(partial(bearers, by=elements.LINK_NAME))[0]
         links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
         unnamed = vertex_ids(tenant_id, (link.entity_id for link in links if not link.name))
@@ -365,14 +365,14 @@ class GremlinGraph:
         return links
 
     def expand(self, request: ExpandRequest) -> Expansion:
-        """Expand the seeds, with one traversal a hop for all of them."""
+        """Expand the seeds, with one traversal per hop for all of them."""
         if not request.seeds:
             return Expansion()
         with self._bounded():
             return expansion.expand(self._ask, request)
 
     def propagate(self, request: PropagateRequest) -> Expansion:
-        """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal a hop."""
+        """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal per hop."""
         if not request.seeds():
             return Expansion()
         from braid.ranking.neighbourhood import Neighbourhood
@@ -383,28 +383,28 @@ class GremlinGraph:
             return personalised_pagerank(request, Neighbourhood.of(nodes, edges, truncated=truncated))
 
     def query(self, query: GraphQuery) -> GraphResult:
-        """Answer a declarative query, with one traversal a step."""
+        """Answer a declarative query, with one traversal per step."""
         with self._bounded():
             return graph_answers.answer_query(query, graph_query.gather(self._ask, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
-        """Return the stored counts, read by one key; no question counts a graph."""
+        """Return the stored counts, read by one key."""
         with self._bounded():
             return self._counts.read(tenant_id)
 
     def prepare_walks(self, tenant_id: str) -> None:
-        """Do nothing: the server walks the graph as it is stored."""
+        """Do nothing: the server walks the stored graph itself."""
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:
         """Count the whole graph page by page, and store the counts if the stored ones differ."""
         return self._counts.recount(tenant_id, dry_run=dry_run)
 
     def _bounded(self) -> AbstractContextManager[None]:
-        """Limit the time of a walk, the evaluation of the server's response included."""
+        """Limit the time of a walk, evaluation of the responses included."""
         return deadline.within(self._question_s or math.inf)
 
     def _ask(self, build: Callable[[GraphTraversalSource], GraphTraversal]) -> list[Any]:
-        """Run a traversal within a question's deadline, unless that is over."""
+        """Run a traversal within a question's deadline. Raises StoreTooSlow if that is over."""
         deadline.check()
         bounds = (self._question_s or math.inf, deadline.left())
         return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
@@ -426,7 +426,7 @@ class GremlinGraph:
                     )
 
     def _fetch(self, fetch: Callable[..., GraphTraversal], keys: Sequence[str], **how: Any) -> Iterator[Any]:  # noqa: ANN401
-        """Yield what a traversal fetches by some keys, a batch of them at a time."""
+        """Yield the results of a traversal for many keys, in batches of keys."""
         for batch in batches(keys, _IDS_AT_ONCE):
             yield from self._connection.submit(partial(fetch, keys=batch, **how))
 
@@ -460,7 +460,7 @@ def _bearers(
     trusted_only: bool,
     by: str,
 ) -> GraphTraversal:
-    """Fetch entities by their names, in no order: sorting by two keys is not native, and reads all that bear them."""
+    """Fetch entities by their names, unsorted: sorting by two keys is not native, and would read all that match."""
     own = source.V().has(by, P.within(keys)).has(elements.TENANT, tenant_id)
     steps = elements.walkable(own, as_of, trusted_only=trusted_only).limit(MAX_LINKED)
     return steps.group().by(elements.ROW).by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())

@@ -1,7 +1,7 @@
-"""Counts of a tenant's graph, stored beside it: what a write changes of them, and counting everything again.
+"""Stored counts of a tenant's graph: their update by writes, and recounting.
 
-A question reads them by one key instead of counting. What a write changes is the difference of what is there of its
-vertices and edges before and after it, so that a repeated write changes nothing.
+A question reads them by one key instead of counting. A write changes them by the difference between the stored elements
+among its vertices and edges before and after it, so that a repeated write changes nothing.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphPage, StoredCounts
 
 _VERTICES, _EDGES, _SOURCES, _TARGETS = "vertices/", "edges/", "sources/", "targets/"
-"""What the name of a count begins with; the entity or relationship type follows."""
+"""Prefixes of the names of counts; the entity or relationship type follows."""
 _RECORDS: Final = "records"
 _IDS_AT_ONCE: Final = 500
 _ENDS_AT_ONCE: Final = 200
 
 
 class GraphCounts:
-    """The stored counts of each tenant's graph, and how writes keep them.
+    """The stored counts of each tenant's graph, and their update by writes.
 
     Parameters
     ----------
     stored
-        Where they are stored; when None, everything is counted whenever they are asked for.
+        Where they are stored; when None, the graph is counted at each request for them.
     scan
         Returns the pages of a tenant's graph.
     """
@@ -54,7 +54,7 @@ class GraphCounts:
     def read(self, tenant_id: str) -> GraphStats:
         """Return the stored counts.
 
-        Raises StoreError if none are stored of a tenant that has a graph: a question does not wait until it is counted.
+        Raises StoreError if a tenant has a graph but no stored counts: a question does not wait for it to be counted.
         """
         if self._stored is None:
             return _stats(self._count(tenant_id))
@@ -64,7 +64,7 @@ class GraphCounts:
         return _stats(counts or {})
 
     def types(self, tenant_id: str) -> GraphTypes:
-        """Return the types that are counted; none where no counts are stored."""
+        """Return the types in the stored counts; none where no counts are stored."""
         counts = (self._stored.read(tenant_id) if self._stored else None) or {}
 
         def of(prefix: str) -> frozenset[str]:
@@ -90,7 +90,7 @@ class GraphCounts:
         ids: Sequence[str],
         edges: Sequence[Relationship] | Callable[[], Sequence[Relationship]],
     ) -> Iterator[None]:
-        """Add to the stored counts what the write of these vertices and edges in the block changes of them.
+        """Add the changes of the counts by the block's write of these vertices and edges to the stored counts.
 
         A write that broke off before it added them is repeated without a change: of a type that is not counted at all
         its own vertices and edges are added then, so that questions plan with every type.
@@ -116,13 +116,13 @@ class GraphCounts:
         try:
             yield
         except StoreError:
-            with suppress(StoreError):  # the error of the write is raised; a repair finds what is not counted
+            with suppress(StoreError):  # the error of the write is raised; a repair recounts
                 add()
             raise
         add()
 
     def _count(self, tenant_id: str) -> Counter[str]:
-        """Count everything that is stored of a tenant, page by page."""
+        """Count a tenant's whole graph, page by page."""
         counts: Counter[str] = Counter()
         for page in pages(self._scan, tenant_id, limit=_IDS_AT_ONCE):
             counts += _count_page(self._connection, tenant_id, page)
@@ -130,7 +130,7 @@ class GraphCounts:
 
 
 def _stats(counts: Mapping[str, int]) -> GraphStats:
-    """Return the stored counts as the planner reads them."""
+    """Return stored counts in the form that the planner reads."""
 
     def by_type(prefix: str) -> dict[str, int]:
         return {name.removeprefix(prefix): n for name, n in counts.items() if name.startswith(prefix) and n > 0}
@@ -150,7 +150,7 @@ def _stats(counts: Mapping[str, int]) -> GraphStats:
 def _count_among(
     connection: GremlinConnection, tenant_id: str, ids: Collection[str], edges: Sequence[Relationship]
 ) -> Counter[str]:
-    """Count what is stored of some vertices and edges, and which ends of these have an edge of their types."""
+    """Count those of the vertices and edges that are stored, and by type the ends of these edges that have an edge."""
     counts: Counter[str] = Counter()
     for keys in batches(vertex_ids(tenant_id, sorted(ids)), _IDS_AT_ONCE):
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
@@ -168,7 +168,7 @@ def _count_among(
 
 
 def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) -> Counter[str]:
-    """Count some vertices and all edges that lead out of them; each target counts with its own vertex."""
+    """Count a page's vertices, their outgoing edges, and the types of which they are sources or targets."""
     counts = Counter(_VERTICES + vertex.entity_type for vertex in page.vertices)
     counts[_RECORDS] += sum(vertex.has_record for vertex in page.vertices)
     counts.update(_EDGES + edge.type for edge in page.relationships)
@@ -193,9 +193,9 @@ def _edges(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str])
 
 
 def _ends(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], types: Sequence[str]) -> GraphTraversal:
-    """Return for each vertex 1 or 0 for each type: whether an edge of it leads out, and whether one leads in.
+    """Return for each vertex, per type, 1 or 0 for an outgoing edge, and likewise for an incoming one.
 
-    One edge of each is read, however many there are.
+    At most one edge of each is read, however many there are.
     """
     names = [prefix + kind for kind in types for prefix in (_SOURCES, _TARGETS)]
     steps: Any = source.V(*keys).has(elements.TENANT, tenant_id).project(*names)

@@ -37,10 +37,10 @@ _BATCH_TOKENS = 1_024
 _BATCH_WASTE = 1.1
 """A batch stops growing when padding would make it this many times larger than its tokens."""
 _READ_AT_ONCE = 65_536
-"""Characters of a text whose tokens are found at once, cut between words: a tokenizer takes 500 bytes for each."""
+"""Most characters of a text that are tokenised at once, cut between words: a tokenizer takes 500 bytes for each."""
 _TOKENISE_AT_ONCE = 4_096
 _BEGUN_A_THREAD = 2
-"""Batches for each thread that are run or wait, so that none is idle while the oldest is waited for."""
+"""Batches per thread that run or wait, so that no thread is idle while the oldest batch is awaited."""
 
 
 class OnnxEncoder:
@@ -85,7 +85,7 @@ class OnnxEncoder:
         instruction: str = "",
         on_progress: Callable[[int, int], None] | None = None,
     ) -> list[bytes]:
-        """Return one L2-normalised vector a text, as little-endian float32 bytes, in the order of ``texts``."""
+        """Return one L2-normalised vector per text, as little-endian float32 bytes, in the order of ``texts``."""
         with operation(
             f"{names.EMBEDDINGS} {self.model_id}",
             {
@@ -121,7 +121,7 @@ class OnnxEncoder:
         return vectors
 
     def token_ends(self, text: str) -> list[int]:
-        """Return the character at which each token of a text ends, without the special tokens."""
+        """Return the character offset at which each token of a text ends, without special tokens."""
         ends: list[int] = []
         start = 0
         while start < len(text):
@@ -183,7 +183,7 @@ class OnnxEncoder:
         known = self._instructions.get(instruction)
         if known is None:
             encoding = self._loaded.tokenizer.encode(instruction)
-            # The closing special token of the instruction alone stands after the text when there is one.
+            # Of the special tokens of the instruction alone, the closing one comes after the text, not before it.
             closing = 1 if encoding.special_tokens_mask and encoding.special_tokens_mask[-1] else 0
             known = len(encoding.ids) - closing
             if known + 2 > self._loaded.manifest.max_tokens:
@@ -238,11 +238,11 @@ class OnnxCrossEncoder:
         return cls(loaded, uncut)
 
     def cost_usd(self, query: str, texts: Sequence[str]) -> float:  # noqa: ARG002 - the port's
-        """Return 0: a local model costs nothing a call."""
+        """Return 0: calls of a local model cost nothing."""
         return 0.0
 
     def rerank(self, query: str, texts: Sequence[str], *, timeout_s: float) -> list[float]:
-        """Return one score in [0, 1] a text, in the order of ``texts``: the logistic function of the model's output."""
+        """Return one score in [0, 1] per text, in the order of ``texts``: the logistic function of the logit."""
         import onnxruntime as ort
 
         deadline = time.monotonic() + timeout_s

@@ -47,7 +47,7 @@ class LoadedModel:
 
 @dataclass(slots=True)
 class TokenisedText:
-    """A tokenised text or pair, with its place in the caller's order."""
+    """A tokenised text or pair, with its position in the caller's order."""
 
     index: int
     ids: list[int]
@@ -102,7 +102,7 @@ def load_session(folder: ModelFolder, threads: int) -> LoadedModel:
 
 
 def read_tokenizer(folder: ModelFolder) -> Tokenizer:
-    """Read the tokenizer, without the padding and truncation that its file may ask for."""
+    """Read the tokenizer, without the padding and truncation that its file may configure."""
     from tokenizers import Tokenizer
 
     try:

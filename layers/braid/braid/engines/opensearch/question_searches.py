@@ -41,7 +41,7 @@ _BM25_SCALE = 2.2
 
 
 _WITH_START: Final = {"docvalue_fields": ["valid_from_us"]}
-"""Has a search return when what it found begins to be valid."""
+"""Has a search return when each hit begins to be valid."""
 
 
 def from_lucene_bm25(score: float) -> float:
@@ -172,7 +172,7 @@ def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any
 
 
 def _by_terms(test: TermTest) -> dict[str, Any]:
-    """Return the filter of records with one of some terms, or with one in a range."""
+    """Return the filter of records with one of a test's terms, or with a term in its range."""
     if test.span is None:
         return {"terms": {TERMS: list(test.terms)}}
     return {"range": {TERMS: {"gte": test.span.start, "lt": test.span.end}}}
@@ -255,7 +255,7 @@ def newest(words: Sequence[str], k: int, clause: dict[str, Any], *, with_pairs: 
 
 
 def _starts(answers: Sequence[Mapping[str, Any]], names: Collection[str]) -> list[int]:
-    """Return when some of the records in the responses begin to be valid, in microseconds since 1970."""
+    """Return the beginning of validity of the records called ``names``, in microseconds since 1970, from responses."""
     return [
         int(hit["fields"]["valid_from_us"][0])
         for answer in answers

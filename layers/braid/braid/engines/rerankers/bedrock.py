@@ -25,7 +25,7 @@ CHUNK_TOKENS = 512
 MAX_CHARACTERS = 32_000
 """Most characters of a question or text that the operation takes."""
 USD_PER_1000_QUERIES = {"amazon.rerank-v1:0": 1.0, "cohere.rerank-v3-5:0": 2.0}
-"""Assumed prices by model, which a setting overrides; an unknown model is assumed as expensive as the dearest."""
+"""Assumed prices by model, which a setting overrides; an unknown model is assumed to cost the highest of them."""
 _PAGES = 10
 """Most pages read of one answer, which holds only indexes and scores and is nearly always one page."""
 _AGAIN = frozenset(

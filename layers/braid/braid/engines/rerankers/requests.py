@@ -165,7 +165,7 @@ class Prepared:
 
 
 def prepare(query: str, texts: Sequence[str], *, window: int, characters: int | None = None) -> Prepared:
-    """Cut a question, at half of the window, and its texts to a window of tokens of the question and one text together.
+    """Cut a question to half of a model's token window, and each text to what the question leaves of the window.
 
     ``characters`` are the most of the question and of a text, where a service limits those too.
     """

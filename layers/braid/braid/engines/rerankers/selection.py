@@ -1,4 +1,4 @@
-"""Selects rerankers by kind and opens them, each on first use, the local cross-encoder among them."""
+"""Selects rerankers by kind, the local cross-encoder included, and opens each on first use."""
 
 from __future__ import annotations
 

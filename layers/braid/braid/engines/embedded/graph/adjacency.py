@@ -48,16 +48,16 @@ class Neighbours(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Adjacency:
-    """The graph of one tenant at one write generation; arrays have one value a vertex or an edge."""
+    """The graph of one tenant at one write generation; arrays have one value per vertex or per edge."""
 
     generation: int
     ids: Sequence[str]
     numbers: Mapping[str, int]
-    """The place of each id."""
+    """The index of each id."""
     names: Sequence[str | None]
     entity_types: list[str]
     type_of: Numbers
-    """Each vertex's place in ``entity_types``."""
+    """Each vertex's index in ``entity_types``."""
     has_record: NDArray[np.bool_]
     timestamps: Numbers
     trusted: NDArray[np.bool_]
@@ -67,7 +67,7 @@ class Adjacency:
     sources: Numbers
     targets: Numbers
     edge_types: Numbers
-    """Each edge's place in ``relationship_types``."""
+    """Each edge's index in ``relationship_types``."""
     confidence: Scores
     edge_from: Numbers
     edge_until: Numbers
@@ -78,25 +78,25 @@ class Adjacency:
     found: Mask
     """Whether each edge was found in a text."""
     same_name: Mask
-    """Whether both ends of each edge have one name, whatever its case."""
+    """Whether both ends of each edge have the same name, ignoring case."""
     edge_trusted: NDArray[np.bool_]
     mapped: MappedFile | None = None
-    """What the arrays are mapped from, of a graph that was read from a file."""
+    """The file that the arrays are mapped from; None for a graph that was not read from a file."""
     _neighbours: dict[Direction, Neighbours] = field(default_factory=dict)
 
     @property
     def is_changed(self) -> bool:
-        """Whether the file that the arrays are mapped from was cut, or written to in its place."""
+        """Whether the file that the arrays are mapped from was truncated or overwritten."""
         return self.mapped is not None and self.mapped.is_changed()
 
     def neighbours(self, direction: Direction) -> Neighbours:
-        """Return the edges to walk in a direction, sorted when first asked for."""
+        """Return the edges to walk in a direction, sorted on first use."""
         if direction not in self._neighbours:
             self._neighbours[direction] = self._sort(direction)
         return self._neighbours[direction]
 
     def node(self, vertex: int) -> Node:
-        """Return a vertex as what graph queries and PageRank read."""
+        """Return a vertex in the form that graph queries and PageRank use."""
         time = self.timestamps.item(vertex)
         return Node(
             id=self.ids[vertex],
@@ -109,12 +109,12 @@ class Adjacency:
         )
 
     def walkable_vertices(self, vertices: Numbers | slice, as_of: int, *, trusted_only: bool) -> Mask:
-        """Return which of some vertices are valid at ``as_of``, in microseconds since 1970, and trusted if asked."""
+        """Return a mask of vertices: valid at ``as_of``, in microseconds since 1970, and trusted if required."""
         keep: Mask = (self.valid_from[vertices] <= as_of) & (self.valid_until[vertices] > as_of)
         return keep & self.trusted[vertices] if trusted_only else keep
 
     def walkable_edges(self, edges: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
-        """Return which of some edges are valid at ``as_of``, in microseconds since 1970, and trusted if asked."""
+        """Return a mask of edges: valid at ``as_of``, in microseconds since 1970, and trusted if required."""
         keep: Mask = (self.edge_from[edges] <= as_of) & (self.edge_until[edges] > as_of)
         return keep & self.edge_trusted[edges] if trusted_only else keep
 
@@ -129,7 +129,7 @@ class Adjacency:
     def matching(
         self, entity_types: Sequence[str], time_range: TimeRange | None, vertices: Numbers | slice = slice(None)
     ) -> Mask:
-        """Return which of some vertices are of one of the types, if there are any, and have a time in the range."""
+        """Return a mask of vertices: of one of the types, if any are given, and with a timestamp in the range."""
         keep = np.ones(len(self.type_of[vertices]), dtype=np.bool_)
         if entity_types:
             keep &= self.is_entity_type(*entity_types)[self.type_of[vertices]]
@@ -169,11 +169,11 @@ EDGE_COLUMNS = (
     " coalesce(e.invalid_at, :always_until), e.trusted, e.position IS NOT NULL"
 )
 BOUNDS = {"never": NO_TIME, "always_from": ALWAYS_FROM, "always_until": ALWAYS_UNTIL}
-"""Values that both of these are read with."""
+"""Bound values of :data:`VERTEX_COLUMNS` and :data:`EDGE_COLUMNS`."""
 
 
 def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
-    """Read a tenant's graph from its rows, some at a time: all of them as objects take ten times the arrays."""
+    """Load a tenant's graph from its rows, in batches: as Python objects all rows take ten times the arrays' memory."""
     bounds = BOUNDS | {"tenant": tenant}
     vertices = connection.execute(
         f"SELECT {VERTEX_COLUMNS} FROM vertices AS v WHERE v.tenant = :tenant ORDER BY v.id",  # noqa: S608 - columns
@@ -189,7 +189,7 @@ def load(connection: sqlite3.Connection, tenant: int, generation: int) -> Adjace
 def of_rows(
     vertices: Iterable[Sequence[Sequence[Any]]], edges: Iterable[Sequence[Sequence[Any]]], generation: int
 ) -> Adjacency:
-    """Return the graph of some rows, in batches: :data:`VERTEX_COLUMNS` by id, and :data:`EDGE_COLUMNS` in any order.
+    """Return the graph of batches of rows: :data:`VERTEX_COLUMNS` sorted by id, :data:`EDGE_COLUMNS` in any order.
 
     Both ends of each edge must be among the vertices.
     """
@@ -209,13 +209,13 @@ def of_rows(
     edge_rows, confidence_rows = [np.empty((8, 0), dtype=np.int64)], [np.empty(0)]
     for rows in edges:
         source, target, types, said, known, sure, *others = zip(*rows, strict=True)
-        # Most evidence is a vertex as well, whose id is there already.
+        # Most evidence is a vertex too: its id string is shared.
         evidence += map(known_as.get, known, known)
         confidence_rows.append(np.array(sure, dtype=np.float64))
         codes = ([relationship_types[one] for one in types], [predicates[one] for one in said])
         edge_rows.append(np.array([source, target, *codes, *others], dtype=np.int64))
     every = np.concatenate(edge_rows, axis=1)
-    edge_rows.clear()  # of millions of edges each copy takes hundreds of megabytes
+    edge_rows.clear()  # for millions of edges each copy takes hundreds of megabytes
     by_number = np.argsort(number)
     every[:2] = by_number[np.searchsorted(number[by_number], every[:2])]
     every[2], every[3] = relationship_types.in_order()[every[2]], predicates.in_order()[every[3]]
@@ -252,7 +252,7 @@ def of_rows(
 
 
 def same_names(names: Sequence[str | None], sources: Numbers, targets: Numbers) -> Mask:
-    """Return whether both ends of each edge have one name, whatever its case."""
+    """Return a mask of edges: whether both ends have the same name, ignoring case."""
     called = _Codes()
     name_of = np.array(
         [called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64
@@ -278,24 +278,24 @@ def _some(rows: sqlite3.Cursor) -> Iterator[list[Any]]:
 
 
 def moment_of(end: int) -> datetime | None:
-    """Return the end of a vertex's or an edge's validity, as arrays have it; None where there is none."""
+    """Return the moment of an end of validity from an array; None if it is open."""
     return None if end == ALWAYS_UNTIL else from_microseconds(end)
 
 
 def begin_of(begins: Numbers, place: int) -> datetime | None:
-    """Return the beginning of an edge's validity; None where there is none."""
+    """Return the moment at which the validity of an array's element begins; None if it is open."""
     begin = int(begins[place])
     return None if begin == ALWAYS_FROM else from_microseconds(begin)
 
 
 def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Return all edges of some vertices: the vertex's place in ``vertices``, the edge, its target."""
+    """Return all edges of vertices as three arrays: index in ``vertices``, edge, target."""
     begins = neighbours.starts[vertices]
     counts = neighbours.starts[vertices + 1] - begins
     parents = np.repeat(np.arange(len(vertices)), counts)
     offsets = np.arange(len(parents)) - np.repeat(np.cumsum(counts) - counts, counts)
     places = begins[parents] + offsets
-    # A mapped graph has numbers of 32 bits, of which sums and products of many would be too large.
+    # A mapped graph has 32-bit numbers, which arithmetic on many of them could overflow.
     return (
         parents,
         neighbours.edges[places].astype(np.int64, copy=False),
@@ -304,7 +304,7 @@ def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Number
 
 
 def place_in_group(groups: Numbers) -> Numbers:
-    """Return each value's place in its group of equal values, which are adjacent."""
+    """Return each value's index within its group of equal values; equal values must be adjacent."""
     begins = group_begins(groups)
     counts = np.append(begins[1:], len(groups)) - begins
     return np.arange(len(groups)) - np.repeat(begins, counts)

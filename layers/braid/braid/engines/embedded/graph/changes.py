@@ -1,12 +1,12 @@
-"""What each write changes in a tenant's graph: counts that stay exact, and a log by which graphs in memory follow.
+"""Change capture of a tenant's graph: exact counts, and a log of changes by which graphs in memory are updated.
 
-Triggers on the connection that writes note each vertex and edge whose row changes, whoever changes it. At the commit
-they are added up: to the counts, which the planner reads at every question, and to a log of what changed at which write
-generation. So neither counting nor following a write grows with the graph.
+Triggers on the writing connection record each vertex and edge whose row changes, whatever statement changes it. The
+commit adds them to the counts, which the planner reads at every question, and to a log of the changes of each write
+generation. So the cost of counting and of following a write does not grow with the graph.
 
-A write may remove hundreds of thousands of mentions, whose rows take seconds. It notes their ends, in a twentieth of
-the time, and so removes them in its own commit: no reader sees them, and their rows go a few at a time, in transactions
-of their own, between which others write.
+A write may remove hundreds of thousands of mentions, whose rows take seconds to delete. It records only their ends, in
+a twentieth of the time, and so removes them in its own commit: no reader sees them. Their rows are deleted later in
+batches, in transactions of their own, between which others write.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from braid.engines.embedded.files import Connection
 
 GENERATIONS_KEPT: Final = 256
-"""Write generations that the log reaches back to."""
+"""Number of write generations that the log keeps."""
 MAX_LOGGED: Final = 2_000
-"""Vertices and edges that one write changes and the log names; of more it says only that there were too many."""
+"""Most changed vertices and edges that the log lists for one write; of more it records that they were too many."""
 ROWS_AT_ONCE: Final = 20_000
-"""Rows that one transaction removes: a sixth of a second of processor time."""
+"""Most rows that one transaction removes: a sixth of a second of processor time."""
 NAMES_AT_ONCE: Final = 1_000
-"""Names that one transaction takes mentions from, and may remove with their many rows."""
+"""Most found names whose mentions one transaction removes, as it may remove the names too, with their many rows."""
 _SEEN: Final = f"""(SELECT * FROM edges AS seen WHERE NOT (seen.type = '{MENTIONS}' AND seen.position IS NOT NULL
     AND EXISTS (SELECT 1 FROM removals AS r
         WHERE r.tenant = seen.tenant AND r.target = seen.target AND r.source = seen.source)))"""  # noqa: S608 - a constant
@@ -65,7 +65,7 @@ _TRIGGERS: Final = (
 
 
 class Changes(NamedTuple):
-    """What writes changed in a graph: vertices by id, edges by the ids of their ends and their type."""
+    """The vertices and edges of a graph that writes changed: by id, and by the ids of the ends and the type."""
 
     vertices: frozenset[str]
     edges: frozenset[tuple[str, str, str]]
@@ -73,7 +73,7 @@ class Changes(NamedTuple):
 
 
 def watch(connection: Connection) -> None:
-    """Note what a connection changes from now on, outside a transaction."""
+    """Record the changes of a connection from now on; called outside a transaction."""
     if not connection.watched:
         for statement in _TRIGGERS:
             connection.execute(statement)
@@ -81,7 +81,7 @@ def watch(connection: Connection) -> None:
 
 
 def record(connection: sqlite3.Connection) -> None:
-    """Add what a transaction changed to the counts and the log of each tenant, before it is committed."""
+    """Add the changes of a transaction to the counts and the log of each tenant, before it is committed."""
     tenants = connection.execute(
         "SELECT tenant FROM temp.changed_vertices UNION SELECT tenant FROM temp.changed_edges ORDER BY tenant"
     ).fetchall()
@@ -102,7 +102,7 @@ def read_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
 
 
 def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    """Return the counts of a tenant's graph from the rows, of which it reads all."""
+    """Count a tenant's graph by reading all of its rows."""
     vertices = connection.execute(
         "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
     ).fetchall()
@@ -128,7 +128,7 @@ def write_counts(connection: sqlite3.Connection, tenant: int, counts: GraphStats
 
 
 def since(connection: sqlite3.Connection, tenant: int, generation: int) -> Changes | None:
-    """Return what changed after a write generation, as the connection sees it; None where the log does not say."""
+    """Return the changes since a write generation, in the connection's snapshot; None if the log does not have them."""
     now = connection.execute("SELECT graph_generation FROM tenants WHERE number = ?", (tenant,)).fetchone()[0]
     if not 0 <= now - generation <= GENERATIONS_KEPT:
         return None
@@ -146,9 +146,9 @@ def since(connection: sqlite3.Connection, tenant: int, generation: int) -> Chang
 
 
 def stamp(connection: sqlite3.Connection, tenant: int, generation: int) -> str | None:
-    """Return what tells a write generation from one of the same number in a copy of the store; None if it is not known.
+    """Return the stamp of a write generation, unique even among copies of the store; None if it is unknown.
 
-    It is kept in the log under the negative of the generation.
+    It is stored in the log under the negative of the generation.
     """
     row = connection.execute(
         "SELECT changes FROM graph_changes WHERE tenant = ? AND generation = ?", (tenant, -generation)
@@ -157,13 +157,13 @@ def stamp(connection: sqlite3.Connection, tenant: int, generation: int) -> str |
 
 
 def _forget(connection: sqlite3.Connection, tenant: int) -> None:
-    """Leave no id and no type of a graph that has gone; graphs that are followed are then read anew."""
+    """Remove all ids and types of a graph without vertices; graphs in memory are then loaded again."""
     connection.execute("UPDATE graph_changes SET changes = NULL WHERE tenant = ? AND generation > 0", (tenant,))
     connection.execute("DELETE FROM graph_counts WHERE tenant = ?", (tenant,))
 
 
 def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
-    """Add what a transaction changed to the counts, and return them."""
+    """Add the changes of a transaction to the counts, and return the new counts."""
     known = read_counts(connection, tenant)
     vertices = connection.execute(
         "SELECT type, sum(count), sum(records) FROM temp.changed_vertices WHERE tenant = ? GROUP BY type", (tenant,)
@@ -186,20 +186,20 @@ def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
 
 
 def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
-    """Return both together, in the order of names, of which none has 0."""
+    """Return the sums by name, in the order of names, without those that are 0."""
     both = {name: known.get(name, 0) + added.get(name, 0) for name in sorted({*known, *added})}
     return {name: number for name, number in both.items() if number}
 
 
 def _new_ends(connection: sqlite3.Connection, tenant: int, end: str) -> dict[str, int]:
-    """Return, by relationship type, how many vertices more edges of it lead from, or to, than before a transaction."""
+    """Return by relationship type the change in the number of distinct sources, or targets, in a transaction."""
     more: dict[str, int] = {}
     changed = connection.execute(
         f"SELECT {end}, type, sum(count) AS added FROM temp.changed_edges WHERE tenant = ?"  # noqa: S608 - a column
         " GROUP BY 1, 2 HAVING added <> 0 ORDER BY added",
         (tenant,),
     ).fetchall()
-    # Of added ones there is one more where there was one before; of removed ones none where there is none now.
+    # A vertex counts if it has no edge beyond those added: it had none before or, after removals, has none now.
     another = f"SELECT 1 FROM {edges_seen(connection, tenant)} AS e WHERE e.tenant = :tenant AND e.{end} = vertex"  # noqa: S608 - columns
     for added, ends in groupby(changed, key=itemgetter(2)):
         for kind, number in connection.execute(
@@ -234,11 +234,11 @@ def _log(connection: sqlite3.Connection, tenant: int) -> None:
         changed = [(ids[source], kind, ids[target]) for source, kind, target in edges]
         changes = json.dumps({"vertices": sorted(ids[number] for number, _ in vertices), "edges": changed})
     connection.execute(
-        # A generation that was written before says what all of its writes changed, or nothing.
+        # A generation with an entry already must list the changes of all of its writes, or none.
         "INSERT INTO graph_changes VALUES (?, ?, ?) ON CONFLICT (tenant, generation) DO UPDATE SET changes = NULL",
         (tenant, generation, changes),
     )
-    # Of one generation no two histories have the same stamp, as of a store that was put back and written to again.
+    # A stamp tells a generation from one of the same number after the store was restored and written to again.
     connection.execute(
         "INSERT OR REPLACE INTO graph_changes VALUES (?, ?, ?)", (tenant, -generation, secrets.token_hex(8))
     )
@@ -247,12 +247,12 @@ def _log(connection: sqlite3.Connection, tenant: int) -> None:
 
 
 def edges_seen(connection: sqlite3.Connection, tenant: int) -> str:
-    """Return the table, in SQL, of the edges that readers of a tenant's graph see."""
+    """Return the SQL of the table of a tenant's edges without removed mentions."""
     return _SEEN if are_left(connection, tenant) else "edges"
 
 
 def remove_mentions(connection: sqlite3.Connection, tenant: int, mentions: Iterable[tuple[int, int]]) -> None:
-    """Remove found mentions, given by the numbers of their targets and sources; their rows stay."""
+    """Mark found mentions as removed, given by the numbers of their targets and sources; their rows stay."""
     connection.executemany(
         f"INSERT OR IGNORE INTO removals (tenant, target, source) VALUES ({tenant:d}, ?, ?)",  # noqa: S608 - a number
         sorted(mentions),  # in the order of the table
@@ -260,7 +260,7 @@ def remove_mentions(connection: sqlite3.Connection, tenant: int, mentions: Itera
 
 
 def remove_rows(connection: sqlite3.Connection, tenant: int) -> list[int]:
-    """Remove some rows of mentions that are removed, and return the numbers of the vertices that they led out of."""
+    """Delete a batch of the rows of removed mentions, and return the numbers of their source vertices."""
     ends: list[tuple[int, int]] = []
     sources: dict[int, None] = {}
     for target, source in connection.execute(
@@ -282,5 +282,5 @@ def remove_rows(connection: sqlite3.Connection, tenant: int) -> list[int]:
 
 
 def are_left(connection: sqlite3.Connection, tenant: int) -> bool:
-    """Return whether rows of removed mentions are still there."""
+    """Return whether any rows of removed mentions are still stored."""
     return connection.execute("SELECT 1 FROM removals WHERE tenant = ? LIMIT 1", (tenant,)).fetchone() is not None

@@ -35,7 +35,7 @@ _EDGE_COLUMNS = (
 
 
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
-    """Insert or replace edges of one tenant; no predicate and an empty one are the same identity.
+    """Insert or replace edges of one tenant; in an edge's identity no predicate equals an empty one.
 
     Raises InvalidRequest if an end is not stored; the caller's transaction then undoes the rest.
     """
@@ -87,14 +87,14 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
 def mentions_by_number(
     connection: sqlite3.Connection, tenant: int, mentions: Sequence[Relationship]
 ) -> list[tuple[int, int]]:
-    """Return the numbers of the mentions' targets and sources, where both are stored."""
+    """Return (target, source) vertex numbers of the mentions of which both ends are stored."""
     numbers = numbers_of(connection, tenant, {end for edge in mentions for end in (edge.source, edge.target)})
     ends = ((numbers.get(edge.target), numbers.get(edge.source)) for edge in mentions)
     return [(target, source) for target, source in ends if target is not None and source is not None]
 
 
 def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Remove edges of one tenant with an end or their evidence among some ids, and return how many there were."""
+    """Remove the edges of one tenant with an end or their evidence among ``ids``, and return how many there were."""
     return sum(
         connection.execute(f"DELETE FROM edges WHERE {condition}", values).rowcount  # noqa: S608 - conditions of ours
         for condition, values in _edges_of(connection, tenant, ids)
@@ -102,7 +102,7 @@ def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection
 
 
 def delete_some_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, at_most: int) -> int:
-    """Remove as :func:`delete_edges_of` no more than some of each condition's edges, and return how many there were."""
+    """Remove such edges, ``at_most`` each by source, target and evidence, and return how many were removed."""
     removed = 0
     for condition, values in _edges_of(connection, tenant, ids):
         identities = connection.execute(
@@ -117,7 +117,7 @@ def delete_some_edges_of(connection: sqlite3.Connection, tenant: int, ids: Colle
 
 
 def has_more_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, than: int) -> bool:
-    """Return whether more than some edges of one tenant have an end, or their evidence, among some ids."""
+    """Return whether more than ``than`` edges have their source, target or evidence among ``ids``."""
     return any(
         connection.execute(
             f"SELECT 1 FROM edges WHERE {condition} LIMIT 1 OFFSET ?",  # noqa: S608 - conditions of ours
@@ -128,7 +128,7 @@ def has_more_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collecti
 
 
 def _edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> list[tuple[str, tuple[int, str]]]:
-    """Return the conditions in SQL, with their values, of edges with an end or their evidence among some ids."""
+    """Return SQL conditions with their values: edges with their source, target or evidence among ``ids``."""
     numbers = json.dumps(sorted(numbers_of(connection, tenant, ids).values()))
     wanted = (("source", numbers), ("target", numbers), ("evidence", json.dumps(list(ids))))
     return [
@@ -138,8 +138,8 @@ def _edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str])
 
 
 def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, datetime]) -> int:
-    """End edges of one tenant by their evidence, where they do not end sooner; return how many there were."""
-    # Left to itself, SQLite takes the primary key: it would read all edges of the tenant.
+    """Set the end of validity of edges by their evidence, unless they end sooner; return how many were changed."""
+    # By default SQLite uses the primary key and would read all edges of the tenant.
     return connection.executemany(
         "UPDATE edges INDEXED BY edges_by_evidence SET invalid_at = max(:at, coalesce(valid_at, :at))"
         " WHERE tenant = :tenant AND evidence = :record"
@@ -149,7 +149,7 @@ def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, d
 
 
 def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
-    """Mark trusted edges of one tenant as untrusted by their evidence, and return how many there were."""
+    """Mark the trusted edges with this evidence as untrusted, and return how many there were."""
     return connection.execute(
         "UPDATE edges INDEXED BY edges_by_evidence SET trusted = 0"
         " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted",
@@ -158,7 +158,7 @@ def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collec
 
 
 def reassign_mentions(connection: sqlite3.Connection, tenant: int, successors: Mapping[str, str]) -> int:
-    """Make the mentions of some vertices of one tenant those of their successors, and return how many were moved."""
+    """Move the mentions of vertices to their successors, and return how many were moved."""
     numbers = numbers_of(connection, tenant, {*successors, *successors.values()})
     mentions = [
         {"tenant": tenant, "source": numbers[source], "successor": numbers[successor], "type": MENTIONS}
@@ -184,13 +184,13 @@ def read_types(connection: sqlite3.Connection, tenant: int) -> GraphTypes:
 def read_edges_out_of(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Collection[str]
 ) -> list[Relationship]:
-    """Return the outgoing edges of some vertices."""
+    """Return the outgoing edges of vertices."""
     numbers = sorted(numbers_of(connection, tenant, ids).values())
     return _edges(connection, tenant_id, "source", numbers, tenant=tenant)
 
 
 def count_edges_out_of(connection: sqlite3.Connection, tenant: int, vertices: Sequence[Vertex]) -> dict[str, int]:
-    """Return how many edges lead out of each of some vertices, by their ids."""
+    """Return the number of outgoing edges of each vertex, by its id."""
     numbers = numbers_of(connection, tenant, [vertex.id for vertex in vertices])
     counts = dict(
         connection.execute(
@@ -205,7 +205,7 @@ def count_edges_out_of(connection: sqlite3.Connection, tenant: int, vertices: Se
 def read_edges_by_identity(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, identities: Sequence[EdgeId]
 ) -> list[Relationship]:
-    """Return the edges of these identities that exist, in the order of the identities."""
+    """Return the stored edges with these identities, ordered by identity."""
     rows = connection.execute(
         f"SELECT {_EDGE_COLUMNS} FROM json_each(:identities) AS asked"  # noqa: S608 - names of columns
         " CROSS JOIN vertices AS s ON s.tenant = :tenant AND s.id = json_extract(asked.value, '$[0]')"
@@ -226,7 +226,7 @@ def read_edges(
     ids: Collection[str],
     types: Collection[str],
 ) -> list[Relationship]:
-    """Return the edges with an end among ``ids``, in the order of their identity."""
+    """Return the edges with an end among ``ids``, ordered by identity."""
     found: dict[EdgeId, Relationship] = {}
     numbers = sorted(numbers_of(connection, tenant, ids).values())
     for column in ("source", "target") if numbers else ():
@@ -238,7 +238,7 @@ def read_edges(
 def read_found_mentions(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, texts: Collection[str]
 ) -> list[Relationship]:
-    """Return the mentions that were found in some texts, in the order of their identity."""
+    """Return the mentions that were found in ``texts``, ordered by identity."""
     numbers = sorted(numbers_of(connection, tenant, texts).values())
     return _edges(connection, tenant_id, "target", numbers, tenant=tenant, types=(MENTIONS,), found_only=True)
 
@@ -258,7 +258,7 @@ def _edges(
         f" FROM {edges_seen(connection, tenant)} AS e CROSS JOIN vertices AS s ON s.number = e.source"
         " CROSS JOIN vertices AS t ON t.number = e.target"
         f" WHERE e.tenant = ? AND e.{column} IN (SELECT value FROM json_each(?))"
-        # Not after they are read: a hub has many edges of other types.
+        # Filtered in SQL: a hub has many edges of other types.
         f"{' AND e.type IN (SELECT value FROM json_each(?))' if types else ''}"
         f"{' AND e.position IS NOT NULL' if found_only else ''}"
         " ORDER BY s.id, e.type, t.id, e.predicate",

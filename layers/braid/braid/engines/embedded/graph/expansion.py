@@ -1,4 +1,4 @@
-"""Expansion from a question's seeds: breadth-first from all of them at once, the best path to each vertex.
+"""Expansion from a question's seeds: breadth-first search from all of them at once, with the best path to each vertex.
 
 Declarative graph queries are walked in :mod:`braid.ranking.graph_answers`.
 """
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 class Hop(NamedTuple):
-    """The vertices that one hop reached: parallel arrays, one value a vertex, in the order of their paths."""
+    """The vertices that one hop reached: parallel arrays, one value per vertex, in the order of their paths."""
 
     vertices: Numbers
     scores: Scores
     parents: Numbers
-    """Place in the hop before."""
+    """Index in the previous hop."""
     edges: Numbers
     """The last edge."""
     inward: NDArray[np.bool_]
@@ -40,13 +40,13 @@ class Hop(NamedTuple):
 
 
 class WalkResult(NamedTuple):
-    """The vertices that a walk reached, each by its best path; parallel arrays."""
+    """The vertices that a walk reached, each with its best path; parallel arrays."""
 
     vertices: Numbers
     scores: Scores
     hops: Numbers
     places: Numbers
-    """Place in that hop."""
+    """Index in that hop."""
     steps: list[Hop]
     truncated: bool
 
@@ -65,8 +65,8 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
     """Walk from all seeds at once, keeping the best path to each vertex at each hop.
 
     A later hop walks on from a vertex only if it reached that vertex with a better score than any hop before:
-    otherwise the shorter path reaches everything behind it at least as well. So the work is bounded by hops times
-    edges, where enumerating walks grows with the product of degrees.
+    otherwise the shorter path reaches everything beyond it at least as well. So the work is bounded by hops times
+    edges, whereas enumerating paths grows with the product of degrees.
     """
     as_of, trusted_only = to_microseconds(request.as_of) or 0, request.trusted_only
     types = graph.is_type(*request.types) if request.types else None
@@ -96,7 +96,7 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
         parents, edges, targets, scores = parents[better], edges[better], targets[better], scores[better]
         kinds = graph.edge_types[edges]
         inward = graph.sources[edges] != steps[-1].vertices[parents]
-        # Parents are in the order of their paths, so their places decide between equal scores as the paths would.
+        # Parents are sorted by path, so that comparing their indexes breaks ties of scores as comparing paths would.
         order = np.lexsort((inward, kinds, parents, -scores, targets))
         first = order[group_begins(targets[order])]
         first = first[np.lexsort((targets[first], parents[first]))]
@@ -110,9 +110,10 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
 
 
 def _reached(steps: list[Hop]) -> tuple[Numbers, Scores, Numbers, Numbers]:
-    """Return the vertices of all hops so far in order, and of each its best score: that of the last hop it is in.
+    """Return the vertices of all hops so far, sorted, with their best scores, the hops of these and the indexes there.
 
-    Sorted anew for each hop, as arrays of a value for each vertex would grow with the graph.
+    The best score is that of the last hop that reached the vertex. Sorted for each hop, since arrays with a value for
+    every vertex would grow with the graph.
     """
     vertices = np.concatenate([step.vertices for step in steps])
     lengths = [len(step.vertices) for step in steps]
@@ -124,7 +125,7 @@ def _reached(steps: list[Hop]) -> tuple[Numbers, Scores, Numbers, Numbers]:
 
 
 def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> list[int]:
-    """Return places in the result: the filtered best by score, ties by id, then in the order of the request."""
+    """Return indexes into ``reached``: the best by score after filters, ties by id, in the order of the request."""
     vertices = reached.vertices
     keep = graph.matching(request.entity_types, request.time_range, vertices)
     if request.records_only:
@@ -172,7 +173,7 @@ def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[Graph
 
 
 def _ways(reached: WalkResult, rows: list[int]) -> Iterator[tuple[list[int], list[int], list[bool]]]:
-    """Yield the best way to each of some vertices, given its place in the result: vertices, edges and their turns."""
+    """Yield the best path to each row of ``reached``: its vertices, its edges, and whether each is walked inward."""
     for row in rows:
         vertices: list[int] = []
         edges: list[int] = []

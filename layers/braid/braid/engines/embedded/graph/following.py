@@ -1,8 +1,8 @@
-"""A tenant's graph in memory and the writes since it was read: what a request sees of both.
+"""A tenant's graph in memory with an overlay of the writes since it was loaded.
 
-The arrays stay as they were read. Vertices and edges that were changed since are read by their ids, as arrays of their
-own, and what lies around a request's seeds is taken from both. So the question after a write costs what it walks and
-what was written, however large the graph is. Both are joined where as many questions follow that it pays.
+The loaded arrays stay as they are. Vertices and edges that were changed since are read by their ids into arrays of
+their own, and the neighbourhood of a request's seeds is taken from both. So a question after a write costs what it
+walks and what was written, however large the graph is. Both are joined once enough questions make that worthwhile.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ if TYPE_CHECKING:
     EdgeKey = tuple[str, str, str]
 
 MAX_FOLLOWED = 4_000
-"""Vertices and edges that were changed since a graph was read, beyond which it is read again."""
+"""Most vertices and edges in the overlay; beyond, the graph is loaded again."""
 JOINED_AT_ONCE = 2_000
-"""Edges of a graph that are joined with its changes in the time that one request around its seeds takes."""
+"""Edges of a graph that are joined with its overlay in the time of one request."""
 
 
 class ChangedRows(NamedTuple):
-    """The rows, as of a write generation, of what was changed since a graph was read; none of what was removed."""
+    """The rows, at a write generation, of vertices and edges changed since a graph was loaded; none if removed."""
 
     generation: int
     vertices: Mapping[str, Row | None]
     edges: Mapping[EdgeKey, tuple[Row, ...]]
-    """By the ids of source and target, and the type between."""
+    """By source id, type and target id."""
 
     def __len__(self) -> int:
         return len(self.vertices) + len(self.edges)
@@ -63,7 +63,7 @@ class ChangedRows(NamedTuple):
 def read_changed(
     connection: sqlite3.Connection, tenant: int, generation: int, changes: Changes, before: ChangedRows
 ) -> ChangedRows:
-    """Return the rows of what was changed before and of what was changed since then."""
+    """Return the rows ``before`` updated with those of ``changes``, read at a generation."""
     vertices: dict[str, Row | None] = {**before.vertices, **dict.fromkeys(changes.vertices)}
     edges: dict[EdgeKey, tuple[Row, ...]] = {**before.edges, **dict.fromkeys(changes.edges, ())}
     values = BOUNDS | {"tenant": tenant, "given": json.dumps(sorted(changes.edges))}
@@ -88,9 +88,9 @@ def read_changed(
 
 
 class FollowedGraph:
-    """A graph as it was read, with what was changed since laid over it.
+    """A loaded graph with an overlay of the rows that were changed since.
 
-    Vertices are numbered as in the graph that was read, and new ones after them; edges likewise.
+    Vertices are numbered as in the loaded graph, new ones after them; edges likewise.
     """
 
     def __init__(self, read: Adjacency, changed: ChangedRows) -> None:
@@ -117,7 +117,7 @@ class FollowedGraph:
         self._entity_types, self._entity_codes = _both(read.entity_types, new.entity_types)
 
     def around(self, seen: Around) -> Adjacency:
-        """Return what a request sees, as :func:`~braid.engines.embedded.graph.surroundings.read` does."""
+        """Return the part of the graph that a request can see, as ``surroundings.read`` does."""
         as_of = to_microseconds(seen.as_of) or 0
         frontier = self._walkable_among(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
@@ -130,14 +130,14 @@ class FollowedGraph:
             followed.append(edges)
             frontier = frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
-        # Where no change is met, all is as it was read.
+        # A walk that meets no change can use the loaded graph.
         return self._read if as_read else self._part(distinct(np.concatenate(followed)), vertices)
 
     def joined(self) -> Adjacency | None:
-        """Return all that there is now as one graph, once following has cost about what joining does; else None.
+        """Return the whole graph with its overlay applied, once requests have cost about as much; None before.
 
-        Equal to what :func:`~braid.engines.embedded.graph.adjacency.load` reads, except that the lists of types keep
-        those that are gone.
+        Equal to the result of :func:`~braid.engines.embedded.graph.adjacency.load`, except that the lists of types
+        keep those that no longer occur.
         """
         self._asked += 1
         if self._read.mapped is not None or self._asked * JOINED_AT_ONCE < self._edges:
@@ -164,7 +164,7 @@ class FollowedGraph:
         parents, edges, targets, confidence = parents[order], edges[order], targets[order], confidence[order]
         onwards = np.ones(len(edges), dtype=np.bool_)
         if hop.hub is not None:
-            # Of a hub as many edges as tell that it is one.
+            # Of a hub just enough edges to recognise it as one.
             onwards = np.bincount(parents, minlength=len(frontier))[parents] <= hop.hub
             told = onwards | (place_in_group(parents) <= hop.hub)
             parents, edges, targets = parents[told], edges[told], targets[told]
@@ -180,7 +180,7 @@ class FollowedGraph:
         return edges, distinct(reached)
 
     def _edges_of(self, frontier: Numbers, direction: Direction) -> tuple[Numbers, Numbers, Numbers]:
-        """Return all edges of some vertices: the vertex's place among them, the edge, its far end."""
+        """Return all edges of the frontier's vertices as arrays: index in ``frontier``, edge, far end."""
         read = np.flatnonzero(frontier < self._size)
         parents, edges, targets = edges_of(self._read.neighbours(direction), frontier[read])
         if len(self._dead):
@@ -196,7 +196,7 @@ class FollowedGraph:
         )
 
     def _part(self, edges: Numbers, seeds: Numbers) -> Adjacency:
-        """Return the graph of some edges with their ends and some more vertices."""
+        """Return the subgraph of these edges, their ends and further vertices (``seeds``)."""
         read, new = self._read, self._new
         is_new = edges >= self._edges
         old, own = edges[~is_new], edges[is_new] - self._edges
@@ -266,7 +266,7 @@ class FollowedGraph:
         return np.array(sorted(found), dtype=np.int64)
 
     def _dead_edges(self) -> Iterable[int]:
-        """Yield the edges that were read and are changed."""
+        """Yield the edges of the loaded graph that are changed or removed."""
         read, kinds = self._read, {name: place for place, name in enumerate(self._read.relationship_types)}
         for source, kind, target in self.changed.edges:
             begin, of_kind, end = read.numbers.get(source), kinds.get(kind), read.numbers.get(target)
@@ -278,7 +278,7 @@ class FollowedGraph:
             yield from (low + np.flatnonzero(alike)).tolist()
 
     def _in_new(self, vertices: Numbers) -> tuple[Numbers, Mask]:
-        """Return the numbers of vertices among those that were read since, and which of them are there."""
+        """Return each vertex's number in the overlay, and a mask of the vertices that are in it."""
         if not len(self._places):
             return np.zeros(len(vertices), dtype=np.int64), np.zeros(len(vertices), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self._places, vertices), len(self._places) - 1)
@@ -324,7 +324,7 @@ class FollowedGraph:
 
 
 def _both(before: list[str], since: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
-    """Return the words of both lists in order, and the place among them of each word of either."""
+    """Return the sorted union of two lists, and for each list the index of its words in the union."""
     words = sorted({*before, *since})
     places = {word: place for place, word in enumerate(words)}
     one, other = (np.array([places[word] for word in each], dtype=np.int64) for each in (before, since))

@@ -40,7 +40,7 @@ class EmbeddedKnowledgeGraph:
     question_s
         Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
     small
-        Most edges of a graph that is read whole at once.
+        Most edges of a graph that is loaded whole by the first walk.
     """
 
     def __init__(self, store: EmbeddedStore, *, question_s: float = math.inf, small: int = SMALL) -> None:
@@ -52,11 +52,11 @@ class EmbeddedKnowledgeGraph:
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
     def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write what ceases to be valid, in the transaction in which it was read."""
+        """Write vertices and edges with their end of validity, in the transaction in which they were read."""
         self.upsert(vertices, relationships)
 
     def name_keys(self, vertices: Sequence[Vertex]) -> dict[str, NameKeys]:
-        """Return the names that vertices are linked by, by vertex id."""
+        """Return the names by which vertices are linked, by vertex id."""
         return {vertex.id: name_rows.name_keys(vertex) for vertex in vertices}
 
     def upsert(
@@ -65,7 +65,7 @@ class EmbeddedKnowledgeGraph:
         relationships: Sequence[Relationship],
         keys: Mapping[str, NameKeys] = MappingProxyType({}),
     ) -> None:
-        """Insert or replace vertices, then edges; of two with one identity in a batch the last one counts."""
+        """Insert or replace vertices, then edges; of duplicates in a batch the last one counts."""
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         tenants = sorted({tenant_id for tenant_id, _ in last} | {edge.tenant_id for edge in relationships})
         if not tenants:
@@ -81,14 +81,14 @@ class EmbeddedKnowledgeGraph:
                 Generation.GRAPH.advance(connection, tenant)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove vertices with their edges and return how many vertices there were; with the last one the file goes."""
+        """Remove vertices with their edges and return how many there were; a tenant's last takes its files along."""
         removed = self._change(tenant_id, ids, vertex_rows.delete)
-        # Also of none: whoever removed the last one may have been killed before it removed the file.
+        # Even if none were: a process that removed the last one may have been killed before it removed the files.
         self._store.after_commit(lambda: self._graphs.remove_saved_if_empty(tenant_id))
         return removed
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove those of some vertices that were found and have no edge, and return how many there were."""
+        """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
         return self._change(tenant_id, ids, vertex_rows.delete_unmentioned)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
@@ -96,7 +96,7 @@ class EmbeddedKnowledgeGraph:
         return self._change(tenant_id, relationships, edge_rows.delete_edges)
 
     def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
-        """Remove found mentions, whose rows go with :meth:`finish_removals`."""
+        """Mark found mentions as removed; :meth:`finish_removals` deletes their rows."""
 
         def note(connection: sqlite3.Connection, tenant: int, given: Sequence[Relationship]) -> int:
             ends = edge_rows.mentions_by_number(connection, tenant, given)
@@ -106,7 +106,7 @@ class EmbeddedKnowledgeGraph:
         self._change(tenant_id, mentions, note)
 
     def finish_removals(self, tenant_id: str) -> None:
-        """Remove the rows of mentions that are removed, and the names that have none left, in short transactions."""
+        """Delete the rows of removed mentions, and found names without any left, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             more = tenant is not None and changes.are_left(connection, tenant)
         while more and tenant is not None:
@@ -132,15 +132,15 @@ class EmbeddedKnowledgeGraph:
             removed += self._change(tenant_id, ids, partial(edge_rows.delete_some_edges_of, at_most=at_once))
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
-        """End the edges of which these records are the evidence, and return how many there were."""
+        """End the edges of which these records are the evidence, and return how many were changed."""
         return self._change(tenant_id, until, edge_rows.end_edges)
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
-        """Mark the edges of which these records are the evidence as untrusted, and return how many there were."""
+        """Mark the edges of which these records are the evidence as untrusted, and return how many were changed."""
         return self._change(tenant_id, evidence, edge_rows.distrust_edges)
 
     def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[Vertex]:
-        """Return the trusted vertices, not those of found names, that have one of these names."""
+        """Return the trusted vertices with one of these names, found names excepted."""
         with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
@@ -148,12 +148,12 @@ class EmbeddedKnowledgeGraph:
             return vertex_rows.read_given_entities(connection, tenant, tenant_id, names, as_of=at, limit=limit)
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
-        """Return the mentions that were found in some texts."""
+        """Return the mentions that were found in ``texts``."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else edge_rows.read_found_mentions(connection, tenant, tenant_id, texts)
 
     def reassign_mentions(self, tenant_id: str, successors: Mapping[str, str]) -> int:
-        """Make the mentions of some vertices those of their successors, and return how many were moved."""
+        """Move the mentions of vertices to their successors, and return how many were moved."""
         return self._change(tenant_id, successors, edge_rows.reassign_mentions)
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
@@ -162,7 +162,7 @@ class EmbeddedKnowledgeGraph:
             return [] if tenant is None else vertex_rows.read_vertices(connection, tenant, tenant_id, ids)
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
-        """Return the stored edges that have the identities of these."""
+        """Return the stored edges with the identities of these edges."""
         identities = [edge.identity() for edge in relationships if edge.tenant_id == tenant_id]
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return [] if tenant is None else edge_rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
@@ -175,7 +175,7 @@ class EmbeddedKnowledgeGraph:
             return edge_rows.read_edges(connection, tenant, tenant_id, ids=ids, types=types)
 
     def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
-        """Return the types of the rows; those of an earlier look while these have all that are wanted."""
+        """Return the types in the rows; cached ones if they have all that are wanted."""
         with self._lock:
             known = self._types.get(tenant_id)
         if known is not None and wanted.are_among(known):
@@ -190,7 +190,7 @@ class EmbeddedKnowledgeGraph:
         return known
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
-        """Return the next page of vertices in the order of their ids, each page of the store's present state."""
+        """Return the next page of vertices in the order of their ids; each page has the store's current state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read_tenant(tenant_id) as (connection, tenant):
@@ -274,26 +274,26 @@ class EmbeddedKnowledgeGraph:
             return answer_query(query, query_subgraph(graph, query, named))
 
     def prepare_walks(self, tenant_id: str) -> None:
-        """Save a graph that is too large for a question to read whole."""
+        """Save a graph that is too large for a question to load whole."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is not None:
                 self._graphs.save_large(connection, tenant)
 
     def stats(self, tenant_id: str) -> GraphStats:
-        """Return counts of a tenant's graph, which writes keep."""
+        """Return the counts of a tenant's graph, which writes maintain."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return GraphStats()
-            # What this thread writes is added at its commit.
+            # Uncommitted writes of this thread are added to the stored counts at the commit.
             counted = changes.count if self._store.in_transaction else changes.read_counts
             return self._stats.get(connection, tenant, counted)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
-        """Return False: the counts are kept in the transactions of the writes."""
+        """Return False: the counts are maintained in the transactions of the writes, so never differ."""
         return False
 
     def _change(self, tenant_id: str, given: Given, work: Callable[[sqlite3.Connection, int, Given], int]) -> int:
-        """Change rows of one tenant as :func:`change` does, of which none are those of removed mentions."""
+        """Change rows of one tenant by :func:`change`, after deleting the remaining rows of removed mentions."""
 
         def done(connection: sqlite3.Connection, tenant: int, given: Given) -> int:
             _remove_all_rows(connection, tenant)
@@ -303,9 +303,9 @@ class EmbeddedKnowledgeGraph:
 
 
 def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
-    """Remove the rows of removed mentions that a process left behind: what is written now may be the same ones.
+    """Remove rows of removed mentions that an interrupted process left: this write may write the same mentions.
 
-    The names stay, as this write may go by their being there.
+    The found names stay, as this write may rely on them.
     """
     while changes.are_left(connection, tenant):
         changes.remove_rows(connection, tenant)

@@ -36,8 +36,8 @@ def _names(vertex: Vertex) -> list[str]:
 
 
 def _phrases(vertex: Vertex) -> dict[str, bool]:
-    """Return the names that a vertex is linked by, and whether each is an alias or a form of a name."""
-    # The name last: it wins over an alias that is normalised alike.
+    """Return the phrases that a vertex is linked by; False for its name, True for an alias or a form of either."""
+    # The name comes last: it replaces an alias with the same normalised form.
     phrases = {normalise(alias): True for alias in vertex.aliases}
     if vertex.name is not None:
         phrases[normalise(vertex.name)] = False
@@ -46,8 +46,8 @@ def _phrases(vertex: Vertex) -> dict[str, bool]:
 
 
 def insert_names(connection: sqlite3.Connection, tenant: int, named: Sequence[tuple[int, NameKeys]]) -> None:
-    """Insert the names that vertices of one tenant, given with their numbers, are linked by."""
-    # Both in the order of their tables, whose pages are then written one after another.
+    """Insert the names by which vertices of one tenant are linked, given with the vertices' numbers."""
+    # Both sorted by primary key, so that pages are written sequentially.
     connection.executemany(
         f"INSERT INTO names (tenant, phrase, vertex, is_alias) VALUES ({tenant:d}, ?, ?, ?)",  # noqa: S608 - a number
         sorted([(phrase, number, is_alias) for number, own in named for phrase, is_alias in own.phrases.items()]),
@@ -59,7 +59,7 @@ def insert_names(connection: sqlite3.Connection, tenant: int, named: Sequence[tu
 
 
 def delete_names(connection: sqlite3.Connection, tenant: int, stored: Collection[StoredNames]) -> None:
-    """Remove the names of vertices of one tenant, which are given as they are stored."""
+    """Remove the stored names of vertices of one tenant."""
     connection.executemany(
         f"DELETE FROM misspellings WHERE tenant = {tenant:d} AND key = ? AND vertex = ?",  # noqa: S608 - a number
         sorted(
@@ -72,7 +72,7 @@ def delete_names(connection: sqlite3.Connection, tenant: int, stored: Collection
 
 
 def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence[str]) -> dict[str, list[str]]:
-    """Return the ids of the vertices that have a normalised name or alias, by that phrase."""
+    """Return the ids of the vertices with each normalised name or alias, by phrase."""
     found: dict[str, list[str]] = {}
     for phrase, vertex_id in connection.execute(
         "SELECT n.phrase, v.id FROM json_each(:phrases) AS asked"
@@ -93,11 +93,11 @@ def link(
     limit: int,
     trusted_only: bool,
 ) -> list[EntityLink]:
-    """Return the entities that the names are of and that hold then, each by its best match, the best ``limit``.
+    """Return the best ``limit`` entities with one of the names, valid at ``as_of``, each by its best match.
 
-    However many and long their aliases are: only numbers are compared, and texts are read of the chosen alone.
+    Aliases may be many and long: only numbers are compared, and texts are read only for the chosen entities.
     """
-    # Of the hundreds of forms of a question's words a few are stored.
+    # A question's words have hundreds of forms, few of which are stored.
     stored = {name: misspelling_number(name) if name[:1] == MISSPELT else name for name in names}
     asked_by = {key: name for name, key in stored.items()}
     known = connection.execute(
@@ -111,7 +111,7 @@ def link(
         for name in (asked_by[key] for (key,) in known)
         for is_alias in {is_form(name), True}
     )
-    classes: dict[tuple[float, int], int] = {}  # equally good ones, which the ids of the entities order
+    classes: dict[tuple[float, int], int] = {}  # matches of equal rank, which are ordered by entity id
     asked = [
         (stored[name], is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
         for number, (negative_score, negative_length, name, is_alias) in enumerate(matches)

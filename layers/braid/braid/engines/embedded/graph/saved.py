@@ -1,7 +1,7 @@
-"""A tenant's graph in a file whose arrays are memory-mapped: a process reads of it what it walks, and holds no rows.
+"""A tenant's graph in a file with memory-mapped arrays, of which a process reads only the parts that it walks.
 
-The file has the graph of one write generation; what was written since is followed, as by a graph in memory. It may hold
-anything, as a damaged one does, and is then read from the rows again.
+The file has the graph of one write generation; later writes are followed, as for a graph in memory. Its content is not
+trusted: a damaged file is detected, and the graph is loaded from the rows again.
 """
 
 from __future__ import annotations
@@ -33,36 +33,36 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = 1
 _END: Final = struct.Struct("<QI4s")
-"""End of a file: bytes of the JSON header before it, checksum of all before this, and what kind of file it is."""
+"""Trailer of a file: length of the JSON header before it, checksum of everything before it, and file type."""
 _KIND: Final = b"brgr"
 _MAX_HEADER_BYTES: Final = 2**24
-"""A header has the names of types, of which a tenant has a few hundred."""
+"""Longest header: it lists the names of types, of which a tenant has a few hundred."""
 _ALIGNED: Final = 8
 _CHUNK: Final = 2**20
 _ABANDONED_S: Final = 3_600
 _EVERY: Final = 64
-"""Of so many ids one is kept in memory, to look others up by."""
+"""One of so many ids is kept in memory as an index for the binary search."""
 _TEXTS: Final = ("ids", "names", "evidence", "predicates")
 _PLAIN: Final = ("entity_types", "relationship_types")
 _NOT_STORED: Final = {"generation", "numbers", "mapped", "_neighbours", *_TEXTS, *_PLAIN}
 _ARRAYS: Final = tuple(each.name for each in fields(Adjacency) if each.name not in _NOT_STORED)
 _NARROW: Final = {"type_of", "sources", "targets", "edge_types"}
-"""Arrays of numbers that 32 bits hold."""
+"""Arrays stored as 32-bit numbers."""
 
 
 class Damaged(ValueError):
-    """A file of a graph is not as it was written."""
+    """The file of a saved graph is damaged or another one."""
 
 
 class Owner(NamedTuple):
-    """Whose graph it is: the store's identity, and the tenant's number there."""
+    """The owner of a graph: the store's identity, and the tenant's number there."""
 
     store: str
     tenant: int
 
 
 StampOf: TypeAlias = "Callable[[int], str | None]"
-"""Returns the stamp of a write generation, None where it is not known."""
+"""Returns the stamp of a write generation; None if it is unknown."""
 
 
 class _Header(Frozen):
@@ -79,18 +79,18 @@ class _Header(Frozen):
 
 
 class MappedFile(mmap.mmap):
-    """A file that is mapped into memory."""
+    """A memory-mapped file that knows whether it was changed."""
 
     path: Path
     version: FileVersion
 
     def is_changed(self) -> bool:
-        """Return whether it was cut, which would kill the process that reads it, or written to in its place."""
+        """Return whether the file was truncated, so that reading it would kill the process, or overwritten."""
         return self.size() < len(self) or self.version.is_changed(self.path)
 
 
 class Texts(Sequence[str]):
-    """Texts one after another in UTF-8, each read when it is asked for."""
+    """A sequence of texts in one UTF-8 buffer, decoded on access."""
 
     def __init__(self, begins: NDArray[np.int64], content: NDArray[np.uint8], count: int) -> None:
         self._begins, self._content, self._count = begins.data, content.data, count
@@ -142,7 +142,7 @@ class _Places(Mapping[str, int]):
 
 
 def write(path: Path, owner: Owner, stamp: str, graph: Adjacency) -> None:
-    """Write a graph to a file, in place of one that is there. Raises OSError if it cannot be written."""
+    """Write a graph to a file, replacing an older one. Raises OSError if it cannot be written."""
     path.parent.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
     arrays = dict(_arrays(graph))
     header = _Header(
@@ -173,7 +173,7 @@ def write(path: Path, owner: Owner, stamp: str, graph: Adjacency) -> None:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove what processes left that were killed while they wrote the file."""
+    """Remove unfinished files of processes that were killed while writing."""
     long_ago = time.time() - _ABANDONED_S
     for unfinished in path.parent.glob(f"{path.stem}.*.new"):
         with suppress(OSError):
@@ -182,12 +182,12 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def read(path: Path, owner: Owner, stamp_of: StampOf) -> Adjacency | None:
-    """Map the graph of a file; return None if its generation has another stamp, as of a later one.
+    """Map the graph of a file; return None if its stamp is not that of its generation in the store.
 
     Raises
     ------
     Damaged
-        If the file is not as it was written, or another's.
+        If the file is damaged, or of another store or tenant.
     OSError
         If there is no such file, or it cannot be read.
     """
@@ -250,7 +250,7 @@ def _graph(mapped: MappedFile, header: _Header) -> Adjacency:
 
 
 def _arrays(graph: Adjacency) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield what a file holds, by name."""
+    """Yield the arrays of a file, with their names."""
     for name in _ARRAYS:
         values = getattr(graph, name)
         yield name, values.astype(np.int32) if name in _NARROW else values

@@ -1,4 +1,4 @@
-"""Subgraphs of a tenant's graph: the neighbourhood of seeds for PageRank, and what a graph query may walk."""
+"""Subgraphs of a tenant's graph: the neighbourhood of seeds for PageRank, and the part that a graph query may walk."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
         check()
         parents, edges, targets = edges_of(neighbours, frontier)
         walkable = graph.walkable_edges(edges, as_of, trusted_only=request.trusted_only)
-        if request.trusted_only:  # else edges to untrusted vertices would make a hub of any vertex
+        if request.trusted_only:  # otherwise edges to untrusted vertices could make any vertex a hub
             walkable &= graph.trusted[targets]
         parents, edges, targets = parents[walkable], edges[walkable], targets[walkable]
         keep = graph.walkable_vertices(targets, as_of, trusted_only=request.trusted_only)
@@ -79,7 +79,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
 
 
 class _Ids(Sequence[str]):
-    """The ids of some vertices of a graph, each read when it is asked for."""
+    """A sequence of the ids of some vertices of a graph, read on access."""
 
     def __init__(self, ids: Sequence[str], numbers: list[int]) -> None:
         self._ids, self._numbers = ids, numbers
@@ -100,7 +100,7 @@ class _Ids(Sequence[str]):
 
 
 def _place(places: Mapping[str, int], numbers: list[int], identity: str) -> int | None:
-    """Return the place of a vertex among some numbers, which are in order; None where it is not among them."""
+    """Return the index of a vertex in the sorted ``numbers``, by its id; None if it is not among them."""
     number = places.get(identity, -1)
     place = bisect_left(numbers, number)
     return place if place < len(numbers) and numbers[place] == number else None
@@ -120,7 +120,7 @@ def _edge(graph: Adjacency, edge: int) -> StoredEdge:
 
 
 def phrases(query: GraphQuery) -> list[str]:
-    """Return every name that a query asks for, as names are stored."""
+    """Return every name in a query, normalised as stored names are."""
     asked = [*query.start.names, *(step.name for step in query.steps if step.name is not None)]
     return list(dict.fromkeys(map(normalise, asked)))
 
@@ -128,8 +128,8 @@ def phrases(query: GraphQuery) -> list[str]:
 def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str]]) -> GatheredGraph:
     """Return the vertices and edges that a graph query may walk, gathered hop by hop.
 
-    A hub contributes one vertex more than its budget of edges, which tells it from a vertex that just fits; what is
-    beyond the budget is not walked.
+    A hub contributes one vertex beyond its budget of edges, to tell it from a vertex with exactly as many; edges beyond
+    the budget are not walked.
 
     Parameters
     ----------
@@ -178,12 +178,12 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
 
 
 def _numbers(graph: Adjacency, ids: Sequence[str]) -> Numbers:
-    """Return the numbers of the vertices that there are of some, in order."""
+    """Return the numbers of the vertices that exist, sorted."""
     return np.array(sorted({graph.numbers[name] for name in ids if name in graph.numbers}), dtype=np.int64)
 
 
 def _followed(graph: Adjacency, step: QueryStep, edges: Numbers) -> Mask:
-    """Return which of some edges a step may walk."""
+    """Return a mask of the edges that meet a step's conditions on edges."""
     keep: Mask = graph.confidence[edges] >= step.min_confidence
     return keep & graph.is_type(*step.types)[graph.edge_types[edges]] if step.types else keep
 

@@ -1,7 +1,7 @@
 """The part of a tenant's graph that one walk or query can see, read from its rows hop by hop.
 
-It is answered as by the whole graph, and takes as long however large that is: a question after a write, or the only
-one that a process asks, does not wait until a graph of a million edges is in memory.
+The answers are those of the whole graph, and the time does not depend on its size: a question after a write, or the
+only one of a process, does not wait for a graph of a million edges to be loaded.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
 
 MAX_EDGES = 30_000
-"""Rows of edges beyond which reading the surroundings is given up: they are most of a graph, or lie around hubs."""
+"""Most rows of edges that are read around seeds; more are most of the graph, or edges of hubs, and reading stops."""
 _ID, _VALID_FROM, _VALID_UNTIL, _TRUSTED = 1, 6, 7, 8
 _CONFIDENCE = 5
 _VALID = "coalesce(e.valid_at, :always_from) <= :as_of AND coalesce(e.invalid_at, :always_until) > :as_of"
@@ -41,9 +41,9 @@ class Hop(NamedTuple):
     direction: Direction = Direction.BOTH
     types: Sequence[str] = ()
     surest: int | None = None
-    """How many of a vertex's edges are gone on from, the surest; None: all."""
+    """Number of each vertex's edges that are followed, those of highest confidence; None means all."""
     hub: int | None = None
-    """A vertex with more edges in force is not gone on from; None: any is."""
+    """A vertex with more valid edges than this is not walked through; None means no such bound."""
 
 
 class Around(NamedTuple):
@@ -80,7 +80,7 @@ def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mappin
 def read(
     connection: sqlite3.Connection, tenant: int, generation: int, seen: Around | None
 ) -> tuple[Adjacency | None, int]:
-    """Return the graph around some seeds, None where that is too much, and how many rows of edges were read for it."""
+    """Return the part of a graph, None if it is too large or ``seen`` is None, and the number of edge rows read."""
     if seen is None:
         return None, 0
     reader = _Reader(connection, tenant, seen)
@@ -95,7 +95,7 @@ def read(
 
 
 class _Reader:
-    """What was read so far, by identity, and where the next hop goes on from."""
+    """Reads hop by hop: the rows so far, by identity, and the frontier of the next hop."""
 
     def __init__(self, connection: sqlite3.Connection, tenant: int, around: Around) -> None:
         self._connection = connection
@@ -110,11 +110,11 @@ class _Reader:
         self._seen = set(self._frontier)
 
     def follow(self, hop: Hop) -> bool:
-        """Read the edges of the frontier and their far ends, which are the next one; False if there are too many."""
+        """Read the edges of the frontier and their far ends, the next frontier; False if there are too many."""
         reached: list[list[tuple[float, int]]] = []
         statements = [self._edges_of(way, hop) for way in _WAYS[hop.direction]]
         for vertex in self._frontier:
-            # Of a hub as many as tell that it is one.
+            # Of a hub just enough edges to recognise it as one.
             most = MAX_EDGES - self.rows if hop.hub is None else hop.hub + 1
             values = {**self._values, "vertex": vertex, "most": most, "types": json.dumps(hop.types)}
             found = [row for statement in statements for row in self._connection.execute(statement, values)]
@@ -141,7 +141,7 @@ class _Reader:
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
-        """Yield the walkable ends of a vertex's edges, of more than ``most`` the surest and their equals."""
+        """Yield the walkable ends of a vertex's edges; if over ``most``, those of highest confidence, with ties."""
         walkable = [(sure, number) for sure, number in ends if self._is_walkable(number)]
         least = 0.0
         if most is not None and len(walkable) > most:
@@ -155,7 +155,7 @@ class _Reader:
 
     def _read_vertices(self, column: str, given: Iterable[object]) -> None:
         rows = self._connection.execute(
-            # From what is asked: left to itself, SQLite goes through all vertices of the tenant.
+            # CROSS JOIN starts from the given ids: SQLite's own plan reads all vertices of the tenant.
             f"SELECT {VERTEX_COLUMNS} FROM json_each(:given) AS asked"  # noqa: S608 - columns
             f" CROSS JOIN vertices AS v ON v.tenant = :tenant AND v.{column} = asked.value",
             self._values | {"given": json.dumps(list(given))},

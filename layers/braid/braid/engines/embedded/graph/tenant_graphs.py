@@ -1,7 +1,7 @@
-"""The graphs of tenants as walks see them: whole in memory or mapped from a file, or what lies around a walk's seeds.
+"""The graphs of tenants for walks: whole in memory, mapped from a file, or read around a walk's seeds.
 
-A walk reads what it sees of a tenant's graph, until the walks since the last write, of any process, have cost about
-what reading all of it does: then it is read whole, and what is written later is followed. A large graph is
+A walk reads the part of a tenant's graph that it can see, until the walks since the last write of any process have cost
+about as much as loading all of it: then it is loaded, and later writes are followed as an overlay. A large graph is
 then saved to a file, from which every process maps it.
 """
 
@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 TENANTS_IN_MEMORY = 32
-"""Tenants of whom a process keeps what it read of the graph; of more the one that was asked longest ago goes."""
+"""Most tenants whose graphs a process keeps; the least recently used one is evicted."""
 SMALL = 5_000
-"""Edges of a graph that is read whole at once."""
+"""Most edges of a graph that is loaded whole by the first walk."""
 _DEARER = 5
-"""How many edges of a whole graph are read in the time that one around a walk's seeds takes."""
+"""Edges that loading a whole graph reads in the time of one edge around a walk's seeds."""
 _LEAST_SAVED = 100_000
-"""Edges of a graph that is saved to a file: texts of smaller ones are sooner read from memory than decoded."""
+"""Fewest edges of a graph that is saved to a file: texts of smaller ones are faster kept in memory than decoded."""
 _MAX_AT_ONCE = 1_000_000
-"""Edges of a graph that no question reads whole: that takes longer than it may. The end of an ingest saves it."""
+"""Fewest edges of a graph that no question loads whole, as that takes too long. The end of an ingest saves it."""
 
 
 class TenantGraphs:
@@ -49,7 +49,7 @@ class TenantGraphs:
     Parameters
     ----------
     small
-        Most edges of a graph that is read whole at once.
+        Most edges of a graph that is loaded whole by the first walk.
     """
 
     def __init__(self, store: EmbeddedStore, *, small: int) -> None:
@@ -59,11 +59,11 @@ class TenantGraphs:
         self._loading = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
         self._looked_at: dict[int, tuple[int, int]] = {}
-        """By tenant: inode and time of the file that was looked at last."""
+        """By tenant: inode and modification time of the saved file that was last looked at."""
         self._followed: dict[int, tuple[Adjacency, FollowedGraph]] = {}
-        """By tenant: a graph of those above, and the same with the writes since."""
+        """By tenant: a graph of ``_graphs``, and the same with an overlay of later writes."""
         self._rows_read: dict[int, tuple[int, int]] = {}
-        """By tenant: the generation, and the edges that walks read around their seeds at that."""
+        """By tenant: a generation, and the number of edges that walks read around their seeds at it."""
 
     def seen_from(
         self,
@@ -72,7 +72,7 @@ class TenantGraphs:
         request: ExpandRequest | PropagateRequest | GraphQuery,
         named: Mapping[str, Sequence[str]] | None = None,
     ) -> Adjacency:
-        """Return what a request sees of a tenant's graph, or all of it; ``named`` as of :func:`query_subgraph`."""
+        """Return a tenant's graph, or the part that a request can see; ``named`` is as for :func:`query_subgraph`."""
         generation = Generation.GRAPH.read(connection, tenant)
         around = partial(_around, request, named or {})
         seen = self._seen_in_known(connection, tenant, generation, around)
@@ -96,7 +96,7 @@ class TenantGraphs:
     def _seen_in_known(
         self, connection: sqlite3.Connection, tenant: int, generation: int, around_seeds: Callable[[], Around | None]
     ) -> Adjacency | None:
-        """Return what a request sees by a graph that was read before; None where that does not tell."""
+        """Return the graph for a request from one in memory; None if there is none that can be followed."""
         known = self._known(tenant)
         if known is None:
             return None
@@ -108,7 +108,7 @@ class TenantGraphs:
         if followed is None:
             return None
         joined, loading = None, self._loading.of(tenant)
-        if loading.acquire(blocking=False):  # of many questions at once one joins, and the others do not wait for it
+        if loading.acquire(blocking=False):  # of concurrent questions one joins, and the others do not wait for it
             try:
                 joined = followed.joined()
             finally:
@@ -119,7 +119,7 @@ class TenantGraphs:
         return joined
 
     def _known(self, tenant: int) -> Adjacency | None:
-        """Return the graph of a tenant; one whose file was cut or overwritten is dropped, as reading may crash."""
+        """Return a tenant's graph in memory; one whose file was cut or overwritten is dropped, as reading may crash."""
         with self._lock:
             known = self._graphs.get(tenant)
             if known is not None and known.is_changed:
@@ -129,7 +129,7 @@ class TenantGraphs:
             return known
 
     def _look_for_saved(self, connection: sqlite3.Connection, tenant: int) -> bool:
-        """Map the tenant's file if it is there and was not looked at before, and return whether it was of use."""
+        """Map the tenant's saved graph if its file is new to this process, and return whether it is newer."""
         path = self._saved_as(tenant)
         try:
             status = path.stat()
@@ -162,7 +162,7 @@ class TenantGraphs:
             return None
 
     def save_large(self, connection: sqlite3.Connection, tenant: int) -> None:
-        """Save a graph that no question waits for, unless it is saved and followed."""
+        """Save a graph that is too large for a question to load, unless a saved one can be followed."""
         from braid.engines.embedded.graph.adjacency import load
 
         if self._store.read_only or not _has_more_edges(connection, tenant, _MAX_AT_ONCE):
@@ -178,7 +178,7 @@ class TenantGraphs:
             self._keep(tenant, mapped)
 
     def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
-        """Write a graph to the tenant's file, and return what is mapped from there; the same one if it is small."""
+        """Save a graph and return it mapped from its file; unchanged if it is small or cannot be saved."""
         from braid.engines.embedded.graph import saved
 
         stamp = changes.stamp(connection, tenant, graph.generation)
@@ -194,15 +194,15 @@ class TenantGraphs:
         return self._read_saved(connection, tenant) or graph
 
     def remove_saved_if_empty(self, tenant_id: str) -> None:
-        """Remove the files of a tenant without vertices: they have the names and sentences of deleted ones."""
+        """Remove the graph files of a tenant without vertices: they contain names and texts of deleted ones."""
         with self._store.read_tenant(tenant_id) as (_, tenant):
             pass
         if tenant is not None:
             self._remove_if_empty(tenant)
 
     def _remove_if_empty(self, tenant: int) -> None:
-        # In a snapshot of its own: whoever saves has an older one, and whoever deletes looks after its commit, so that
-        # the later of them finds both the file and that the tenant is empty.
+        # In a new snapshot: a saver's own one is older, and a deleter calls this after its commit, so that the later of
+        # the two sees both the file and the empty tenant.
         with self._store.read() as connection:
             if connection.execute("SELECT 1 FROM vertices WHERE tenant = ?", (tenant,)).fetchone():
                 return
@@ -212,7 +212,7 @@ class TenantGraphs:
         return self._store.folder / GRAPHS / f"{tenant}.graph"
 
     def _keep(self, tenant: int, graph: Adjacency) -> None:
-        """Keep a graph as the tenant's; of too many tenants the one that was asked longest ago goes."""
+        """Keep a tenant's graph in memory, evicting the least recently used one if there are too many."""
         with self._lock:
             if self._graphs.get(tenant) is not graph:
                 self._followed.pop(tenant, None)
@@ -226,7 +226,7 @@ class TenantGraphs:
     def _follow(
         self, connection: sqlite3.Connection, tenant: int, generation: int, known: Adjacency
     ) -> FollowedGraph | None:
-        """Return a graph that was read before with what was written since; None where that is not known, or much."""
+        """Return a loaded graph with an overlay of later writes; None if these are unknown or too many."""
         from braid.engines.embedded.graph.following import MAX_FOLLOWED, ChangedRows, FollowedGraph, read_changed
 
         with self._lock:

@@ -36,13 +36,13 @@ def upsert_vertices(
 ) -> None:
     """Insert or replace vertices of one tenant, with the normalised names by which they are linked.
 
-    Names that are stored already are left alone.
+    Names that are unchanged are not written again.
 
     Parameters
     ----------
     keys
-        What :func:`~braid.engines.embedded.graph.name_rows.name_keys` returns of those whose names are written in any
-        case, by their ids.
+        Results of :func:`~braid.engines.embedded.graph.name_rows.name_keys` by vertex id: the names of these are always
+        written.
     """
     stored = _stored_names(connection, tenant, [vertex.id for vertex in vertices])
     renamed = [
@@ -110,7 +110,7 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) ->
 
 
 def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Remove those of some vertices of one tenant that were found and have no edge; return how many there were."""
+    """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
     unmentioned = connection.execute(
         "SELECT v.id FROM vertices AS v WHERE v.tenant = ? AND v.found AND v.id IN (SELECT value FROM json_each(?))"
         " AND NOT EXISTS (SELECT 1 FROM edges WHERE tenant = v.tenant AND source = v.number)"
@@ -123,7 +123,7 @@ def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collect
 def read_ids(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> list[str]:
     """Return the ids of vertices of one tenant by their numbers."""
     found = connection.execute(
-        # By number: with the tenant first, SQLite goes through all of its vertices.
+        # CROSS JOIN by number: with the tenant first, SQLite reads all of its vertices.
         "SELECT v.id FROM json_each(?) AS asked CROSS JOIN vertices AS v ON v.number = asked.value AND v.tenant = ?",
         (json.dumps(list(numbers)), tenant),
     )
@@ -143,7 +143,7 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
 def read_given_entities(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, names: Sequence[str], *, as_of: int | None, limit: int
 ) -> list[Vertex]:
-    """Return the trusted vertices that hold then, were not found, and have one of some normalised names."""
+    """Return up to ``limit`` trusted vertices with one of these names, valid and not found in texts, ordered by id."""
     rows = connection.execute(
         f"SELECT {_VERTEX_COLUMNS} FROM (SELECT DISTINCT n.vertex AS number FROM json_each(:names) AS asked"  # noqa: S608
         " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value) AS named"

@@ -1,9 +1,9 @@
 """Lexical search: BM25 over a tenant's FTS5 table.
 
-FTS5's ``bm25()`` looks up the length of every row with a word, which is most of its time. Of a large tenant, a word's
-rows and counts are read from FTS5's vocabulary instead, which bound the scores; lengths are read only of the rows that
-may be among the best. The formula is FTS5's, operation by operation, so that it rounds alike. What was read of a word
-is kept until the tenant's next write.
+FTS5's ``bm25()`` spends most of its time looking up the length of every row with a word. For a large tenant, a word's
+rows and counts are read from FTS5's vocabulary instead, from which follow upper bounds of the scores; lengths are read
+only of rows that may be among the best. The formula is FTS5's, operation by operation, so that results round alike.
+The rows of a word are cached until the tenant's next write.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     Scores: TypeAlias = NDArray[np.float64]
 
 TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT = 2.0, 1.0, 1.0
-"""How much an occurrence of a word counts, by column."""
+"""Weight of an occurrence of a word, by column."""
 KEPT_BYTES: Final = 32 * 1024 * 1024
-"""Memory for the rows of words, of all tenants of a process: of two million rows with a word, or nearly three."""
+"""Size of the cache of all tenants of a process: two to three million rows with a word."""
 COUNTED_FROM: Final = 30_000
-"""Rows of a tenant from which on words are counted. The scores of all words of a smaller one are soon in memory."""
+"""Fewest rows of a tenant whose words are counted. For a smaller one the scores of all words are soon in memory."""
 OCCURRENCES_OF_A_ROW: Final = 8
 """Occurrences of a word that are counted in the time in which FTS5 scores one row."""
 _K1, _B = 1.2, 0.75
@@ -52,23 +52,23 @@ _K1, _B = 1.2, 0.75
 _LEAST_IDF: Final = 1e-6
 _COLUMNS: Final = 3
 _AVERAGES: Final = 1
-"""Number of the block in which FTS5 keeps how many rows there are, and how many tokens each column has."""
+"""Id of the FTS5 block that holds the number of rows and the number of tokens of each column."""
 
 _REMEDY: Final = "restore a copy of the whole folder, or ingest again"
 _DIGITS, _ROUNDING = 12, 1e-11
 _ADDED_AT = 500_000
-"""Rows of several words that are in memory together."""
+"""Rows of several words that are held in memory together before they are added up."""
 _SPARE = 8
-"""Of so many rows that are wanted, one more is read, as some may be superseded."""
+"""For each so many wanted rows, one more is read, as some may be superseded."""
 
 
 class WordRows(NamedTuple):
-    """The rows with a word."""
+    """The rows with a word, and what their BM25 scores are computed from."""
 
     numbers: Numbers
-    """Ascending."""
+    """Row numbers, ascending."""
     values: NDArray[np.int32] | Scores
-    """How often each row has the word, weighted by column; or its BM25 score."""
+    """Occurrences of the word in each row, weighted by column; or the row's BM25 score."""
     idf: float | None
     """Inverse document frequency of the word; None where ``values`` are scores."""
 
@@ -78,11 +78,11 @@ class WordRows(NamedTuple):
         return int(self.numbers.nbytes + self.values.nbytes)
 
     def bounds(self) -> Scores:
-        """Return the score of each row, or the one it would have without a length, which it does not exceed."""
+        """Return an upper bound of each row's score: that of length 0; the score itself if it is known."""
         return self._scores(self.values, _K1 * (1.0 - _B))
 
     def scores(self, numbers: Numbers, length_weights: Scores) -> Scores:
-        """Return the scores of some rows, 0 of those without the word; shape (numbers,)."""
+        """Return the scores of rows, shape (numbers,); 0 for those without the word."""
         if not len(self.numbers):
             return np.zeros(len(numbers))
         places = np.minimum(np.searchsorted(self.numbers, numbers), len(self.numbers) - 1)
@@ -95,7 +95,7 @@ class WordRows(NamedTuple):
 
 
 class WordCache:
-    """Rows by word, those of the words that were asked for last. Safe to use from several threads."""
+    """LRU cache of the rows of words, of all tenants. Safe to use from several threads."""
 
     def __init__(self, store: EmbeddedStore, *, kept_bytes: int = KEPT_BYTES, counted_from: int = COUNTED_FROM) -> None:
         self.counted_from = counted_from
@@ -106,13 +106,13 @@ class WordCache:
         self._tokenizer: sqlite3.Connection | None = None
 
     def reader(self, connection: Connection, tenant: int, words: Sequence[str]) -> WordReader:
-        """Return what reads words of a tenant that has records, as the connection's snapshot has them."""
-        # What is not committed may be undone, and its generation then be another write's.
+        """Return a reader of words of a tenant that has records, in the connection's snapshot."""
+        # Uncommitted rows may be rolled back, and their generation be given to another write.
         generation = None if self._store.in_transaction else Generation.RECORDS.read(connection, tenant)
         return WordReader(self, connection, tenant, generation, words)
 
     def find(self, key: tuple[int, int, str]) -> WordRows | None:
-        """Return the rows with a word by tenant, generation and word, if they are kept."""
+        """Return the cached rows of (tenant, generation, word); None if they are not cached."""
         with self._lock:
             known = self._kept.get(key)
             if known is not None:
@@ -120,7 +120,7 @@ class WordCache:
             return known
 
     def keep(self, key: tuple[int, int, str], rows: WordRows) -> None:
-        """Keep the rows with a word, for which others may have to go."""
+        """Cache the rows of (tenant, generation, word), evicting others if needed."""
         with self._lock:
             if key not in self._kept and rows.size <= self._room:
                 self._kept[key] = rows
@@ -129,7 +129,7 @@ class WordCache:
                     self._room += self._kept.popitem(last=False)[1].size
 
     def tokens(self, words: Sequence[str]) -> dict[str, str]:
-        """Return words as FTS5 indexes them; without those that are not one token, as of scripts without spaces."""
+        """Return FTS5's token of each word; words that are not a single token, as in some scripts, are left out."""
         with self._lock:
             if self._tokenizer is None:
                 self._tokenizer = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -144,12 +144,12 @@ class WordCache:
 
 
 class WordReader:
-    """Reads some words of one tenant in one snapshot of the store.
+    """Reads the rows of a question's words, of one tenant in one snapshot of the store.
 
     Parameters
     ----------
     generation
-        That of the tenant's records; None inside a transaction, of which nothing is kept.
+        Generation of the tenant's records; None inside a transaction, in which nothing is cached.
     """
 
     def __init__(
@@ -186,8 +186,8 @@ class WordReader:
         return self._cache.tokens(self._words)
 
     def _scored_by_fts5(self, word: str) -> WordRows:
-        """Read the rows with a word, which may be a phrase, and have FTS5 score them."""
-        # FTS5's bm25() is negative, the better the lower. A word is quoted as data.
+        """Read the rows with a word, which may be a phrase, scored by FTS5."""
+        # FTS5's bm25() is negative: lower is better. A word is quoted as data.
         statement = f"SELECT rowid, -bm25({self._table}, ?, ?, ?) FROM {self._table} WHERE {self._table} MATCH ?"  # noqa: S608 - a number's name
         weights = TITLE_WEIGHT, ALIASES_WEIGHT, CONTENT_WEIGHT
         with interrupted_in_time(self._connection):
@@ -196,19 +196,19 @@ class WordReader:
         return WordRows(np.array(numbers, dtype=np.int64), np.array(scores, dtype=np.float64), None)
 
     def _vocabulary_of(self, kind: Literal["row", "instance"]) -> str:
-        """Return the table of a kind of FTS5's vocabulary of the tenant."""
+        """Return the name of the tenant's ``fts5vocab`` table of a kind, created if missing."""
         name = self._vocabularies.get(kind)
         if name is None:
             name = self._vocabularies[kind] = f"temp.vocabulary_{kind}_{self._tenant:d}"
             make = f"CREATE VIRTUAL TABLE IF NOT EXISTS {name} USING fts5vocab(main, {self._table}, {kind})"
             self._connection.execute(make)
-            self._connection.lasting.add(make)  # making it again would have all statements prepared again
+            self._connection.lasting.add(make)  # creating it for each question would reprepare all statements
         return name
 
     def _is_sooner_counted(self, token: str) -> bool:
-        """Whether counting a token's occurrences takes less time than scoring the rows that have it.
+        """Return whether counting a token's occurrences is faster than having FTS5 score its rows.
 
-        A single long text may repeat a word half a million times.
+        It may not be: a single long text may repeat a word half a million times.
         """
         row = self._connection.execute(
             f"SELECT doc, cnt FROM {self._vocabulary_of('row')} WHERE term = ?",  # noqa: S608 - a number's name
@@ -217,8 +217,8 @@ class WordReader:
         return row is None or row[1] <= OCCURRENCES_OF_A_ROW * row[0]
 
     def _counted(self, token: str) -> WordRows:
-        """Read the rows with a token, and how often each has it."""
-        # A row for each occurrence, in order; as one text, since making Python's tuples of them takes twice as long.
+        """Read the rows with a token, and its weighted number of occurrences in each."""
+        # One SQL row per occurrence, in order; joined to one text, as making Python tuples would take twice as long.
         (text,) = self._connection.execute(
             f"SELECT group_concat(2 * doc + (col = 'title')) FROM {self._vocabulary_of('instance')} WHERE term = ?",  # noqa: S608 - as above
             (token,),
@@ -231,7 +231,7 @@ class WordReader:
         return WordRows(counted.numbers, counted.sums.astype(np.int32), idf if idf > 0.0 else _LEAST_IDF)
 
     def length_weights(self, numbers: Numbers) -> Scores:
-        """Return what the length of each row adds to the divisor of its scores, shape (numbers,)."""
+        """Return the length term of BM25's divisor for each row, shape (numbers,)."""
         if not len(numbers):
             return np.empty(0)
         rows = self._connection.execute(
@@ -246,7 +246,7 @@ class WordReader:
         return weights
 
     def _averages(self) -> tuple[int, float]:
-        """Return how many rows the tenant has, and their mean length in tokens."""
+        """Return the tenant's number of rows and their mean length in tokens."""
         statement = f"SELECT block FROM {self._table}_data WHERE id = ?"  # noqa: S608 - as above
         row = self._connection.execute(statement, (_AVERAGES,)).fetchone()
         counts = _varints(row[0]).tolist() if row else []
@@ -257,14 +257,14 @@ class WordReader:
 
 
 class Summed(NamedTuple):
-    """Different numbers of rows, ascending, with the sum of what each came with."""
+    """Distinct row numbers, ascending, with the sum of the values of each."""
 
     numbers: Numbers
     sums: Scores
 
 
 def distinct(numbers: Numbers, values: Scores) -> Summed:
-    """Add values of the same row up, in the order in which they come."""
+    """Sum the values of each row, in the given order."""
     order = np.argsort(numbers, kind="stable")
     numbers = numbers[order]
     is_first = np.ones(len(numbers), dtype=np.bool_)
@@ -274,13 +274,13 @@ def distinct(numbers: Numbers, values: Scores) -> Summed:
 
 
 def _varints(content: bytes) -> NDArray[np.int64]:
-    """Decode SQLite's variable-length integers: seven bits a byte, highest first, bit 8 set in all but the last."""
+    """Decode SQLite's variable-length integers: seven bits per byte, highest first, bit 8 set in all but the last."""
     read = np.frombuffer(content, dtype=np.uint8).astype(np.int64)
     ends = np.flatnonzero(read < 0x80)  # noqa: PLR2004 - bit 8
     if len(ends) == len(read):
         return read
     sizes = np.diff(ends, prepend=-1)
-    read = read[: sizes.sum()]  # all but the last one, if that has no end
+    read = read[: sizes.sum()]  # without an incomplete last one
     places = np.repeat(ends, sizes) - np.arange(len(read))
     values: NDArray[np.int64] = np.add.reduceat((read & 0x7F) << (7 * places), ends - sizes + 1)
     return values
@@ -295,7 +295,7 @@ class Best(NamedTuple):
 
 
 class Matches:
-    """The rows of a tenant that have any of a question's words, with bounds of their scores."""
+    """The rows of a tenant with any of a question's words, and upper bounds of their scores."""
 
     def __init__(self, reader: WordReader, words: Sequence[str]) -> None:
         self._reader, self._words = reader, words
@@ -310,7 +310,7 @@ class Matches:
             size += len(rows.numbers)
             if size <= _ADDED_AT:
                 self._held[word] = rows
-            else:  # memory for all words would be many times this
+            else:  # all words together would take many times the memory
                 together, size = [_added(together)], _ADDED_AT
         self._numbers, self._bounds = _added(together)
         # NaN where only the bound is known.
@@ -320,7 +320,7 @@ class Matches:
         return len(self._numbers)
 
     def best(self, count: int, below: float = np.inf) -> Best:
-        """Return the best ``count`` rows, with those that have the score of the last one.
+        """Return the best ``count`` rows, and those with the same score as the last one.
 
         Parameters
         ----------
@@ -338,7 +338,7 @@ class Matches:
         return Best(least, self._numbers[places[kept]].tolist(), np.round(scores[kept], _DIGITS).tolist())
 
     def _scores_at(self, places: NDArray[np.int64]) -> Scores:
-        """Return the scores of the rows at some places, worked out where only their bounds are known."""
+        """Return the scores of the rows at these indexes, computing those of which only the bound is known."""
         new = places[np.isnan(self._scores[places])]
         numbers = self._numbers[new]
         weights = self._reader.length_weights(numbers)
@@ -356,7 +356,7 @@ def _added(together: Sequence[Summed]) -> Summed:
 
 
 def is_known(connection: sqlite3.Connection, tenant: int, word: str) -> bool:
-    """Return whether any row of a tenant has a word, or one of the same stem."""
+    """Return whether any row of a tenant has a word or another one with the same stem."""
     asked = " OR ".join(f'"{one}"' for one in search_words(word))  # each quoted as data
     found = f"SELECT 1 FROM {words_table(tenant)} WHERE {words_table(tenant)} MATCH ? LIMIT 1"  # noqa: S608 - a number's name
     return not asked or connection.execute(found, (asked,)).fetchone() is not None
@@ -374,7 +374,7 @@ def search(
 ) -> tuple[list[tuple[float, str]], set[str]]:
     """Return the first ``k`` valid rows as (score, id), and the ids of superseded rows among the first ``k`` of all.
 
-    First is best, or newest; a row without a time is the oldest.
+    Sorted best first or newest first; a row without a timestamp is the oldest.
     """
     words = search_words(text)
     if not words:
@@ -392,7 +392,7 @@ def search(
             read = _read(connection, row_filter, best)
             ranked += sorted(read, key=lambda row: (-row[0], row[1]))
             found, below = sum([valid for _, _, valid in ranked]), best.least
-            # As many of the next ones are taken to pass as of those that were read.
+            # Assumes that the next rows pass the filter as often as those that were read.
             count += max(count, (k - found) * count // max(1, found))
     superseded = {record_id for _, record_id, valid in ranked[:k] if not valid}
     first = [row for row in ranked if row[2]][:k]
@@ -402,7 +402,7 @@ def search(
 def _read(
     connection: sqlite3.Connection, row_filter: RowFilter, best: Best, *, order: str = "n.key"
 ) -> list[tuple[float, str, int]]:
-    """Return the rows that pass the filter as (score, id, whether valid)."""
+    """Return the rows that pass the filter as (score, id, 1 if valid else 0)."""
     statement = (
         f"SELECT n.key, r.id, {VALID} FROM json_each(:numbers) AS n CROSS JOIN records AS r ON r.number = n.value"  # noqa: S608
         f" WHERE {row_filter.where} ORDER BY {order}"

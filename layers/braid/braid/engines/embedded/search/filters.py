@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchRequest
 
 VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
-"""Whether a row is valid at ``as_of``: 1 or 0."""
+"""SQL expression: 1 if a row is valid at ``as_of``, else 0."""
 
 
 class RowFilter(NamedTuple):
@@ -23,16 +23,16 @@ class RowFilter(NamedTuple):
     where: str
     values: dict[str, str | int]
     narrow: bool
-    """Whether there is any condition beyond tenant and schema, so that few rows may be left."""
+    """Whether there is any condition beyond tenant and schema version, so that few rows may pass."""
 
 
 def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> RowFilter:
-    """Translate a request; everything that a caller sent is a bound value, never a part of the statement.
+    """Translate a request's filters; a caller's values are bound, never part of the statement.
 
     Parameters
     ----------
     outdated
-        Select the rows older than the request's oldest schema version instead of the others.
+        Select only rows with a schema version below ``min_schema_version`` instead of the others.
     """
     clauses = ["r.tenant = :tenant"]
     values: dict[str, str | int] = {"tenant": tenant, "as_of": to_microseconds(request.as_of) or 0}
@@ -47,7 +47,7 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
             clauses.append(f"r.{column} = :{column}")
             values[column] = exactly
     if filters.trusted_only:
-        # As the partial index has it: looking the few up costs less than reading what every row says.
+        # Uses the partial index: looking up the few untrusted rows costs less than reading every row's body.
         clauses.append(f"r.number NOT IN (SELECT number FROM records WHERE tenant = :tenant AND {UNTRUSTED})")  # noqa: S608 - a constant
     if filters.time_range is not None:
         clauses.append("r.timestamp IS NOT NULL")
@@ -70,7 +70,7 @@ def _by_metadata(conditions: tuple[FieldCondition, ...], values: dict[str, str |
 
 
 def _by_terms(test: TermTest, number: int, values: dict[str, str | int]) -> str:
-    """Return the condition that a row's metadata meets a test, and bind what the test compares with."""
+    """Return the SQL condition of a test on a row's metadata, and add its bound values to ``values``."""
     if test.span is None:
         values[f"terms_{number}"] = json.dumps(test.terms)
         held = f"m.term IN (SELECT value FROM json_each(:terms_{number}))"  # noqa: S608 - a number

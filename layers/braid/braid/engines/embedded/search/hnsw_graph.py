@@ -1,12 +1,12 @@
-"""The HNSW graph of one tenant and embedding space, kept in step with the rows and saved beside the database.
+"""The HNSW graph of one tenant and embedding space, kept consistent with the rows and saved beside the database.
 
-Up to :data:`~braid.engines.embedded.search.hnsw_segments.EXACT_VECTORS` vectors a search compares them all and is
-exact; only of more are the edges of HNSW followed, and the result is approximate.
+Up to :data:`~braid.engines.embedded.search.hnsw_segments.EXACT_VECTORS` vectors, a search compares all of them and is
+exact; beyond, it follows the edges of HNSW and is approximate.
 
-The rows are the truth: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
-that is missing, damaged or another store's is rebuilt from the rows, and one that is behind adds the rows whose
-numbers are newer. It consists of segments; a vector that no row has any more stays in its segment as a tombstone,
-until so many have gone that the segment's others are moved to another one.
+The rows are authoritative: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
+that is missing, damaged or another store's is rebuilt from the rows, and one that is behind adds the newer rows. It
+consists of segments; a vector that no row has any more stays in its segment as a tombstone, until a segment has so many
+that its other vectors are moved to another one.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 TOMBSTONE_SHARE = 0.2
-"""Share of tombstones at which a segment is given up: they still cost memory and reachability."""
+"""Share of tombstones beyond which a segment is dissolved: they still cost memory and reachability."""
 _LOW_BITS = 0xFFFF_FFFF
-"""Bits of each key whose sum tells vectors from others; of all bits SQLite's integers could not hold it."""
+"""Bits of each key that are summed up as a checksum of the vectors; the sum of all bits could overflow in SQLite."""
 _BATCH = 1_024
 _FORMAT = 2
 _MIN_UNSAVED = 256
 _UNSAVED_SHARE = 0.05
 _READS = 3
 _MAX_READS_AHEAD = 2
-"""Searches that fall back to the rows while a saved graph is newer than they are: a reader's snapshot may be older."""
+"""Searches that scan the rows while a saved graph is newer: their snapshot may be older. Then the graph is rebuilt."""
 _ABANDONED_S = 600.0
-"""Age in seconds at which a file that no manifest lists is abandoned: its writer has died or has replaced it."""
+"""Age in seconds beyond which a file that no manifest lists is removed: its writer has died or has replaced it."""
 _ROWS_AFTER = "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number"
 _ROWS_OF_KEYS = (
     "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ?"
@@ -62,13 +62,13 @@ _ROWS_OF_KEYS = (
 
 
 class NearestKeys(NamedTuple):
-    """Keys of the nearest vectors, nearest first; of many vectors approximately."""
+    """Keys of the nearest vectors, nearest first; approximate in a large graph."""
 
     keys: list[int]
     cosines: list[float]
     """Within ``hnsw_segments.COSINE_ERROR`` of those of the stored vectors."""
     size: int
-    """How many distinct vectors the graph has."""
+    """Number of distinct vectors in the graph."""
     exact: bool
     """Whether no other vector is nearer, by these cosines."""
 
@@ -96,7 +96,7 @@ class HnswGraph:
     def nearest(self, connection: sqlite3.Connection, query: NDArray[np.float32], count: int) -> NearestKeys | None:
         """Return about the ``count`` nearest vectors, nearest first.
 
-        None when the graph is newer than the connection's snapshot: it may lack vectors that were replaced since.
+        None when the graph is newer than the connection's snapshot: it may lack vectors that the snapshot still has.
 
         Parameters
         ----------
@@ -106,7 +106,7 @@ class HnswGraph:
         import numpy as np
 
         with holding(self._lock):
-            # A graph that is half caught up would be of no use to the next search either.
+            # A half-updated graph would be of no use to the next search either.
             with suspended():
                 followed = self._catch_up(connection, len(query))
             if not followed:
@@ -122,7 +122,7 @@ class HnswGraph:
             return NearestKeys(keys.tolist(), cosines.tolist(), size, exact=hnsw_segments.is_exact(parts))
 
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
-        """Add the rows that are missing and save the segments that changed."""
+        """Add missing rows and save changed segments."""
         with self._lock:
             if self._catch_up(connection, dimension) and self._unsaved:
                 self._save()
@@ -138,7 +138,7 @@ class HnswGraph:
         return np.empty(0, dtype=np.uint64) if self._tombstones is None else self._tombstones
 
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
-        """Bring the graph to the connection's snapshot; False when the graph is newer."""
+        """Update the graph to the connection's snapshot; return False when the graph is newer."""
         generation = Generation.RECORDS.read(connection, self._tenant)
         if any(segment.is_changed(self._folder) for segment in self._segments):
             _LOG.warning(
@@ -164,10 +164,10 @@ class HnswGraph:
         return True
 
     def _differs(self, connection: sqlite3.Connection) -> bool:
-        """Return whether the graph has other vectors than the rows.
+        """Return whether the vectors of the graph are not those of the rows.
 
-        Of a graph that was followed, their number tells. One that was just read may have as many others: of rows that
-        were put back to an earlier day and then written to again.
+        For a graph that was updated in this process, comparing their numbers suffices. One that was just read from a
+        file may have the same number of other vectors, if the database was restored and then written to again.
         """
         distinct = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
         was_read = bool(self._segments) and self._tombstones is None
@@ -180,9 +180,9 @@ class HnswGraph:
         return was_read and total != sum(int((segment.keys & _LOW_BITS).sum()) for segment in self._segments)
 
     def _is_ahead_of_rows(self) -> bool:
-        """Return whether a graph just read is newer than the database itself, which a copy replaced; it is then reset.
+        """Return whether a graph just read is newer than the database, which was restored from a copy; then reset it.
 
-        A graph that was just read may also be newer than the connection's snapshot alone; later searches then see it.
+        The graph may also be newer than only this connection's snapshot, so it is reset only after a few searches.
         """
         if self._tombstones is not None:
             return False
@@ -202,11 +202,11 @@ class HnswGraph:
         self._newest = self._unsaved = 0
 
     def _add_since(self, connection: sqlite3.Connection, number: int) -> None:
-        """Add the vectors of the rows whose number is greater."""
+        """Add the vectors of rows with a greater number."""
         self._newest = max(self._newest, self._add(connection, _ROWS_AFTER, number))
 
     def _add(self, connection: sqlite3.Connection, statement: str, parameter: int | str) -> int:
-        """Add vectors that the graph lacks from the rows of a statement, and return the last row's number."""
+        """Add the missing vectors among the rows of a statement, and return the last row's number."""
         import numpy as np
 
         newest = 0
@@ -243,7 +243,7 @@ class HnswGraph:
         return self._segments[-1]
 
     def _find_tombstones(self, connection: sqlite3.Connection) -> None:
-        """Set the tombstones, vectors that no row has any more; a segment with too many of them is given up."""
+        """Set the tombstones, vectors that no row has any more; a segment with too many of them is dissolved."""
         import numpy as np
 
         statement = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
@@ -262,7 +262,7 @@ class HnswGraph:
             else:
                 kept.append(segment)
                 dead.append(keys[gone])
-        if held < len(live):  # the graph lacks vectors that it should have: it was built from other rows
+        if held < len(live):  # vectors of rows are missing: the graph was built from other rows
             self._reset(self._dimension)
             self._add_since(connection, 0)
             return
@@ -275,14 +275,14 @@ class HnswGraph:
         return self._folder / f"{self._stem}.json"
 
     def _load(self) -> None:
-        """Read the saved graph if it is this one's; one that cannot be read is logged and rebuilt from the rows."""
+        """Read the saved graph if it belongs to this tenant and space; if damaged, log it and rebuild from the rows."""
         for _ in range(_READS):
             try:
                 self._read()
             except FileNotFoundError:
                 continue  # another process may just have saved it under other names
             except (OSError, ValueError, RuntimeError) as error:
-                kind = type(error).__name__  # a message may quote the whole of the file
+                kind = type(error).__name__  # a message may quote the whole file
                 _LOG.warning("vector index %s is damaged and is built again: %s", self._manifest_path, kind)
             return
         if self._manifest_path.exists():
@@ -301,9 +301,9 @@ class HnswGraph:
         self._generation, self._newest = manifest.generation, manifest.newest
 
     def _save(self) -> None:
-        """Write the changed segments under new names, then the manifest: a reader sees the old graph or the new one.
+        """Write changed segments to new files, then the manifest: a reader sees either the old graph or the new one.
 
-        A disk that is full or cannot be written costs the next process the time to build the graph, nothing else.
+        If writing fails, the only consequence is that the next process has to build the graph again.
         """
         if self._store.read_only:
             return
@@ -334,9 +334,9 @@ class HnswGraph:
             return
         self._unsaved = 0
         self._remove_unused_files(replaced)
-        with self._store.read() as connection:  # a later snapshot than that of whoever saves
+        with self._store.read() as connection:  # a later snapshot than the saver's own
             deleted = not has_any(connection, self._tenant)
-        if deleted:  # by another process, which removed the files that were there
+        if deleted:  # by another process, which removed the files that existed then
             remove_files(self._folder, f"{self._stem}*")
 
     def _write(self, segment: Segment) -> None:
@@ -345,7 +345,7 @@ class HnswGraph:
         self._written.add(segment.file or "")
 
     def _remove_unused_files(self, replaced: set[str]) -> None:
-        """Remove files that no manifest lists, save recent ones: another process may be about to list them."""
+        """Remove files that no manifest lists, except recent ones, which another process may be about to list."""
         kept = {segment.file or "" for segment in self._segments}
         gone = (replaced | self._written) - kept
         self._written &= kept

@@ -1,7 +1,7 @@
 """Segments of a vector graph: usearch HNSW indexes of bounded size with their files, and the manifest of those files.
 
-Only the segment that still grows is in memory; full ones are memory-mapped, so that the memory a graph takes does not
-grow with its vectors. Files are read as damaged ones have to be: they may hold anything.
+Only the growing segment is in memory; full ones are memory-mapped, so that the memory of a graph does not grow with its
+number of vectors. The content of files is not trusted: they may be damaged.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ if TYPE_CHECKING:
     Cosines: TypeAlias = NDArray[np.float32]
 
 SIZE: Final = 32_768
-"""Vectors of a full segment, 35 MB of 384 dimensions: fewer make a search of many segments slow, more take memory."""
+"""Vectors of a full segment, 35 MB with 384 dimensions: fewer slow the search of many segments, more take memory."""
 CONNECTIVITY: Final = 32
-"""Edges of a vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
+"""Edges per vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
 EXPANSION_ADD: Final = 128
 COSINE_ERROR: Final = 0.001
-"""A graph keeps 11 significant bits: of two unit vectors each product is off by at most 2 × 2**-11 of itself."""
+"""Values are stored with 11 significant bits: each product of two has a relative error of at most 2 × 2**-11."""
 EXACT_VECTORS: Final = 65_536
-"""Vectors of which a search compares every one: 2.2 ms for 32,768 of 384 dimensions. What it returns then depends on
-nothing but them, whereas edges depend on the order in which vectors were added."""
+"""Most vectors that a search compares exhaustively: 2.2 ms for 32,768 of 384 dimensions. The result then depends only
+on the vectors, whereas edges depend on the order in which vectors were added."""
 EXPANSION_ALONE: Final = 128
 EXPANSION_EACH: Final = 48
-"""Neighbours looked at by a search of one segment alone, and of each of several: what one misses others do not have."""
+"""Search expansion for a single segment, and for each of several: no segment has the vectors that another misses."""
 _LEAST_EACH: Final = 32
 _SUFFIX: Final = ".usearch"
 _CHUNK: Final = 2**20
 _MANIFEST_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of a manifest, in which a segment takes about a hundred."""
+"""Most bytes of a manifest; a segment takes about a hundred."""
 
 
 class Damaged(ValueError):
-    """A file of a saved graph is not as it was written."""
+    """A file of a saved graph is damaged or another one."""
 
 
 class SegmentFile(Frozen):
@@ -57,11 +57,11 @@ class SegmentFile(Frozen):
     file: Annotated[str, Field(min_length=1, max_length=255)]
     crc32: int
     size: Annotated[int, Field(ge=0)]
-    """How many vectors the file holds."""
+    """Number of vectors in the file."""
 
 
 class GraphManifest(Frozen):
-    """The JSON manifest of a saved graph: its tenant and space, the generation and newest row it has, its files."""
+    """The JSON manifest of a saved graph: its tenant and space, its generation, its newest row and its files."""
 
     format: int
     store: str
@@ -139,11 +139,11 @@ class Segment:
 
     @property
     def file(self) -> str | None:
-        """Name of the file that holds the present segment, None when it was changed since it was written."""
+        """Name of the file with the segment's current content; None when it was changed since it was written."""
         return self._file
 
     def is_changed(self, folder: Path) -> bool:
-        """Return whether the file that the segment is mapped from was cut or written to.
+        """Return whether the file that the segment is mapped from was truncated or overwritten.
 
         Reading it would then end the process: usearch follows whatever edges there are.
         """
@@ -165,8 +165,8 @@ class Segment:
         return np.asarray(self._index.contains(keys), dtype=np.bool_)
 
     def add(self, keys: Keys, vectors: NDArray[np.float32]) -> None:
-        """Add vectors, shape (keys, dimension), no more than there is room for."""
-        # One thread: the same vectors in the same order make the same graph.
+        """Add vectors, shape (keys, dimension), at most as many as fit into the segment."""
+        # One thread: the same vectors in the same order give the same graph.
         self._index.add(keys, vectors, threads=1)
         self._file = None
 
@@ -184,7 +184,7 @@ class Segment:
         return found.keys, 1.0 - found.distances
 
     def write(self, folder: Path, stem: str) -> None:
-        """Write the segment to a new file if none holds it; a full one is then memory-mapped from there.
+        """Write the segment to a new file unless one has its content; a full one is then memory-mapped from there.
 
         Raises OSError if it cannot be written; the segment then stays in memory.
         """
@@ -208,12 +208,12 @@ class Segment:
         self._file, self._crc32, self._version, self._index = name, checksum, version, index
 
     def manifest_entry(self) -> SegmentFile:
-        """Return the manifest's entry of a segment that was written."""
+        """Return the manifest's entry for a segment that was written."""
         return SegmentFile(file=self._file or "", crc32=self._crc32, size=len(self))
 
 
 def is_exact(segments: Sequence[Segment]) -> bool:
-    """Return whether all vectors of the segments are compared."""
+    """Return whether a search compares all vectors of the segments."""
     return sum(map(len, segments)) <= EXACT_VECTORS
 
 
@@ -285,7 +285,7 @@ def _write(index: Any, path: Path) -> None:  # noqa: ANN401 - as above
 
 
 def _checksum(path: Path) -> int:
-    """Return the CRC-32 of a file, read in pieces."""
+    """Return the CRC-32 of a file, read in chunks."""
     if path.exists() and not path.is_file():
         raise Damaged(f"{path.name} is no file")
     checksum = 0

@@ -46,9 +46,9 @@ class EmbeddedSearchIndex:
     Parameters
     ----------
     exact_rows
-        Up to this many filtered rows are scored exactly; more are searched through the HNSW graph.
+        Most filtered rows that are all scored; more are searched through the HNSW graph.
     question_s
-        Bound on one search in seconds.
+        Time limit of one search in seconds.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class EmbeddedSearchIndex:
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
     def end(self, records: Sequence[Record]) -> None:
-        """Write records that cease to be valid, in the transaction in which they were read."""
+        """Write records with their end of validity, in the transaction in which they were read."""
         self.upsert(records)
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Insert or replace records; of two with one id in a batch the last one counts.
+        """Insert or replace records; of several with the same id the last one counts.
 
         Raises
         ------
@@ -95,21 +95,21 @@ class EmbeddedSearchIndex:
                 Generation.RECORDS.advance(connection, tenant)
 
     def check_vectors(self, records: Iterable[Record]) -> None:
-        """Require that every vector is of a known space and of its length; raises as :meth:`upsert`."""
+        """Require that every vector is of a known space and has its dimension; raises as :meth:`upsert` does."""
         check_vectors(records, self._dimensions)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove records and return how many there were; a tenant's last one takes its graph files with it.
+        """Remove records and return how many there were; with a tenant's last record its graph files are removed too.
 
-        What is left of all their words goes with :meth:`finish_removals`.
+        Their remaining words are removed by :meth:`finish_removals`.
         """
         removed = change(self._store, Generation.RECORDS, tenant_id, ids, row_writes.delete)
-        # Also of none: whoever removed the last one may have been killed before it removed the files.
+        # Even if none were: a process that removed the last one may have been killed before it removed the files.
         self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
         return removed
 
     def finish_removals(self, tenant_id: str) -> None:
-        """Remove what the words of a tenant without records still take, in short transactions."""
+        """Remove the remaining words of a tenant without records, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             more = tenant is not None and row_writes.words_are_left(connection, tenant)
         while more and tenant is not None:
@@ -119,7 +119,7 @@ class EmbeddedSearchIndex:
                     row_writes.remove_some_words(connection, tenant)
 
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
-        """Remove the vector graphs of a tenant without records: they hold deleted vectors."""
+        """Remove the vector graphs of a tenant without records: they contain deleted vectors."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or rows.has_any(connection, tenant):
                 return
@@ -134,9 +134,9 @@ class EmbeddedSearchIndex:
         Raises
         ------
         DimensionMismatch
-            If the question's vector is not as long as those of its space.
+            If the question's vector does not have the dimension of its space.
         StoreTooSlow
-            If ``question_s`` is over.
+            If it takes longer than ``question_s``.
         """
         with within(self._question_s), self._store.read_tenant(request.tenant_id) as (connection, tenant):
             if tenant is None or request.ids == ():
@@ -166,14 +166,14 @@ class EmbeddedSearchIndex:
 
     @contextmanager
     def _question(self, tenant_id: str) -> Iterator[tuple[sqlite3.Connection, int | None]]:
-        """Lend a connection whose statements end when the time of a question is over, with the tenant's number."""
+        """Lend a connection whose statements are interrupted after ``question_s``, with the tenant's number."""
         with within(self._question_s), self._store.read_tenant(tenant_id) as lent, interrupted_in_time(lent[0]):
             yield lent
 
     def _strands(
         self, connection: Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
-        """Return the vector hits, the lexical hits, and the ids that validity kept out of either."""
+        """Return the vector hits, the lexical hits, and the ids that validity excluded from either."""
         row_filter = to_sql(request, tenant, outdated=outdated)
         vector: list[NearRecord] = []
         lexical: list[tuple[float, str]] = []
@@ -192,24 +192,24 @@ class EmbeddedSearchIndex:
         return vector, lexical, superseded
 
     def get_many(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> list[Record]:
-        """Return the records that exist, in the order of ``ids``, without their vectors unless asked for."""
+        """Return the records that exist, in the order of ``ids``, with their vectors only if requested."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
     def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
-        """Return the records that exist by their ids, each made when it is asked for."""
+        """Return the records that exist, by id, each parsed on access."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return {} if tenant is None else rows.read_candidates(connection, tenant, tenant_id, ids)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-        """Return the hash, the models and the trust of the records that exist."""
+        """Return content hash, models and trust of the records that exist, by id."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return {} if tenant is None else rows.written(connection, tenant, ids)
 
     def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:
-        """Return how long the texts are of the records that exist."""
+        """Return the text length in characters of the records that exist, by id."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return {} if tenant is None else row_writes.characters(connection, tenant, ids)
 
@@ -222,7 +222,7 @@ class EmbeddedSearchIndex:
         with_vectors: bool = False,
         **conditions: Unpack[ScanConditions],
     ) -> ScanPage:
-        """Return the next page of records in the order of their ids, each page of the store's present state."""
+        """Return the next page of records in the order of their ids; each page has the store's current state."""
         begin = decode(tenant_id, after)
         check_limit(limit)
         with self._store.read_tenant(tenant_id) as (connection, tenant):
@@ -244,15 +244,15 @@ class EmbeddedSearchIndex:
             return int(counted[0])
 
     def stats(self, tenant_id: str) -> IndexStats:
-        """Return counts of a tenant's records, counted again only after a write."""
+        """Return counts of a tenant's records, cached until the next write."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
-        """Return which of some words no record of the tenant has."""
+        """Return those of the words that no record of the tenant has."""
         from braid.engines.embedded.search import bm25
 
-        # Each word's first row ends its statement, so that no timer has to.
+        # LIMIT 1 ends each statement early, so no timer is needed.
         with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or not rows.has_any(connection, tenant):
                 return frozenset(words)
@@ -266,7 +266,7 @@ class EmbeddedSearchIndex:
             return rows.passing(connection, to_sql(request, tenant))
 
     def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of values that the tenant's records have in each field that any has."""
+        """Return the kinds of values of each metadata field that any of the tenant's records has."""
         with self._question(tenant_id) as (connection, tenant):
             if tenant is None:
                 return {}
@@ -274,9 +274,9 @@ class EmbeddedSearchIndex:
         return {field: found for field, found in kinds.items() if found}
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
-        """Return the most frequent values of each field among the records that a search is among.
+        """Return the most frequent values of each field among the records that a search considers.
 
-        Of one tenant one call counts at a time: it may read all of the tenant's records, which takes a core.
+        One call per tenant runs at a time, as it may read all of the tenant's records, which occupies a core.
         """
         counting = holding(self._counting.of(request.tenant_id))
         with within(self._question_s), counting, self._question(request.tenant_id) as (connection, tenant):
@@ -285,7 +285,7 @@ class EmbeddedSearchIndex:
             return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
-        """Build and save a tenant's vector graphs, so that the next process need not; optional."""
+        """Build and save a tenant's vector graphs, so that the next process need not. Optional."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or self._store.in_transaction:
                 return
@@ -311,7 +311,7 @@ class EmbeddedSearchIndex:
 
         from braid.engines.embedded.search import knn
 
-        # What is not committed must not enter a graph that other threads use: it may yet be undone.
+        # Uncommitted vectors must not enter a graph that other threads use: they may be rolled back.
         hnsw = None if self._store.in_transaction else partial(self._hnsw_graph, tenant, embedding.space)
         return knn.search(
             connection,
@@ -342,7 +342,7 @@ def _has_vectors(connection: sqlite3.Connection, tenant: int, space: str) -> boo
 
 
 def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> bool:
-    """Whether a tenant has vectors, but none in this space."""
+    """Return whether a tenant has vectors, but none in this space."""
     spaces = connection.execute(
         "SELECT EXISTS (SELECT 1 FROM vectors WHERE space = :space AND tenant = :tenant),"
         " EXISTS (SELECT 1 FROM vectors WHERE tenant = :tenant)",

@@ -1,6 +1,6 @@
-"""Vector search: the k records with the nearest of a tenant's filtered vectors of one space, by cosine.
+"""Vector search: the k nearest records of a tenant in one space by cosine, among those that pass a filter.
 
-A long text has several vectors, one for each part: its record's score is that of the nearest.
+A long text has a vector for each part; the record's score is that of its nearest part.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.hnsw_graph import HnswGraph, NearestKeys
 
 EXACT_ROWS = 1_000
-"""Rows that are read and scored one by one rather than found through the HNSW graph."""
+"""Most rows that are all read and scored, rather than searched through the HNSW graph."""
 _OVERFETCH = 4
 _MIN_FETCH = 100
 _MAX_FETCH = 4_096
 _LEAST_READ = 8
-"""Rows that are at least read at once."""
-_DIGITS = 6  # what float32 values leave; without rounding two equal vectors may differ by their place in the matrix
+"""Fewest rows that are read at once."""
+_DIGITS = 6  # precision of float32; without rounding, cosines of equal vectors may differ by their row in the matrix
 _SCORED_AT_ONCE = 1_024
 
 
@@ -46,11 +46,11 @@ class NearRecord(NamedTuple):
 
 
 VectorRow: TypeAlias = tuple[str, int, int, bytes]
-"""A vector of a record that passes the filter: the record's id, whether it is valid, the part's begin, the vector."""
+"""A vector of a record that passes the filter: record id, 1 if it is valid else 0, start of the part, vector."""
 
 
 class ScoredRows(NamedTuple):
-    """Vectors of records that pass the filter: their cosines, records, and whether these are valid."""
+    """Scored vectors of records that pass the filter, as parallel sequences."""
 
     cosines: NDArray[np.float64]
     ids: list[str]
@@ -70,15 +70,14 @@ def search(
 ) -> tuple[list[NearRecord], set[str]]:
     """Return the best ``k`` valid records, and the ids of superseded ones among the first ``k`` of all.
 
-    Few rows are scored as they are read. Otherwise the HNSW graph is asked for more than ``k``, and for more again
-    until ``k`` pass the filter; when too few do, all rows that pass it are scored, so that a filter never costs hits.
-    As long as the graph compares all of its vectors, the result is exact: the same whoever wrote the rows in which
-    order.
+    A few rows are all scored. Otherwise the HNSW graph is asked for more than ``k`` vectors, and for more again until
+    ``k`` pass the filter; if too few do, all rows that pass it are scored, so that a filter never costs hits. As long
+    as the graph compares all of its vectors, the result is exact, and does not depend on the order of writes.
 
     Parameters
     ----------
     hnsw
-        Returns the HNSW graph of the vectors, asked for where rows are too many to score. None scores all rows.
+        Returns the HNSW graph of the vectors, called only if there are too many rows to score. None scores all rows.
     query
         Shape (dimension,), of length 1.
     """
@@ -110,8 +109,8 @@ def _has_at_most(connection: sqlite3.Connection, values: dict[str, str | int], r
 def _few_numbers(
     connection: sqlite3.Connection, where: str, values: dict[str, str | int], most: int
 ) -> list[int] | None:
-    """Return the numbers of the rows that pass the filter, None when there are more than ``most``."""
-    # Numbers alone, which for most conditions an index holds: reading a thousand vectors to find them too many is dear.
+    """Return the numbers of the rows that pass the filter; None when there are more than ``most``."""
+    # Only numbers, which an index covers for most conditions: reading a thousand vectors in vain would be slow.
     rows = connection.execute(
         f"SELECT r.number FROM records AS r WHERE {where} LIMIT :most + 1",  # noqa: S608 - conditions hold bound values only
         {**values, "most": most},
@@ -139,9 +138,9 @@ def _through_hnsw(
     space: str,
     k: int,
 ) -> ScoredRows | None:
-    """Return rows of at least ``k`` valid records, or None when the HNSW graph finds too few of them.
+    """Return scored rows of at least ``k`` valid records; None when the HNSW graph finds too few of them.
 
-    One that compares all vectors is asked until no other vector can be among the best, whatever rounding hides.
+    A graph that compares all vectors is asked until no other vector can be among the best, rounding considered.
     """
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
@@ -160,10 +159,10 @@ def _through_hnsw(
 def _rows_of_nearest(
     connection: sqlite3.Connection, nearest: NearestKeys, row_filter: RowFilter, space: str, k: int
 ) -> tuple[list[VectorRow], bool]:
-    """Return the rows of the nearest vectors, nearest first, as far as any could be of the ``k`` best valid records.
+    """Return the rows of the nearest vectors that may belong to the ``k`` best valid records, nearest first.
 
-    Beside them: whether no key that was not read could be. Reading rows is most of a search, and most of these keys are
-    fetched only in case the filter refuses others.
+    Also returns whether no other vector may. Reading rows takes most of the time of a search, and most keys are needed
+    only if the filter excludes others.
     """
     statement = (
         f"SELECT r.id, {VALID}, v.start, v.vector, n.key FROM json_each(:keys) AS n"  # noqa: S608 - as above
@@ -172,10 +171,10 @@ def _rows_of_nearest(
     )
     rows: list[VectorRow] = []
     valid: dict[str, int] = {}
-    """Place of the nearest key of each valid record, nearest first."""
+    """Index of the nearest key of each valid record, nearest first."""
 
     def beyond(kth: int) -> int:
-        """Return the first place whose vector cannot be as near as the one at a place."""
+        """Return the first index whose vector is certainly less near than the one at index ``kth``."""
         least = nearest.cosines[kth] - 2 * COSINE_ERROR
         return bisect_right(nearest.cosines, -least, key=neg)
 
@@ -192,7 +191,7 @@ def _rows_of_nearest(
             needed = beyond(list(valid.values())[k - 1])
             if needed <= end < len(nearest.keys):
                 return rows, True
-        else:  # as many of the next ones are taken to pass as of those that were read
+        else:  # assumes that the next rows pass the filter as often as those that were read
             missing = (k - len(valid)) * end // max(1, len(valid))
             needed = beyond(min(end + missing, len(nearest.keys)) - 1)
         start, end = end, max(needed, end + _LEAST_READ)
@@ -206,7 +205,7 @@ def _score(rows: list[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
     for start in range(0, len(rows), _SCORED_AT_ONCE):
         vectors = b"".join(row[3] for row in rows[start : start + _SCORED_AT_ONCE])
         matrix = np.frombuffer(vectors, dtype="<f4").reshape(-1, len(query))
-        # In double precision, so that no rounding of a sum, whose order the matrix's shape decides, is seen.
+        # In double precision: the order of a sum depends on the matrix's shape, and must not change the result.
         cosines[start : start + len(matrix)] = matrix.astype(np.float64) @ query.astype(np.float64)
     cosines = np.round(cosines, _DIGITS)
     return ScoredRows(cosines, [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
@@ -216,7 +215,7 @@ def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:
     nearest: dict[str, tuple[float, str, int]] = {}
     cosines: list[float] = scored.cosines.tolist()
     valid, least = 0, -np.inf
-    # Only what can matter is looked at: down to the k-th valid record and its ties.
+    # Down to the k-th valid record and its ties.
     for row in np.argsort(-scored.cosines, kind="stable").tolist():
         cosine, record_id = cosines[row], scored.ids[row]
         if cosine < least:
@@ -229,6 +228,6 @@ def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:
     ranked = sorted(nearest.values())
     superseded = {record_id for _, record_id, row in ranked[:k] if not scored.valid[row]}
     kept = [each for each in ranked if scored.valid[each[2]]][:k]
-    # Cosines below zero are all worth nothing, and equals stand by id.
+    # All cosines below zero score 0; ties by id.
     hits = sorted([(-from_cosine(-negative), record_id, row) for negative, record_id, row in kept])
     return [NearRecord(-negative, record_id, scored.part_starts[row]) for negative, record_id, row in hits], superseded

@@ -28,9 +28,9 @@ ON CONFLICT (tenant, id) DO UPDATE SET
 RETURNING number
 """
 BLOCKS_AT_ONCE: Final = 5_000
-"""Blocks of 4 KB of a table of words that one transaction removes: a tenth of a second."""
+"""Most 4 KB blocks of an FTS5 table that one transaction removes: a tenth of a second."""
 _OWN_BLOCKS: Final = 10
-"""The last number of a block in which FTS5 keeps something of its own, such as which segments there are."""
+"""Highest id of the blocks that FTS5 reserves for its own metadata, such as the list of segments."""
 
 
 def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record]) -> None:
@@ -41,15 +41,15 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
     InvalidRequest
         If a vector is zero or not finite; the caller's transaction then undoes the rest.
     StoreError
-        If a vector is not as long as those that the tenant has in its space.
+        If a vector's length is not that of the tenant's stored vectors of its space.
     """
     if not has_any(connection, tenant):
         create_words(connection, tenant)
-        if words_are_left(connection, tenant):  # of records that a process had deleted when it was stopped
+        if words_are_left(connection, tenant):  # a process was stopped before it removed those of deleted records
             clear_words(connection, tenant)
     known_spaces: set[str] = set()
     for record in records:
-        # Without defaults, which are nearly all of it: a question reads a hundred records.
+        # Without defaults, which would be nearly all of it: a question reads a hundred records.
         body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"}, exclude_defaults=True)
         old = connection.execute(
             "SELECT number, title, aliases, content, body FROM records WHERE tenant = ? AND id = ?", (tenant, record.id)
@@ -77,7 +77,7 @@ def _write(
     if record.source.title and record.source.title != record.name:
         title = f"{title}\n{record.source.title}" if title else record.source.title
     aliases = "\n".join(record.aliases)
-    # Indexing a text takes twenty times as long as storing it: what only ends keeps its words.
+    # Indexing a text takes twenty times as long as storing it, so a record with unchanged texts keeps its words.
     reworded = old is None or old[1:4] != (title, aliases, record.content)
     if old is not None and reworded:
         forget_words(connection, words, [old[:4]])
@@ -97,7 +97,7 @@ def _write(
         body,
         record.content,
     )
-    # fetchall: a statement that returns rows has written only when it was read to its end.
+    # fetchall: a statement with RETURNING completes only when all of its rows are read.
     number = int(connection.execute(_WRITE, row).fetchall()[0][0])
     if reworded:
         write_words(connection, words, (number, title, aliases, record.content))
@@ -124,7 +124,7 @@ def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, rec
             if old is not None:
                 if old[1:] == (embedding.model_id, vector):
                     continue
-                # A new number rather than a new value: index files know what changed by number.
+                # Inserted with a new number instead of updated: index files find changes by number.
                 connection.execute("DELETE FROM vectors WHERE number = ?", old[:1])
             connection.execute(
                 "INSERT INTO vectors (tenant, space, record, start, model_id, key, vector)"
@@ -136,12 +136,12 @@ def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, rec
 
 
 def _key(vector: bytes) -> int:
-    """Return a 63-bit hash: equal vectors have the same, and a collision of others is not to be expected."""
+    """Return a 63-bit hash of a vector; collisions are negligible."""
     return int.from_bytes(blake2b(vector, digest_size=8).digest(), "big") >> 1
 
 
 def characters(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, int]:
-    """Return how long the texts are of the records that exist."""
+    """Return the text length in characters of the records that exist, by id."""
     return dict(
         connection.execute(
             "SELECT id, length(content) FROM records WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
@@ -168,9 +168,9 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
 
 
 def words_are_left(connection: sqlite3.Connection, tenant: int) -> bool:
-    """Return whether a tenant has no record, and its table of words is not empty.
+    """Return whether a tenant has no records, but its FTS5 table still has words.
 
-    Rows that are removed one by one leave their words in the index until it is next merged.
+    Words of rows that are removed one by one stay in the index until its next merge.
     """
     blocks = f"{words_table(tenant)}_data"
     if has_any(connection, tenant):
@@ -182,9 +182,9 @@ def words_are_left(connection: sqlite3.Connection, tenant: int) -> bool:
 
 
 def remove_some_words(connection: sqlite3.Connection, tenant: int) -> None:
-    """Remove some of what is left in the table of words of a tenant without records, which nobody reads."""
+    """Remove a batch of blocks from the FTS5 table of a tenant without records, which no search reads."""
     blocks = f"{words_table(tenant)}_data"
-    # The last one stays until FTS5 no longer refers to any of them: by it others see that something is left.
+    # The last block stays until FTS5 refers to none of them: it shows other processes that blocks are left.
     removed = connection.execute(
         f"DELETE FROM {blocks} WHERE id IN"  # noqa: S608 - a table of ours
         f" (SELECT id FROM {blocks} WHERE id > ? AND id < (SELECT max(id) FROM {blocks}) LIMIT ?)",
@@ -195,6 +195,6 @@ def remove_some_words(connection: sqlite3.Connection, tenant: int) -> None:
 
 
 def clear_words(connection: sqlite3.Connection, tenant: int) -> None:
-    """Empty a tenant's table of words, at once."""
+    """Empty a tenant's FTS5 table."""
     table = words_table(tenant)
     connection.execute(f"INSERT INTO {table} ({table}) VALUES ('delete-all')")  # noqa: S608 - a table of ours

@@ -51,9 +51,9 @@ _CONDITIONS: Final[Mapping[str, str]] = {
 
 
 def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str, dimension: int) -> None:
-    """Require that a tenant's stored vectors of a space are as long as the space's model makes them now.
+    """Raise StoreError if a tenant's stored vectors of a space do not have the dimension of the space's model.
 
-    Raises StoreError if they are not: the model of this id was another one when they were written.
+    Then they were written with another model of the same id.
     """
     row = connection.execute(
         "SELECT length(vector) FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant)
@@ -66,7 +66,7 @@ def check_stored_length(connection: sqlite3.Connection, tenant: int, space: str,
 
 
 def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
-    """Return a vector scaled to length 1, so that a dot product is a cosine.
+    """Return a vector scaled to length 1, so that dot products are cosines.
 
     Raises InvalidRequest if a value is NaN or infinite, or all are zero.
     """
@@ -89,7 +89,7 @@ def unit(vector: bytes, space: str, *, record_id: str | None = None) -> bytes:
 
 
 def has_any(connection: sqlite3.Connection, tenant: int) -> bool:
-    """Return whether a tenant has a record; without one it may have no table of words."""
+    """Return whether a tenant has any record; without one it may have no FTS5 table."""
     return connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone() is not None
 
 
@@ -108,7 +108,7 @@ def read_many(
 def read_candidates(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str]
 ) -> dict[str, StoredRecord]:
-    """Return the records that exist by their ids, each made of its row when it is asked for."""
+    """Return the records that exist, by id, each parsed from its row on access."""
     rows = connection.execute(
         "SELECT id, schema_version, valid_at, invalid_at, content, body FROM records"
         " WHERE tenant = ? AND id IN (SELECT value FROM json_each(?))",
@@ -136,7 +136,7 @@ def _candidate(tenant_id: str, row: tuple[str, int, int | None, int | None, str,
 
 
 def written(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-    """Return the hash, the models and the trust of the records that exist."""
+    """Return content hash, models and trust of the records that exist, by id."""
     rows = connection.execute(
         "SELECT r.id, json_extract(r.body, '$.content_hash'), json_group_array(DISTINCT v.model_id),"
         " json_extract(r.body, '$.trusted')"
@@ -185,7 +185,7 @@ def ids(
 
 
 def lacking(connection: sqlite3.Connection, tenant: int, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
-    """Return which of some records have no vector in one of these spaces."""
+    """Return the ids of the records that lack a vector in any of these spaces."""
     found = connection.execute(
         "SELECT r.id FROM records AS r WHERE r.tenant = ? AND r.id IN (SELECT value FROM json_each(?))"
         " AND EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT EXISTS"
@@ -203,7 +203,7 @@ def count(connection: sqlite3.Connection, tenant: int, conditions: ScanCondition
 
 
 def _where(tenant: int, conditions: ScanConditions) -> tuple[str, dict[str, object]]:
-    """Return conditions in SQL, which holds names of columns and no value, and the values."""
+    """Return the SQL of conditions, with placeholders only, and their bound values."""
     values: dict[str, object] = {name: value for name, value in conditions.items() if value is not None}
     clauses = ["r.tenant = :tenant", *(_CONDITIONS[name] for name in values)]
     return " AND ".join(clauses), {**values, "tenant": tenant}
@@ -250,11 +250,11 @@ _READ: Final[Mapping[str, Callable[[Any], object]]] = {
     **dict.fromkeys(("created_at", "updated_at", "valid_at", "invalid_at", "timestamp"), _moment),
     **dict.fromkeys(("aliases", "supersedes", "supplied_spaces"), tuple),
 }
-"""By field: what makes its value of the one in JSON."""
+"""By field: the function that converts its JSON value."""
 
 
 def _vectors(connection: sqlite3.Connection, numbers: list[int]) -> dict[int, list[Embedding]]:
-    """Return the vectors of some records, by the record's number and in the order of their spaces."""
+    """Return the vectors of records by record number, ordered by space."""
     found: dict[int, list[Embedding]] = {}
     rows = connection.execute(
         "SELECT record, space, start, model_id, vector FROM vectors WHERE record IN (SELECT value FROM json_each(?))"
@@ -276,7 +276,7 @@ def passing(connection: sqlite3.Connection, row_filter: RowFilter) -> frozenset[
 
 
 def field_kinds(connection: sqlite3.Connection, tenant: int, field: str) -> frozenset[ValueKind]:
-    """Return the kinds of values that any record has in a field of its metadata."""
+    """Return the kinds of values that a metadata field has in any of the tenant's records."""
     statement = "SELECT EXISTS (SELECT 1 FROM metadata WHERE tenant = ? AND term >= ? AND term < ?)"
     return frozenset(
         kind for kind in ValueKind if connection.execute(statement, (tenant, *span_of(field, kind))).fetchone()[0]
@@ -286,7 +286,7 @@ def field_kinds(connection: sqlite3.Connection, tenant: int, field: str) -> froz
 def count_values(
     connection: sqlite3.Connection, row_filter: RowFilter, fields: Sequence[str]
 ) -> dict[str, tuple[FacetValue, ...]]:
-    """Return the most frequent values of fields among the valid records that pass a filter, which is asked once."""
+    """Return the most frequent values of fields among the valid records that pass a filter, evaluated once."""
     values: dict[str, str | int] = {**row_filter.values, "most": FACET_VALUES}
     passing = f"SELECT r.number AS number FROM records AS r WHERE {row_filter.where} AND {VALID}"  # noqa: S608 - bound values only
     # Without conditions each record is looked up: reading all of them may cost more than the fields' values.
@@ -313,7 +313,7 @@ def count_values(
 def first_to_begin(
     connection: sqlite3.Connection, tenant: int, ids: Collection[str], as_of: datetime
 ) -> datetime | None:
-    """Return when the first of some records, those that are not valid yet, becomes valid; None when none does."""
+    """Return the earliest moment after ``as_of`` at which one of the records becomes valid; None when none does."""
     (begins,) = connection.execute(
         "SELECT min(valid_at) FROM records WHERE tenant = ? AND valid_at > ?"
         " AND id IN (SELECT value FROM json_each(?))",
