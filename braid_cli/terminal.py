@@ -6,6 +6,7 @@ import atexit
 import json
 import logging
 import os
+import re
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -129,8 +130,8 @@ def make_models(application: Application, *, quiet: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON object, a line; half of a surrogate pair, which text may hold, as an escape."""
-    line = json.dumps(value, ensure_ascii=False)
+    """Print one JSON object, a line; control characters, and half of a surrogate pair, as escapes."""
+    line = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
     try:
         line.encode()
     except UnicodeEncodeError:

@@ -10,7 +10,7 @@ from braid.errors import DatasetError
 from braid.ingestion.regular_files import open_regular
 
 from braid_cli.datasets.dataset import Dataset
-from braid_cli.datasets.graph_elements import AS_NAMED, Fields, read_elements
+from braid_cli.datasets.graph_elements import AS_NAMED, MAX_BYTES, Fields, read_elements
 from braid_cli.datasets.json_lines import Mistakes
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFi
     if path.is_dir():
         raise DatasetError(f"{path}: is a folder; `braid ingest` reads one that holds a graph.json")
     with open_regular(path) as file:
-        raw = file.read()
+        raw = file.read(MAX_BYTES + 1)
     errors = Mistakes()
     elements = read_elements(path, raw, tenant_id, errors, fields)
     nodes, edges = elements.nodes, elements.edges

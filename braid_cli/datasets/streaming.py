@@ -14,7 +14,7 @@ from braid.ingestion.regular_files import open_regular
 from braid.models import Frozen, GraphSource, Kind, Relationship
 from braid.ports.schema_registry import SchemaVersion
 
-from braid_cli.datasets.graph_elements import Elements, read_elements
+from braid_cli.datasets.graph_elements import MAX_BYTES, Elements, read_elements
 from braid_cli.datasets.json_lines import Mistakes, each_line, read_lines
 from braid_cli.datasets.staging import Item, Staging
 
@@ -153,7 +153,9 @@ class DatasetFiles:
         )
         self.schemas = tuple(schema for _, schema in schemas)
         if graph.is_file():
-            self._elements = read_elements(graph, graph.read_bytes(), self.tenant_id, errors)
+            with graph.open("rb") as file:
+                raw = file.read(MAX_BYTES + 1)
+            self._elements = read_elements(graph, raw, self.tenant_id, errors)
             self._stage(self._graph_items(), self._graph_edges(), on_item, on_edge)
         for place, identity, first in self.staging.duplicate_ids():
             errors.add(place, f"id: {identity!r} stands already at {first}")

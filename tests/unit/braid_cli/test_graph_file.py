@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError
 
+from braid_cli.datasets import graph_elements, graph_file, streaming
 from braid_cli.datasets.graph_file import read_graph
+from braid_cli.datasets.streaming import open_dataset
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,6 +28,23 @@ def write(tmp_path: Path, graph: object) -> Path:
     path = tmp_path / "graph.json"
     path.write_text(graph if isinstance(graph, str) else json.dumps(graph), encoding="utf-8")
     return path
+
+
+@pytest.mark.parametrize("way", [read_graph, open_dataset])
+def test_of_a_file_that_is_too_long_no_more_is_read_than_tells_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: Any
+) -> None:
+    for module in (graph_elements, graph_file, streaming):
+        monkeypatch.setattr(module, "MAX_BYTES", 1_000)
+    path = tmp_path / "graph.json"
+    with path.open("wb") as file:
+        file.truncate(2**27)
+    (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "A text."}')
+    tracemalloc.start()
+    with pytest.raises(DatasetError, match="longer than"):
+        way(path if way is read_graph else tmp_path, "acme")
+    assert tracemalloc.get_traced_memory()[1] < 2**24
+    tracemalloc.stop()
 
 
 def test_a_pipe_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from braid.ports.schema_registry import SchemaVersion
 
 from braid_cli.commands import schema
 from braid_cli.show import path_text, printable
-from braid_cli.terminal import complain, counted
+from braid_cli.terminal import complain, counted, print_json
 from tests.contract.shapes import ACME, AS_OF
 
 if TYPE_CHECKING:
@@ -59,3 +60,10 @@ def test_ids_and_names_of_a_path_do_not_turn_around_what_stands_beside_them() ->
 )
 def test_what_is_counted_agrees_with_its_number(number: int, words: tuple[str, ...], said: str) -> None:
     assert counted(number, *words) == said
+
+
+def test_json_steers_no_terminal_and_says_what_the_text_holds(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"text": "a\x9b31m\x7fb\x1b[2J é"})
+    out = capsys.readouterr().out
+    assert printable(out.rstrip("\n")) == out.rstrip("\n")
+    assert json.loads(out) == {"text": "a\x9b31m\x7fb\x1b[2J é"}
