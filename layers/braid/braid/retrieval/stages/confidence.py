@@ -16,7 +16,7 @@ from braid.retrieval.stages.candidates import stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
-    Replaced,
+    TranslationTable,
     cased_words,
     has_ideographs,
     normalise,
@@ -40,7 +40,7 @@ FEWEST: Final = 5
 """Vector hits without which it is not known how near a text is to any question."""
 MAX_TITLES: Final = 2.0
 """Titles named in a question beyond which further ones say nothing more."""
-_OF_WORDS: Final = Replaced(lambda character: ord(character if character.isalnum() else " "))
+_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
 class Coefficient(NamedTuple):
