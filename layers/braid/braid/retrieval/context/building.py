@@ -274,7 +274,7 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
 
 
 def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest:
-    """Return a request with its conditions' values in their fields' types. Raises InvalidRequest if one has no such."""
+    """Return a request with its conditions' values as their fields' types. Raises InvalidRequest if one cannot be."""
     fields = list(dict.fromkeys(condition.field for condition in request.metadata))
     kinds = _attempt("the fields' kinds", lambda: memory.index.field_kinds(request.tenant_id, fields)) if fields else {}
     try:
