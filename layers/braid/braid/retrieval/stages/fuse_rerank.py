@@ -1,7 +1,7 @@
 """Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer.
 
 A strand is one source of hits: vectors, words, or the graph. Lost stages, this one's included, are named in the
-answer's ``degraded``. If texts cannot be read, the answer has none; if both stores are lost, StoresUnavailable is raised.
+answer's ``degraded``. If texts cannot be read, the answer has none; if both stores are lost, there is no answer.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def count_facets(
 
 
 def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
-    """Yield the times at which an answer changes: a part of it ceases to be valid, or a dropped record becomes valid."""
+    """Yield the times at which a part of an answer ceases to be valid, or a dropped record becomes valid."""
     if request.query.as_of:
         return
     yield hydrated.begins_at
