@@ -86,7 +86,7 @@ class FoundMentions:
         """Return the weight of each seed by id: a name's is divided by the number of texts that mention it.
 
         The request's own weights where there are no found mentions, or they weigh nothing and a seed has a given edge;
-        otherwise only the first hits are seeds.
+        otherwise the seeds are the first :data:`FIRST_HITS` hits and all names.
         """
         if not self or (self._is_given_at_seeds and not self._weight_of_found_mentions):
             return self._request.seeds()

@@ -217,7 +217,7 @@ def adaptive_weights(
     vector_weight, graph_weight
         Base weights of text and graph, in [0, 1].
     intent
-        What the question wants to know.
+        The question's intent.
     vector_hits, graph_hits, lexical_hits
         Number of hits by strand; ``lexical_hits`` None means that there is no lexical strand.
     lexical_share

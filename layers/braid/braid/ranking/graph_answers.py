@@ -97,7 +97,7 @@ def max_starts(query: GraphQuery) -> int:
 
 
 def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
-    """Evaluate a query on the gathered graph and return its hits, best first unless the query orders them."""
+    """Evaluate a query on the gathered graph and return its hits, in the query's order."""
     walks = [_Walk(-1.0, (start,), (), (), (), trusted=True) for start in gathered.starts]
     truncated = gathered.truncated
     for place, edges in enumerate(gathered.edges, start=1):

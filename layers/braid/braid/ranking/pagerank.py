@@ -59,8 +59,8 @@ class _SearchTree(NamedTuple):
 def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> Expansion:
     """Return the records that the walk visits most, seeds among them.
 
-    A vertex of high degree is visited often whatever the question is, so each share is divided by the square root of
-    the degree, in which a text's mentions do not count: a text that mentions many entities is not less relevant. A
+    A vertex of high degree is visited often for any question, so each share is divided by the square root of the
+    degree, in which a text's mentions do not count: a text that mentions many entities is not less relevant. A
     hit's score is the square root of this relative to the best record's: shares fall steeply, and the root keeps their
     order but narrows the distances. Records that share an entity with the best ones are then raised
     (:func:`boost_shared_entities`). Text hits that the graph does not have are vertices without edges, and are visited
@@ -176,7 +176,7 @@ def _solved(sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *,
 def _seed_paths(
     request: PropagateRequest, around: Neighbourhood, ties: _Ties, wanted: Sequence[int]
 ) -> dict[int, tuple[list[int], list[int]]]:
-    """Return the best path to each wanted vertex: from a name of the question, else from a hit, else of itself alone.
+    """Return the best path to each wanted vertex: from a name of the question, else from a hit, else the vertex alone.
 
     The fewest hops are best, then the highest product of confidences, then the ids. A path is the indices of its
     vertices and of its edges.

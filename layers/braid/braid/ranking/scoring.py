@@ -31,7 +31,7 @@ MAX_L2_DISTANCE = 0.3
 
 
 def clamp(value: float) -> float:
-    """Clamp a score to [0, 1], which rounding errors leave.
+    """Clamp to [0, 1] a score that rounding errors may have moved outside.
 
     Raises ValueError if the value is NaN or infinite.
     """

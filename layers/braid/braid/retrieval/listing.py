@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
 
 READ_AT_ONCE: Final = 20
-"""Records that are read at once: those written by older versions may have megabytes."""
+"""Number of records that are read at once: few, since records of older versions may have megabytes."""
 _IDLE_READS: Final = 50
 """Reads without a new document after which a page ends, as where only messages are stored."""
 _LAST: Final = "#\U0010ffff"

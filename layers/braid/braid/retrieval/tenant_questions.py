@@ -202,7 +202,7 @@ class TenantQuestions:
         return found
 
     def similar_names(self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False) -> list[str]:
-        """Return the names of entities that a name which the graph does not have may mean, the likeliest first."""
+        """Return names of entities as suggestions for one that the graph does not have, the likeliest first."""
         links = self._library.graph.link(
             self._tenant_id,
             list(similar_keys(normalise(entity[:_MAX_COMPARED]))),

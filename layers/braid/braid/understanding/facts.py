@@ -116,7 +116,8 @@ def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple
     Parameters
     ----------
     heads
-        Positions of words that express a relationship and are no nouns: "What calls Fairlead?" asks for no calls.
+        Positions of words that express a relationship, and are not taken for nouns: "What calls Fairlead?" asks for no
+        calls.
     """
     tokens = reading.tokens
     types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MAX_LABELS]}

@@ -1,4 +1,4 @@
-"""Finds the names that the tenant has given in the texts of a write, whatever their case; for ``name_finding``."""
+"""Finds the names that the tenant has given in the texts of a write, regardless of case; for ``name_finding``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_TEXT: Final = 200_000
 """Longest prefix of a text that is read, in characters."""
 MAX_NAME_WORDS: Final = 8
 MAX_PHRASE_WORDS, MAX_PHRASE_IDEOGRAPHS = 4, 8
-"""Most words, and most ideographs, of a phrase that is looked up as a given name whatever its case."""
+"""Most words, and most ideographs, of a phrase that is looked up as a given name, regardless of case."""
 PIECE = re.compile(r"\S+")
 _ENDS_WORD = frozenset(",;:.!?)")
 """Punctuation that is not part of the word before it."""

@@ -65,7 +65,7 @@ class LookupKey(NamedTuple):
 def stored_forms(*names: str) -> list[str]:
     """Return the keys of other forms of an entity's names, each with the prefix of its kind of form.
 
-    "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to what stands before the bracket and
+    "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to the part before the bracket and
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
     first; one of three to six, by its initials. The first :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
     """

@@ -202,7 +202,7 @@ def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
 
 
 def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[Candidate]:
-    """Yield the names that a run of capitalised words holds: as a whole, and on either side of an "of"."""
+    """Yield the names in a run of capitalised words: the whole, and the parts on either side of an "of"."""
     words = list(run)
     bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins

@@ -163,7 +163,7 @@ class Reading:
         return {place for place, key in enumerate(self.keys) if key in wanted and place not in passed}
 
     def said(self, parts: Sequence[str], passed: Collection[int]) -> list[Said]:
-        """Return the occurrences of a label or predicate, one for each of its first word that the question has.
+        """Return the occurrences of a label or predicate, one for each place of the first of its words that occurs.
 
         Empty if the question has less than half of its words.
 
@@ -210,7 +210,7 @@ class Reading:
         return found
 
     def _acts(self, parts: Sequence[str], place: int, *, named: bool) -> tuple[bool, bool]:
-        """Return whether a name before a word is its agent, and a name after it: by active verb, passive or noun.
+        """Return whether a name before a word is its agent, and whether one after it is: of a verb, passive or noun.
 
         Parameters
         ----------

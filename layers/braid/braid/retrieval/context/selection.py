@@ -81,7 +81,7 @@ class ContextQuestion(Frozen):
     tool_name: Name | None = None
     """Only episodes of this tool."""
     metadata: Conditions = ()
-    """Conditions on the metadata of what is retrieved, as of a search's ``filters``."""
+    """Conditions on the metadata of records and episodes, as of a search's ``filters``."""
     working_state: Annotated[bool, Field(strict=True)] = True
     semantic: Annotated[bool, Field(strict=True)] = True
     episodic: Annotated[bool, Field(strict=True)] = True
@@ -171,7 +171,13 @@ def message_text(message: Mapping[str, Any]) -> str:
 
 
 def position_recency(place: int, count: int) -> float:
-    """Return the recency of the message at ``place``, from 0, of ``count``, newest first: 1 of the newest to .1."""
+    """Return the recency of one of ``count`` messages: from 1 for the newest linearly down to .1 for the oldest.
+
+    Parameters
+    ----------
+    place
+        Number of messages that are newer.
+    """
     if count < 2:  # noqa: PLR2004 - one message is the newest
         return 1.0
     return clamp(1.0 - (1.0 - RECENCY_FLOOR) * place / (count - 1))

@@ -213,7 +213,7 @@ def _is_within(at: datetime | None, span: TimeRange) -> bool:
 
 COMPARED = 15
 """Number of best candidates whose mentions are searched for."""
-LED_FROM = 5
+SEARCHED_TEXTS = 5
 """Number of best candidates in whose texts they are searched."""
 AROUND = 15
 """Words on either side of a mention."""
@@ -277,7 +277,7 @@ class Mentions:
             return scores
         first = [one.record for one in stored[:COMPARED]]
         called: dict[str, list[list[str]]] = {}
-        for source in first[:LED_FROM]:
+        for source in first[:SEARCHED_TEXTS]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
             for one in unknown:
                 if one.id not in called:
@@ -300,7 +300,7 @@ class Mentions:
                 ]
                 self._shares[source.id, one.id] = max(shares, default=0.0)
         for place, one in enumerate(first):
-            others = (self._shares[source.id, one.id] for source in first[:LED_FROM] if source is not one)
+            others = (self._shares[source.id, one.id] for source in first[:SEARCHED_TEXTS] if source is not one)
             scores[place] = max(others, default=0.0)
         return scores
 

@@ -48,7 +48,7 @@ UNCERTAIN: Final = 0.95
 ANYTHING: Final = 0.7
 """Score of a named entity's relationship that no word asks for, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
-"""Most words that no relationship type explains with which predicates are searched."""
+"""Most words that no relationship type explains; if there are more, no predicates are searched."""
 GRAPH: Final = "knowledge graph"
 """Title of the citation of facts without evidence."""
 MAX_SHOWN: Final = 50

@@ -24,8 +24,11 @@ class GraphBudget:
     """Limits of walks and propagation."""
 
     seeds: int = 10
+    """Most text hits that are seeds."""
     limit: int = 50
+    """Most hits of a walk or of propagation."""
     fan_out: int = 200
+    """Most edges that are followed from one vertex."""
     hub: int = 20
     """Most edges of a vertex that propagation walks through."""
     constraint_fan_out: int = 10_000
