@@ -286,8 +286,8 @@ def boost_shared_entities(scores: Scores, request: PropagateRequest, around: Nei
     size = len(around.ids)
     is_bridge = ~around.has_record
     is_bridge[[place for one, _ in request.names if (place := around.place(one)) is not None]] = False
-    told = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
-    one, other = told // size, told % size
+    pairs = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
+    one, other = pairs // size, pairs % size
     entities, records = np.concatenate([one, other]), np.concatenate([other, one])
     between = is_bridge[entities] & around.has_record[records]
     entities, records = entities[between], records[between]

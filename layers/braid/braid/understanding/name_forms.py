@@ -260,7 +260,7 @@ def tokenize(text: str) -> list[Token]:
 
 @lru_cache(maxsize=1_024)
 def _folded(text: str) -> tuple[str, ...]:
-    # Each phrase of a question is asked for several times.
+    # Cached, since each phrase of a question is split several times.
     return tuple(piece.text.casefold() for piece in tokenize(text))
 
 
@@ -377,7 +377,7 @@ def is_content_word(word: str) -> bool:
 @lru_cache(maxsize=8)
 def _read(question: str) -> tuple[tuple[str, ...], tuple[str, ...], list[bool], bool]:
     """Return a question's words, those without case, whether each looks like a name, and whether most have case."""
-    # Asked for every phrase of one question in turn.
+    # Cached, since it is called for every phrase of a question.
     spelled = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
     cased = sum(map(str.isalpha, spelled)) < 2 * sum(map(_has_case, spelled))
     return spelled, tuple(word.casefold() for word in spelled), [looks_like_name(word) for word in spelled], cased

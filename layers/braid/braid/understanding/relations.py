@@ -100,7 +100,7 @@ OTHER_PREPOSITION: Final = 0.95
 """Score factor of one that is expressed without its preposition: "played for" is asked for, and not "played as"."""
 
 
-class Said(NamedTuple):
+class Occurrence(NamedTuple):
     """One occurrence of a relationship in a question's words."""
 
     places: frozenset[int]
@@ -143,26 +143,26 @@ class Reading:
     def _possessed(self) -> frozenset[str]:
         return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
 
-    def content(self, passed: Collection[int]) -> set[int]:
+    def content(self, skipped: Collection[int]) -> set[int]:
         """Return the positions of the words that an answer has to explain.
 
         Parameters
         ----------
-        passed
+        skipped
             Positions of words that are explained already.
         """
         return {
             place
             for place, token in enumerate(self.tokens)
-            if place not in passed and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
+            if place not in skipped and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
         }
 
-    def places_of(self, parts: Iterable[str], passed: Collection[int]) -> set[int]:
-        """Return the positions of words, apart from those in ``passed``, that have the stem of one of these."""
+    def places_of(self, parts: Iterable[str], skipped: Collection[int]) -> set[int]:
+        """Return the positions of words, apart from those in ``skipped``, that have the stem of one of these."""
         wanted = {_key(part) for part in parts}
-        return {place for place, key in enumerate(self.keys) if key in wanted and place not in passed}
+        return {place for place, key in enumerate(self.keys) if key in wanted and place not in skipped}
 
-    def said(self, parts: Sequence[str], passed: Collection[int]) -> list[Said]:
+    def said(self, parts: Sequence[str], skipped: Collection[int]) -> list[Occurrence]:
         """Return the occurrences of a label or predicate, one for each place of the first of its words that occurs.
 
         Empty if the question has less than half of its words.
@@ -171,11 +171,11 @@ class Reading:
         ----------
         parts
             The words of the label or predicate.
-        passed
+        skipped
             Positions of words that are not compared.
         """
         content = _content(parts)
-        matched = [self._matches(part, passed) for part in content]
+        matched = [self._matches(part, skipped) for part in content]
         found = [places for places in matched if places]
         if not found or 2 * len(found) < len(content):
             return []
@@ -184,19 +184,19 @@ class Reading:
         loose = parts[-1] in _PREPOSITIONS and parts[-1] not in (*self.tokens, "by")
         said = []
         for place, (quality, converse) in heads.items():
-            before, after = self._acts(parts, place, named=place - 1 in passed)
+            before, after = self._acts(parts, place, named=place - 1 in skipped)
             # The agent of a passive label, such as DIRECTED_BY, is the edge's target.
             turned = converse is not _is_passive(parts)
             factor = OTHER_PREPOSITION if loose else 1.0
-            said.append(Said(beside | {place}, quality * factor, before is turned, after is turned))
+            said.append(Occurrence(beside | {place}, quality * factor, before is turned, after is turned))
         return said
 
-    def _matches(self, part: str, passed: Collection[int]) -> dict[int, tuple[float, bool]]:
+    def _matches(self, part: str, skipped: Collection[int]) -> dict[int, tuple[float, bool]]:
         key = _key(part)
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
         for place, asked in enumerate(self.keys):
-            if place in passed or self.tokens[place] in EMPTY:
+            if place in skipped or self.tokens[place] in EMPTY:
                 continue
             if asked == key:
                 found[place] = (1.0, False)
@@ -253,7 +253,7 @@ _MEMBERSHIP: Final = frozenset(
 )
 
 
-def said_by_preposition(reading: Reading, parts: Sequence[str]) -> Said | None:
+def said_by_preposition(reading: Reading, parts: Sequence[str]) -> Occurrence | None:
     """Return where a preposition alone expresses a membership: "people in the Till team"; None if it does not.
 
     Parameters
@@ -265,17 +265,17 @@ def said_by_preposition(reading: Reading, parts: Sequence[str]) -> Said | None:
     if not content or not _MEMBERSHIP & {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side}:
         return None
     place = next((at for at, token in enumerate(reading.tokens) if at and token in {"in", "of", "at", "on"}), None)
-    return None if place is None else Said(frozenset({place}), SYNONYM, inward_before=False, inward_after=True)
+    return None if place is None else Occurrence(frozenset({place}), SYNONYM, inward_before=False, inward_after=True)
 
 
-def said_by(reading: Reading, label: Label, passed: Collection[int]) -> list[Said]:
+def said_by(reading: Reading, label: Label, skipped: Collection[int]) -> list[Occurrence]:
     """Return the occurrences of a relationship type; if there are none, that of a membership by a preposition."""
     parts = label_words(label)
-    found = reading.said(parts, passed)
+    found = reading.said(parts, skipped)
     if found:
         return found
     by_preposition = said_by_preposition(reading, parts)
-    return [] if by_preposition is None or reading.content(passed) else [by_preposition]
+    return [] if by_preposition is None or reading.content(skipped) else [by_preposition]
 
 
 class Anchor(NamedTuple):
@@ -334,7 +334,9 @@ def explain(
     return Explained(quality * share, tuple(wording))
 
 
-def _edge_said(reading: Reading, label: Label, predicate: str, way: tuple[int, bool], passed: set[int]) -> Said | None:
+def _edge_said(
+    reading: Reading, label: Label, predicate: str, way: tuple[int, bool], skipped: set[int]
+) -> Occurrence | None:
     """Return the occurrence of one edge, in its direction, that explains most words; None if there is none.
 
     Parameters
@@ -347,12 +349,12 @@ def _edge_said(reading: Reading, label: Label, predicate: str, way: tuple[int, b
     spoken = words(predicate)[:MAX_PREDICATE_WORDS]
     offered = [
         said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
-        for said in reading.said(spoken, passed)
+        for said in reading.said(spoken, skipped)
     ]
     if not offered or not symmetric:
-        said_so = said_by(reading, label, passed)
+        said_so = said_by(reading, label, skipped)
         offered += [said for said in said_so if symmetric or said.inward(before) is inward]
-    beside = reading.places_of(spoken, passed)
+    beside = reading.places_of(spoken, skipped)
     offered = [said._replace(places=said.places | beside) for said in offered]
     return max(offered, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from braid.models import EntityLink, FactQuestion, Filters, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.understanding.relations import Said
+    from braid.understanding.relations import Occurrence
 
 CERTAIN: Final = 0.5
 """Certainty below which a name is not looked up if another name of the question reaches it."""
@@ -87,10 +87,10 @@ class _Lookup:
         if not asked.types and not self.reading.content(self.named | self.explained):
             # In "How many members does it have?" the noun says the relationship too, so it is not explained yet.
             self.explained = {place for place in self.explained if self.reading.tokens[place] in STOP_WORDS}
-        self.passed = self.named | self.explained
+        self.skipped = self.named | self.explained
 
     def groups(self) -> tuple[FactGroup, ...]:
-        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.passed)]
+        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.skipped)]
         steps = self._two_steps(said)
         found = self._ask(steps)
         ranked = self._ranked(found) if found else []
@@ -131,14 +131,14 @@ class _Lookup:
         weights = {anchor.id: anchor.weight for anchor in self.anchors}
         return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
-    def _two_steps(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
+    def _two_steps(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         """Return two steps: along the relationship said nearest to the question's only name, then along the next.
 
         Empty if the question has several names, or does not say two relationships in turn.
         """
         if len(self.anchors) != 1:
             return ()
-        by_place: dict[int, list[tuple[Label, Said]]] = {}
+        by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in said:
             by_place.setdefault(min(one.places), []).append((label, one))
         nearest = sorted(by_place, key=self._from_name)[:2]
@@ -167,9 +167,9 @@ class _Lookup:
         between = self.reading.tokens[place + 1 : first] if place < first else self.reading.tokens[last + 1 : place]
         return sum(token not in EMPTY for token in between), place > last
 
-    def _one_step(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
+    def _one_step(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))
-        unexplained = self.reading.content(self.passed) - {place for _, one in said for place in one.places}
+        unexplained = self.reading.content(self.skipped) - {place for _, one in said for place in one.places}
         if self.asked.anything or 0 < len(unexplained) <= MAX_UNEXPLAINED:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()

@@ -401,7 +401,7 @@ def rerank(
     if reranker is None or not ranked:
         return ranked, False, 0.0
     if text_lost:
-        # Scores of empty texts would reorder the candidates at random.
+        # Scores of empty texts would reorder the candidates arbitrarily.
         return _placeholders(ranked), True, 0.0
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
     texts = [item.record.text_from(item.candidate.part_start) for item in first]
