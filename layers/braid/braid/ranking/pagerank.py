@@ -190,7 +190,7 @@ def _seed_paths(
         tree = _breadth_first(around, ties, starts, missing, request.max_hops)
         for vertex in missing:
             if tree.reached[vertex]:
-                found[vertex] = _path_to(vertex, tree, ties)
+                found[vertex] = _path_to(tree, ties, vertex)
         missing = [vertex for vertex in missing if vertex not in found]
     return found | {vertex: ([vertex], []) for vertex in missing}
 
@@ -225,7 +225,7 @@ def _breadth_first(
     return _SearchTree(came_from, along, reached)
 
 
-def _path_to(vertex: int, tree: _SearchTree, ties: _Ties) -> tuple[list[int], list[int]]:
+def _path_to(tree: _SearchTree, ties: _Ties, vertex: int) -> tuple[list[int], list[int]]:
     vertices, edges = [vertex], []
     while (before := int(tree.came_from[vertices[-1]])) >= 0:
         edges.append(int(ties.edges[tree.along[vertices[-1]]]))

@@ -5,8 +5,8 @@ instead, by :mod:`braid.understanding.name_forms`.
 
 Names are: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers
 (``E42``, ``LX-400``), code symbols (``should_notify()``), versions, e-mail addresses and URLs; quoted titles; the short
-form behind a long one ("World Health Organization (WHO)"). No names are: a word that is capitalised only
-because it begins a sentence, months and weekdays, function words, and all words of a text in capitals.
+form behind a long one ("World Health Organization (WHO)"). Not names are: a word that is capitalised only because it
+begins a sentence, months and weekdays, function words, and the words of a text that is all in capitals.
 """
 
 from __future__ import annotations

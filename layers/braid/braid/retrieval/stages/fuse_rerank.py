@@ -64,7 +64,7 @@ class FusionLimits:
     """Most schema versions behind the current one that are inside the search window."""
     rerank_timeout_s: float = 1.5
     reranked: int = 50
-    """Candidates that a reranker rescores, best first."""
+    """Number of best candidates that a reranker rescores."""
 
 
 class Strands(NamedTuple):
@@ -351,7 +351,7 @@ def unknown_entity(request: FuseRequest) -> str | None:
 
 
 def fusion_method(request: FuseRequest) -> Fusion:
-    """Return the fusion method: propagation if it found hits, else as asked or planned, but never propagation."""
+    """Return the fusion method: propagation if it found hits; else as asked or planned, weighted for propagation."""
     if request.expanded is not None and request.expanded.propagated:
         return Fusion.PROPAGATE
     planned = request.query.fusion or request.plan.fusion

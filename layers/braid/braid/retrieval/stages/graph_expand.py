@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 TIME_FOR_MORE_MS = 500
-"""Milliseconds of the stage after which optional calls to the graph are left out, so that a call that was begun before
-(``BRAID_NEPTUNE_QUESTION_S``) ends within the workflow's time limit of the stage."""
+"""Milliseconds of the stage after which optional calls to the graph are left out: one that began before then, with its
+own deadline (``BRAID_NEPTUNE_QUESTION_S``), ends within the workflow's time limit of the stage."""
 FOUND_SHARE = 0.25
 """Weight in a walk of an edge that was found in a text, relative to a given one: the text may mean a namesake."""
 MAX_REACHED = 200
