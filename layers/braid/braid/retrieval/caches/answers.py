@@ -33,11 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.models import Query
+    from braid.models import Query, Ranking
     from braid.models.model_profiles import Profiles
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.context.selection import ContextRequest
     from braid.settings import Settings
     from braid.settings.files import Fitted
 
@@ -164,22 +163,28 @@ class ContextCache(_GenerationCache):
     """
 
     def retrieved(
-        self, request: ContextRequest, retrieve: Callable[[], tuple[_T, Retrieved | None]]
+        self,
+        tenant_id: str,
+        request: str,
+        ranking: Ranking,
+        retrieve: Callable[[], tuple[_T, Retrieved | None]],
     ) -> tuple[_T | None, Retrieved | None]:
         """Return None and what is cached for an equal request, its recency as of now; else what ``retrieve`` returns.
 
         Parameters
         ----------
+        request
+            All that the retrieval depends on besides what is stored.
         retrieve
             Returns the caller's own value, and the part of it that may be kept.
         """
-        place = self._place(request.tenant_id, request.model_dump_json(exclude={"messages", "working_state", "role"}))
+        place = self._place(tenant_id, request)
         if place is None:
             return retrieve()
         kept = self._find(place, Retrieved, lambda found: (found.retrieved_at, found.holds_until))
         if kept is not None:
             if kept.answer is not None:
-                answer = refreshed(kept.answer, request.ranking, self._now())
+                answer = refreshed(kept.answer, ranking, self._now())
                 kept = kept.model_copy(update={"answer": answer})
             return None, kept
         returned, found = retrieve()
