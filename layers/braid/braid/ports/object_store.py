@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
 from braid.errors import InvalidRequest, ObjectChanged, StoreError
 from braid.models import Frozen
@@ -109,6 +108,8 @@ def retry_if_replaced(read: Callable[[], _T]) -> _T:
 
     Raises ObjectChanged if it was replaced during each read.
     """
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random  # no question needs it
+
     attempts = Retrying(
         stop=stop_after_attempt(_READ_ATTEMPTS),
         wait=wait_random(0, _READ_WAIT_S),
