@@ -32,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.models import Query
+    from braid.models import Query, Ranking
     from braid.models.model_profiles import Profiles
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.context.selection import ContextRequest
     from braid.settings import Settings
     from braid.settings.files import Fitted
 
@@ -169,22 +168,28 @@ class ContextCache(_GenerationCache):
     """
 
     def retrieved(
-        self, request: ContextRequest, retrieve: Callable[[], tuple[_T, Retrieved | None]]
+        self,
+        tenant_id: str,
+        request: str,
+        ranking: Ranking,
+        retrieve: Callable[[], tuple[_T, Retrieved | None]],
     ) -> tuple[_T | None, Retrieved | None]:
         """Return None and the cached retrieval of an equal request, with recency as of now; else ``retrieve()``.
 
         Parameters
         ----------
+        request
+            All that the retrieval depends on besides what is stored.
         retrieve
             Returns the caller's own value, and the retrieval to cache; None for the latter caches nothing.
         """
-        key = self._key_for(request.tenant_id, request.model_dump_json(exclude={"messages", "working_state", "role"}))
+        key = self._key_for(tenant_id, request)
         if key is None:
             return retrieve()
         kept = self._find(key, Retrieved, lambda found: (found.retrieved_at, found.holds_until))
         if kept is not None:
             if kept.answer is not None:
-                answer = refreshed(kept.answer, request.ranking, self._now())
+                answer = refreshed(kept.answer, ranking, self._now())
                 kept = kept.model_copy(update={"answer": answer})
             return None, kept
         returned, found = retrieve()

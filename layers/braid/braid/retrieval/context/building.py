@@ -239,7 +239,8 @@ def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, no
         found = _ask(asked, memory, limits, now)
         return found, _to_keep(asked, found, now)
 
-    found, kept = before.retrieved(asked, anew)
+    without_conversation = asked.model_dump_json(exclude={"messages", "working_state", "role"})
+    found, kept = before.retrieved(asked.tenant_id, without_conversation, asked.ranking, anew)
     if found is None and kept is not None:
         return _Found(answer=kept.answer, episodes=kept.episodes)
     return found or _Found()
