@@ -50,7 +50,7 @@ def list_documents(
         _row(document, by_document.get(document.id))
         for document in islice(stored_documents(application, tenant), limit + 1)
     ]
-    rows += [_skipped(file) for file in by_document.values() if file.skipped]
+    rows += [_skipped(file) for file in by_document.values() if file.skipped and not file.chunks]
     if not rows:
         check_known(tenant, application)
     if as_json:
@@ -59,7 +59,7 @@ def list_documents(
     _table(
         ("document", "title", "format", "chunks"),
         (
-            (one["document"], one["title"] or f"skipped: {one['skipped']}", one["format"], f"{one['chunks'] or ''}")
+            (one["document"], _title(one), one["format"], f"{one['chunks'] or ''}")
             for one in rows
         ),
         limit,
@@ -139,8 +139,13 @@ def _row(document: DocumentSummary, file: FileState | None) -> dict[str, Any]:
         "format": document.format or "",
         "chunks": file.chunks if file else None,
         "size": file.size if file else None,
-        "skipped": "",
+        "skipped": file.skipped if file else "",
     }
+
+
+def _title(row: dict[str, Any]) -> str:
+    """Return a document's title, and why its file could not be read the last time."""
+    return "; ".join(filter(None, (row["title"], row["skipped"] and f"skipped: {row['skipped']}")))
 
 
 def _skipped(file: FileState) -> dict[str, Any]:

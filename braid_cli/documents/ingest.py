@@ -164,11 +164,13 @@ class _Display:
         self._lines = not quiet and not err.is_terminal
         self._last_line = 0.0
         self._files = self._chunks = 0
+        self._said, self._said_before = set[FileSkipped](), set[FileSkipped]()
 
     def event(self, event: Event) -> None:
         """Show one event."""
         match event:
             case FolderBegun():
+                self._said_before, self._said = self._said, set()
                 self._files = self._chunks = 0
                 self._last_line = 0.0
                 if event.changed:
@@ -186,8 +188,10 @@ class _Display:
                 if event.seconds - self._last_line >= _LINE_EVERY_S:
                     self._last_line = event.seconds
                     self._line(f"{event.name}: {told}")
-            case FileSkipped() if self.first:
-                complain(f"skipped: {printable(event.path)} {event.reason}", style="yellow")
+            case FileSkipped():
+                self._said.add(event)
+                if event not in self._said_before:
+                    complain(f"skipped: {printable(event.path)} {event.reason}", style="yellow")
             case _:
                 pass
 

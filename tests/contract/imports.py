@@ -175,7 +175,7 @@ class ImportsContract:
     def test_a_document_that_cannot_be_read_this_time_leaves_what_was_read_of_it(
         self, imports: Imports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        for number, permanent in enumerate((None, False, True)):
+        for number, permanent in enumerate((None, False, True, None)):
             key = f"posted/now-{number}/gates.md"
             library.objects.put(ACME, key, SENTENCE.encode())
             with monkeypatch.context() as patched:
@@ -185,7 +185,20 @@ class ImportsContract:
                 imports.start(ACME, f"now-{number}", ImportAsked(key=key))
                 found = ended(imports, f"now-{number}")
             assert found.status is (ImportStatus.WRITTEN if permanent is None else ImportStatus.WITH_ERRORS)
-            assert len(library.index.scan(ACME).records) == (0 if permanent else 1)
+            assert [record.content for record in library.index.scan(ACME).records] == [SENTENCE]
+            if permanent is not None:
+                assert found.report
+                (line,) = library.objects.open(ACME, found.report.report_key)
+                assert json.loads(line)["message"].endswith("; what was read of it before is kept")
+
+    def test_a_document_that_is_empty_now_loses_what_was_read_of_it(
+        self, imports: Imports, library: DemoStages
+    ) -> None:
+        for number, text in enumerate((SENTENCE, " ")):
+            library.objects.put(ACME, "documents/gates.md", text.encode())
+            imports.start(ACME, f"emptied-{number}", ImportAsked(key="documents/gates.md"))
+            ended(imports, f"emptied-{number}")
+        assert library.index.scan(ACME).records == ()
 
     def test_a_document_that_cannot_be_read_is_an_error_that_says_why(
         self, imports: Imports, library: DemoStages

@@ -9,6 +9,7 @@ import pytest
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents import ingesting
+from braid.ingestion.documents.document import ReadingLimits
 from braid.ingestion.documents.folder_state import COLLECTION, FileState, put_upload, stored_documents
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
@@ -248,10 +249,84 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_in(
     assert ({one.path for one in again.skipped}, opened) == ({"broken.pdf", "empty.txt"}, [])
 
 
-def test_a_file_that_has_become_unreadable_loses_its_chunks(store: DemoStages, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"%PDF-1.7 broken", "is broken"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(64), "is an encrypted or old Office file"),
+        (bytes(range(256)), "is a binary file"),
+        (bytes(100), "holds nothing but NUL bytes"),
+        (b"---\ntitle: Gates\n---\n", "holds no text"),
+        (b"x" * 5_000, "is 5,000 bytes long"),
+    ],
+    ids=["broken", "password", "binary", "nul", "no text", "too large"],
+)
+def test_what_was_read_of_a_file_stays_while_the_file_cannot_be_read(
+    store: DemoStages, folder: Path, opened: list[str], content: bytes, reason: str
+) -> None:
+    limits = ReadingLimits(file_bytes=4_990)
+    ingest(store, folder, limits=limits)
+    before = records(store)
+    assert any("gates" in name for name in before)
+    (folder / "gates.md").write_bytes(content)
+    for _ in range(2):
+        report = ingest(store, folder, limits=limits)
+        assert (report.documents, report.chunks, report.unchanged) == (3, len(before), 2)
+        (skipped,) = report.skipped
+        assert skipped.path == "gates.md"
+        assert skipped.reason.startswith(reason)
+        assert skipped.reason.endswith("; what was read of it before is kept")
+        assert records(store) == before
+    os.utime(folder / "gates.md", (1, 1))
+    assert ingest(store, folder, limits=limits).skipped == (skipped,)
+    write(folder / "gates.md", "locks", sections=1)
+    assert ingest(store, folder).skipped == ()
+    assert [name for name in records(store) if "gates" in name] == ["handbook/gates.md#chunk-0"]
+    assert "locks" in records(store)["handbook/gates.md#chunk-0"].content
+
+
+def test_a_wrong_column_keeps_the_rows_that_were_read_with_the_right_one(store: DemoStages, tmp_path: Path) -> None:
+    table = tmp_path / "contracts.csv"
+    table.write_text("customer,fee\nFulmar,2\nBluewire,3\n", encoding="utf-8")
+    ingest(store, table, mapping={"title": "customer"})
+    before = records(store)
+    wrong = ingest(store, table, mapping={"title": "custmer"})
+    assert (wrong.documents, wrong.chunks) == (1, 2)
+    assert wrong.skipped[0].reason == (
+        "has no column 'custmer' for title; it has customer, fee; what was read of it before is kept"
+    )
+    assert records(store) == before
+    again = ingest(store, table, mapping={"title": "customer"})
+    assert (again.written, again.embedded, again.skipped) == (0, 0, ())
+    assert records(store) == before
+
+
+@pytest.mark.parametrize("content", [b"", b" \n"])
+def test_a_file_that_is_empty_now_loses_its_chunks(store: DemoStages, folder: Path, content: bytes) -> None:
     ingest(store, folder)
-    (folder / "gates.md").write_bytes(bytes(100))
-    assert ingest(store, folder).documents == 2
+    (folder / "gates.md").write_bytes(content)
+    report = ingest(store, folder)
+    assert (report.documents, report.skipped) == (2, (FileSkipped("gates.md", "is empty"),))
+    assert not any("gates" in name for name in records(store))
+
+
+def test_nothing_is_said_to_be_kept_of_an_unreadable_file_whose_chunks_were_deleted(
+    store: DemoStages, folder: Path
+) -> None:
+    ingest(store, folder)
+    delete_records(TENANT, [name for name in records(store) if "gates" in name], store)
+    (folder / "gates.md").write_bytes(bytes(range(256)))
+    report = ingest(store, folder)
+    assert (report.documents, report.skipped) == (2, (FileSkipped("gates.md", "is a binary file, not text"),))
+
+
+def test_an_unreadable_file_that_is_gone_from_the_folder_loses_what_was_kept(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    (folder / "gates.md").write_bytes(bytes(range(256)))
+    ingest(store, folder)
+    (folder / "gates.md").unlink()
+    report = ingest(store, folder)
+    assert (report.documents, report.removed, report.skipped) == (2, 1, ())
     assert not any("gates" in name for name in records(store))
 
 

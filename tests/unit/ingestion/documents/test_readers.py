@@ -250,6 +250,7 @@ def test_text_of_other_scripts_is_read_in_its_encoding(encoding: str, text: str)
     [
         ("a.txt", b"", "is empty"),
         ("a.txt", b" \n ", "is empty"),
+        ("a.txt", bytes(9), "holds nothing but NUL bytes"),
         ("a.bin", bytes(range(256)), "is a binary file"),
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64), "is a picture"),
         ("a.svg", b"<?xml version='1.0'?>\n<svg><text>x</text></svg>", "is a picture"),

@@ -98,7 +98,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             try:
                 lines = uploads.as_lines(tenant_id, path, lines.info, store, lines_key=lines_key)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
+                lines, refused = uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
         try:
             job = ImportJob(
                 name=task.job,

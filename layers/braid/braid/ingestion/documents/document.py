@@ -21,6 +21,10 @@ class UnreadableNow(Unreadable):
     """The same content may be readable at another time: it took too long here, or a package is missing."""
 
 
+class Empty(Unreadable):
+    """A file has no content: nothing of what it said before holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A part of a document under one heading: a page, a slide, a row of a mapped table, a function."""

@@ -39,7 +39,7 @@ class FoundFiles:
         Paths and why nothing is read there: links that lead out of the folder or back into it, folders that cannot be
         listed.
     unlisted
-        Folders that cannot be listed.
+        Folders that cannot be listed, and files that cannot be looked at.
     hidden
         How many files and folders were left out because their names begin with a dot, or are a package manager's.
     """
@@ -50,8 +50,8 @@ class FoundFiles:
     hidden: int = 0
 
     def may_hold(self, path: str) -> bool:
-        """Tell whether a path may exist although it was not found: below a folder that cannot be listed."""
-        return any(path.startswith(f"{folder}/") for folder in self.unlisted)
+        """Tell whether a path may exist although it was not found: below a folder that cannot be listed, or as such."""
+        return any(path == unlisted or path.startswith(f"{unlisted}/") for unlisted in self.unlisted)
 
 
 def find(root: Path) -> FoundFiles:
@@ -112,6 +112,7 @@ def _add(path: str, entry: os.DirEntry[str], found: FoundFiles) -> None:
         told = entry.stat(follow_symlinks=False)
     except OSError as error:
         found.refused[path] = f"cannot be opened: {error.strerror}"
+        found.unlisted.append(path)
         return
     if stat.S_ISREG(told.st_mode):
         found.files[path] = FoundFile(path, entry.path, told.st_size, told.st_mtime_ns)

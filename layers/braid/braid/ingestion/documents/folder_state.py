@@ -24,6 +24,8 @@ PREFIX = "folders/"
 UPLOADS = "uploads/"
 COLLECTION = "documents"
 """Name of the folder that documents of the object store are of."""
+KEPT = "what was read of it before is kept"
+"""Said after the reason why a file cannot be read."""
 _LIST = "files.jsonl"
 
 
@@ -45,7 +47,7 @@ class FileState:
     title: str = ""
     format: str = ""
     skipped: str = ""
-    """Why nothing is stored of it."""
+    """Why it could not be read; its chunks, if there are any, are of what was read before."""
     gone: bool = False
     """Whether the file was removed, with all that was stored of it."""
     written_by: str = ""

@@ -24,7 +24,7 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import ReadingLimits, Unreadable, too_long
 from braid.ingestion.documents.files import FoundFile, find
-from braid.ingestion.documents.folder_state import COLLECTION, FileState, FolderState, has_uploads
+from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, FolderState, has_uploads
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
@@ -196,13 +196,15 @@ class _Folder:
         estimate = Estimate(changed, self._seconds)
         yield FolderBegun(self._report.name, files=len(found.files), changed=len(changed), hidden=found.hidden)
         for path, reason in found.refused.items():
-            yield self._skipped(path, reason)
+            below = (file for known, file in self._state.files.items() if known == path or known.startswith(f"{path}/"))
+            kept = path in found.unlisted and any(file.chunks for file in below)
+            yield self._skipped(path, f"{reason}; {KEPT}" if kept else reason)
         for path in unchanged:
             if reason := self._state.files[path].skipped:
                 yield self._skipped(path, reason)
         self._report = replace(
             self._report,
-            unchanged=len(unchanged),
+            unchanged=sum(not self._state.files[path].skipped for path in unchanged),
             hidden=found.hidden,
         )
         yield from self._write_all(changed, chunker, options_hash, estimate)
@@ -289,10 +291,10 @@ class _Folder:
             sha256=reading.sha256 if reading.permanent else "",
             options=options_hash,
         )
-        if reading.document is None and not reading.unreadable:  # only its time has changed
-            return _PreparedFile(
-                replace(self._state.files[file.path], modified_ns=file.modified_ns, size=file.size), []
-            )
+        before = self._state.files.get(file.path)
+        if reading.document is None and not reading.unreadable and before is not None:  # only its time has changed
+            same = replace(before, modified_ns=file.modified_ns, size=file.size)
+            return _PreparedFile(same, [], before.skipped)
         reason, document = reading.unreadable, reading.document
         if document is not None:
             try:
@@ -310,11 +312,15 @@ class _Folder:
             else:
                 title = records[0].source.title or ""
                 return _PreparedFile(replace(state, chunks=len(records), title=title, format=document.format), records)
-        before = self._state.files.get(file.path)
-        if not reading.permanent and before is not None and before.chunks:
-            # What was stored before is kept: the file may be as readable as it was, at another time or place.
-            return _PreparedFile(replace(before, sha256=""), [], f"{reason}; what was read of it before is kept")
+        if before is not None and not reading.empty and self._is_stored(before):
+            # Whatever the reason, an option that is wrong among them, the file is still there and so is what it said.
+            reason = f"{reason}; {KEPT}"
+            state = replace(state, chunks=before.chunks, title=before.title, format=before.format)
         return _PreparedFile(replace(state, skipped=reason), [], reason)
+
+    def _is_stored(self, file: FileState) -> bool:
+        """Return whether the chunks of a file are in the stores: they may have been deleted there."""
+        return bool(file.chunks) and bool(self._store.index.written(self._tenant, chunk_ids(file.document, 0, 1)))
 
     def _written(self, page: _Page, estimate: Estimate) -> Event:
         """Write a page, and return how far the ingest is."""

@@ -32,7 +32,7 @@ class FolderBegun:
 
 @dataclass(frozen=True, slots=True)
 class FileSkipped:
-    """Nothing is stored of a file, or of a folder in the folder."""
+    """A file, or a folder in the folder, cannot be read this time; what was stored of it before is kept."""
 
     path: str
     reason: str
@@ -71,7 +71,7 @@ class FolderDone:
     embedded: int = 0
     """Chunks for which a model was asked."""
     unchanged: int = 0
-    """Files that were as before."""
+    """Files that were as before, without those that are skipped."""
     removed: int = 0
     """Documents that were removed, because their files are gone."""
     names: int = 0

@@ -19,7 +19,7 @@ from errno import EFBIG
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from braid.ingestion.documents.document import Document, ReadingLimits, Source, Unreadable, UnreadableNow
+from braid.ingestion.documents.document import Document, Empty, ReadingLimits, Source, Unreadable, UnreadableNow
 from braid.ingestion.documents.reading import read
 from braid.ingestion.regular_files import NotRegular, open_regular
 
@@ -44,6 +44,8 @@ class Reading:
     unreadable: str = ""
     permanent: bool = True
     """Whether reading the same content again would fail again."""
+    empty: bool = False
+    """Whether it is unreadable because it has no content."""
 
 
 @dataclass
@@ -167,7 +169,8 @@ def read_file(
             return Reading(sha256)
         return Reading(sha256, read(Source(name, content, limits, mapping)))
     except Unreadable as error:
-        return Reading(sha256, unreadable=str(error), permanent=not isinstance(error, UnreadableNow))
+        permanent, empty = not isinstance(error, UnreadableNow), isinstance(error, Empty)
+        return Reading(sha256, unreadable=str(error), permanent=permanent, empty=empty)
     except NotRegular as error:
         return Reading(unreadable=str(error.strerror))
     except OSError as error:
@@ -186,7 +189,8 @@ def main() -> None:
     for line in sys.stdin.buffer:
         request = json.loads(line)
         reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, told["mapping"])
-        answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "permanent": reading.permanent}
+        fields = ("sha256", "unreadable", "permanent", "empty")
+        answer: dict[str, Any] = {name: getattr(reading, name) for name in fields}
         if reading.document is not None:
             answer["document"] = reading.document.as_json()
         content = json.dumps(answer, ensure_ascii=False).encode()

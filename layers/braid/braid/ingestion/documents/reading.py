@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from braid.ingestion.documents.document import Unreadable, UnreadableNow, bounded, too_long
+from braid.ingestion.documents.document import Empty, Unreadable, UnreadableNow, bounded, too_long
 from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
 from braid.ingestion.documents.readers.html import read_html
 from braid.ingestion.documents.readers.mail import read_mail
@@ -74,11 +74,13 @@ _REFUSED = (
 def read(source: Source) -> Document:
     """Read a file as what its content says it is, whatever its suffix.
 
-    Raises Unreadable if it is no document, or one that is broken, encrypted, scanned, empty or beyond the limits; says
-    which.
+    Raises Unreadable if it is no document, or one that is broken, encrypted, scanned or beyond the limits, and Empty if
+    it has no content; says which.
     """
+    if not source.content.strip():
+        raise Empty("is empty")
     if not source.content.strip(b" \t\r\n\x00"):
-        raise Unreadable("is empty")
+        raise Unreadable("holds nothing but NUL bytes")
     if len(source.content) > source.limits.file_bytes:
         raise Unreadable(too_long(len(source.content), source.limits))
     reader = reader_of(source)

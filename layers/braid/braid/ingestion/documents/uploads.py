@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.documents.document import ReadingLimits, Unreadable, UnreadableNow, too_long
-from braid.ingestion.documents.folder_state import COLLECTION, FileState, put_upload, read_upload, state_at
+from braid.ingestion.documents.document import Empty, ReadingLimits, Unreadable, too_long
+from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, put_upload, read_upload, state_at
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
@@ -51,7 +51,7 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     Raises
     ------
     Unreadable
-        If it cannot be read; says why.
+        If it cannot be read, or, as Empty, has no content; says why.
     ObjectChanged
         If it is replaced while it is read.
     """
@@ -70,16 +70,19 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     return store.objects.open(tenant_id, lines_key)
 
 
-def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, lines_key: str) -> ObjectLines:
-    """Store that a document cannot be read, and no lines of it; return them.
+def refused(
+    tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, lines_key: str
+) -> tuple[ObjectLines, str]:
+    """Store that a document cannot be read, and no lines of it; return them, and what to say of it.
 
-    What was stored of it before is removed then, unless the same content may be readable at another time.
+    What was stored of it before is kept, but of a document that is empty now.
     """
-    before = read_upload(store.objects, tenant_id, path) if isinstance(reason, UnreadableNow) else None
-    state = before or FileState(path, document_id(COLLECTION, path), skipped=str(reason))
+    before = None if isinstance(reason, Empty) else read_upload(store.objects, tenant_id, path)
+    told = f"{reason}; {KEPT}" if before is not None and before.chunks else str(reason)
+    state = replace(before or FileState(path, document_id(COLLECTION, path)), skipped=told)
     _begin(tenant_id, state, store, lines_key=lines_key)
     store.objects.put(tenant_id, lines_key, b"")
-    return store.objects.open(tenant_id, lines_key)
+    return store.objects.open(tenant_id, lines_key), told
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
@@ -132,7 +135,7 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
         file.flush()
         reading = reader.read(os.path.realpath(file.name), path)
     if reading.document is None:
-        raise Unreadable(reading.unreadable) if reading.permanent else UnreadableNow(reading.unreadable)
+        raise (Empty if reading.empty else Unreadable)(reading.unreadable)
     return reading.document, hashlib.sha256(content).hexdigest()
 
 
