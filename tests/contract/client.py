@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -76,6 +76,14 @@ WRONG = {
     ),
     "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
     "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
+    "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
+    "an id that is a number": Wrong(lambda b: b.add([{"id": 5, "text": "a"}]), "content[0]: id: must be"),
+    "an object in metadata": Wrong(
+        lambda b: b.add({"text": "a", "metadata": {"by": object()}}), "content: metadata: key 'by' holds a object"
+    ),
+    "an object inside of metadata": Wrong(
+        lambda b: b.add({"text": "a", "metadata": {"by": [object()]}}), "content: metadata: key 'by' holds a list"
+    ),
     "too many hops": Wrong(lambda b: b.related("Nobody", depth=9), "depth"),
     "no direction": Wrong(lambda b: b.facts("Nobody", direction="up"), "direction"),
     "a wrong step": Wrong(lambda b: b.graph_query({"start": {"names": ["x"]}, "limit": 0}), "limit"),
@@ -247,6 +255,22 @@ class BraidContract:
 
     def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
         braid.add(LEDGER)
+    def test_dates_of_python_are_taken_wherever_a_date_is(self, braid: Braid) -> None:
+        braid.add({"id": "old", "text": LEDGER, "invalid_at": date(2024, 3, 1), "metadata": {"day": date(2024, 1, 9)}})
+        moments = {"at": datetime(2024, 3, 1, 9, tzinfo=UTC), "days": [date(2024, 5, 1)]}
+        braid.add({"id": "new", "text": DEPOT, "metadata": moments})
+        stored = {record.id: record for record in braid.records()}
+        assert (stored["old"].metadata, stored["old"].invalid_at) == (
+            {"day": "2024-01-09"},
+            datetime(2024, 3, 1, tzinfo=UTC),
+        )
+        assert stored["new"].metadata == {"at": "2024-03-01T09:00:00+00:00", "days": '["2024-05-01"]'}
+        assert [one.id for one in braid.search(LEDGER, as_of=date(2024, 2, 1), top_k=1)] == ["old"]
+        assert "old" not in {one.id for one in braid.search(LEDGER, as_of=date(2024, 3, 1))}
+        for day in ({"lte": date(2024, 1, 9)}, date(2024, 1, 9)):
+            found = braid.search(LEDGER, as_of=date(2024, 2, 1), filters={"metadata": {"day": day}})
+            assert [one.id for one in found] == ["old"]
+
         assert braid.reembed().total == 0
 
     @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)

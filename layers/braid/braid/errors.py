@@ -96,7 +96,7 @@ class InvalidRequest(BraidError):
         names
             What a field is called where the caller wrote it, when that is not the model's own name.
         known
-            Names that there are, of which one is suggested for the first that is wrong, if that is unknown.
+            Names of the model's own fields, of which one is suggested for the first that is wrong, if that is unknown.
         """
         clauses: list[str] = []
         first: str | None = None
@@ -105,7 +105,7 @@ class InvalidRequest(BraidError):
             field = (names or {}).get(field, field)
             first = first or field
             clauses.append(f"{field}: {plainly(detail)}")
-            if known and first == field and detail["type"] == "extra_forbidden":
+            if known and first == field and detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
                 from difflib import get_close_matches
 
                 near = get_close_matches(field[:_LONGEST_NAME], known, 1)

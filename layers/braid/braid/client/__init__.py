@@ -4,6 +4,7 @@
 
     braid.py             Braid: its calls, whatever answers them
     asynchronous.py      AsyncBraid: the same calls for ``await``
+    arguments.py         keyword arguments of search, context and facts, for editors and type checkers
     contents.py          what `add` takes: texts, dicts, dataclasses, documents of frameworks, paths
     documents.py         ingests files and folders of documents; what `add` returns
     results.py           what a search returns and its display; facts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -15,9 +15,9 @@ from braid.ports.ingestion import MissingEnds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
+    from braid.client.arguments import ContextFields, Moment, QuestionFields, RelatedFields
     from braid.client.contents import Documents
     from braid.client.documents import Added
     from braid.client.results import Fact, Results
@@ -291,7 +291,7 @@ class Braid:
         """Yield every record, in the order of their ids."""
         return self._asked.records(self._tenant)
 
-    def search(self, /, question: str | Question, **fields: Any) -> Results:  # noqa: ANN401 - the fields of a question
+    def search(self, /, question: str | Question, **fields: Unpack[QuestionFields]) -> Results:
         """Answer a question.
 
         Parameters
@@ -299,7 +299,9 @@ class Braid:
         question
             Its text, or a :class:`~braid.models.Question`.
         fields
-            Others of a question: ``top_k``, ``filters``, ``as_of``, ``hints``, ``explain`` …
+            Others of a question: ``top_k``, ``filters``, ``as_of`` (a date, a time, or text such as ``2024-05-01``),
+            ``facets``, ``graph_constraint``, ``hints``, ``intent``, ``fusion``, ``ranking``, ``reranker``,
+            ``vector_weight``, ``graph_weight``, ``temporal_context``, ``explain``.
         """
         from braid.client.results import Results
 
@@ -309,7 +311,9 @@ class Braid:
             raise InvalidRequest.from_validation(error, {"text": "question"}, Question.model_fields) from error
         return Results(asked.text, self._asked.answer(self._tenant, asked))
 
-    def context(self, /, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Any) -> Context:  # noqa: ANN401
+    def context(
+        self, /, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Unpack[ContextFields]
+    ) -> Context:
         """Choose what to show a model next, of the conversation so far and of what is stored.
 
         Parameters
@@ -317,7 +321,8 @@ class Braid:
         messages
             The conversation, oldest first.
         fields
-            Others of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``role`` …
+            Others of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``tool_name``,
+            ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``, ``untrusted``.
         """
         from braid.retrieval.context.selection import ContextQuestion
 
@@ -335,7 +340,7 @@ class Braid:
         direction: str = "both",
         depth: int = 1,
         limit: int = 50,
-        as_of: datetime | None = None,
+        as_of: Moment | None = None,
         trusted_only: bool = False,
     ) -> Related:
         """Return the entities related to one, the nearest first.
@@ -366,7 +371,7 @@ class Braid:
             trusted_only=trusted_only,
         )
 
-    def facts(self, /, entity: str, **how: Any) -> list[Fact]:  # noqa: ANN401 - as of related
+    def facts(self, /, entity: str, **how: Unpack[RelatedFields]) -> list[Fact]:
         """Return the relationships about an entity as sentences; ``how`` are the arguments of :meth:`related`."""
         from braid.client.results import facts_of
 

@@ -28,6 +28,8 @@ class Item(NamedTuple):
     place: str
     row: dict[str, Any]
     kind: str | None = None
+    renamed: bool = False
+    """Whether ``_id`` was given as ``id``."""
 
 
 class Documents(NamedTuple):
@@ -51,7 +53,7 @@ def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[
                 batch, count, length = Items(tenant), 0, 0
             yield found
             continue
-        place, row, kind = found
+        place, row, kind, renamed = found
         weight = len(json.dumps(row, default=str))
         if count and (count >= items or length + weight > size):
             yield batch
@@ -59,6 +61,8 @@ def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[
         batch.add(place, row, kind)
         if batch.errors:
             error = batch.errors[0]
+            if renamed and error.field == "_id":
+                error = error.model_copy(update={"field": "id"})
             raise InvalidRequest(str(error), field=error.field or error.place)
         count, length = count + 1, length + weight
     if count:
@@ -148,9 +152,10 @@ def _of_mapping(row: dict[str, Any], place: str) -> Item:
             "relationships have",
             field="text",
         )
-    if "text" in row and "id" in row:
+    renamed = "text" in row and "id" in row
+    if renamed:
         row["_id"] = row.pop("id")
-    return _named(place, row)
+    return _named(place, row)._replace(renamed=renamed)
 
 
 def _named(place: str, row: dict[str, Any]) -> Item:

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Kind, NewRecord, Record, Relationship, Vertex
-from braid.models.records import DEFAULT_ENTITY_TYPE, too_much
-from braid.models.scalars import printable
+from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
+from braid.models.scalars import dates_as_text, printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
@@ -32,6 +32,8 @@ FOUND = {"position": "unknown field"}
 """Fields of relationships that are found in texts."""
 NO_VECTORS = {"embeddings": "unknown field"}
 """Fields that only records may set, if the settings allow it; not corpus items and not entities."""
+_KEY_CHARACTERS = 64
+"""Of a key of metadata in an error."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
 ENTITY_NAMES = {"entity_type": "type"}
 KINDS = {"record": "records", "entity": "entities", "relationship": "relationships"}
@@ -233,4 +235,19 @@ def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
 def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
     """Keep scalars as they are and nested values as JSON text, so that any BEIR file can be read."""
     scalar = (str, int, float, bool, type(None))
-    return {str(key): value if isinstance(value, scalar) else json.dumps(value) for key, value in metadata.items()}
+    flat: dict[str, Any] = {}
+    for key, given in metadata.items():
+        value = dates_as_text(given)
+        try:
+            flat[str(key)] = value if isinstance(value, scalar) else json.dumps(value, default=_date)
+        except (TypeError, ValueError, RecursionError) as error:
+            message = f"key {str(key)[:_KEY_CHARACTERS]!r} holds a {type(value).__name__}, which is no JSON"
+            raise InvalidItem(f"metadata: {message}; give a text, a number, a date, true, false or null") from error
+    return flat
+
+
+def _date(value: object) -> object:
+    """Return a date inside of a nested value as text. Raises TypeError of anything else that is no JSON."""
+    if (text := dates_as_text(value)) is value:
+        raise TypeError
+    return text

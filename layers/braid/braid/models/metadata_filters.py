@@ -33,7 +33,7 @@ from braid.models.metadata_terms import (
     terms_of_value,
 )
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_WHOLE, WHOLE_TOO_LONG
-from braid.models.scalars import Frozen, Text
+from braid.models.scalars import Frozen, Text, dates_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -57,6 +57,7 @@ def _short_enough(name: str) -> str:
 
 
 def _value(value: object) -> object:
+    value = dates_as_text(value)
     if value is None:
         raise ValueError("must not be null; ask for records without the field with exists: false")
     if not isinstance(value, str | bool | int | float):

@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, Any, Final, Self, TypeVar
@@ -223,13 +223,16 @@ def _defaults(model: type[Frozen]) -> tuple[dict[str, Any], set[str]]:
 def _assume_utc(value: object) -> object:
     """Read ISO 8601; a time without a zone is UTC, so that every stored time compares with every other.
 
-    Numbers are refused: as seconds since 1970, which is how pydantic reads them, the year 2024 is a January evening.
+    A date is its first moment. Numbers are refused: as seconds since 1970, which is how pydantic reads them, the year
+    2024 is a January evening.
     """
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
             value = None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime.combine(value, time())
     if not isinstance(value, datetime):
         message = "not a date or time such as 2024-05-01 or 2024-05-01T09:30:00Z"
         raise ValueError(message)  # noqa: TRY004 - pydantic reports a ValueError as the field's, and raises a TypeError
@@ -345,7 +348,13 @@ QueryText = Annotated[
 ]
 
 
+def dates_as_text(value: object) -> object:
+    """Return a date or time in ISO 8601, as metadata hold it; anything else as it is."""
+    return value.isoformat() if isinstance(value, date) else value
+
+
 def _plain_value(value: object) -> object:
+    value = dates_as_text(value)
     if value is not None and not isinstance(value, str | int | float):
         raise ValueError("is not text, a number, true, false or null")
     return _encodable(value) if isinstance(value, str) else value

@@ -1,0 +1,76 @@
+"""Keyword arguments of :meth:`braid.client.Braid.search` and others, for editors and type checkers.
+
+They are the fields of the models that check them; a test holds the names to those. What a model takes in more than one
+form, such as a date as text, is stated in each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import date
+
+    from braid.models import (
+        ContextRole,
+        FieldCondition,
+        Filters,
+        Fusion,
+        GraphConstraint,
+        Hints,
+        Intent,
+        Ranking,
+        RerankerKind,
+        TemporalContext,
+    )
+
+    Moment: TypeAlias = str | date
+    """ISO 8601, a date, or a datetime, which is a date as well."""
+    Stated: TypeAlias = Mapping[str, Any]
+    """The fields of a model as a dict."""
+    MetadataConditions: TypeAlias = Mapping[str, Any] | Sequence[str] | Sequence[FieldCondition | Stated]
+
+
+class QuestionFields(TypedDict, total=False):
+    """Fields of :class:`braid.models.Question` beside its text."""
+
+    intent: Intent | str | None
+    top_k: int
+    vector_weight: float | None
+    graph_weight: float | None
+    fusion: Fusion | str | None
+    ranking: Ranking | str
+    reranker: RerankerKind | str | None
+    temporal_context: TemporalContext | Stated | None
+    filters: Filters | Stated
+    graph_constraint: GraphConstraint | Stated | None
+    hints: Hints | Stated
+    as_of: Moment | None
+    facets: Sequence[str]
+    explain: bool
+
+
+class ContextFields(TypedDict, total=False):
+    """Fields of :class:`braid.retrieval.context.selection.ContextQuestion` beside the question and the messages."""
+
+    task_id: str | None
+    tool_name: str | None
+    metadata: MetadataConditions
+    working_state: bool
+    semantic: bool
+    episodic: bool
+    ranking: Ranking | str
+    role: ContextRole | str | None
+    untrusted: bool
+
+
+class RelatedFields(TypedDict, total=False):
+    """Arguments of :meth:`braid.client.Braid.related` beside the entity."""
+
+    types: Sequence[str]
+    direction: str
+    depth: int
+    limit: int
+    as_of: Moment | None
+    trusted_only: bool
