@@ -66,7 +66,9 @@ def printable(text: str) -> str:
     return UNSEEN.sub("�", text.translate(_CONTROLS))
 
 
-def show_answer(console: Console, answer: Answer, *, explain: bool = False, legend: bool = True) -> None:
+def show_answer(
+    console: Console, answer: Answer, *, explain: bool = False, legend: bool = True, moment: bool = False
+) -> None:
     """Print the ranked and cited list.
 
     Parameters
@@ -79,6 +81,8 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         Whether to print the plan and its reasons, the origin of each result, and timings.
     legend
         Whether to explain scores and strands.
+    moment
+        Whether the question names a moment, for which it was not asked by ``--as-of``.
     """
     plan, total, count = answer.plan, answer.latency_ms.get("total", 0.0), len(answer.results)
     line = f"{count} result{'' if count == 1 else 's'} in {total:.0f} ms"
@@ -94,7 +98,9 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
         _show_result(console, result, explain=explain)
     if answer.superseded:
         left_out = counted(answer.superseded, "record")
-        console.print(Text(f"left out: {left_out} not valid at the time asked about", style="dim"))
+        hint = "; --as-of 2024-05-31 asks what held then" if moment else ""
+        told = f"left out: {left_out} not valid {'now' if moment else 'at the time asked about'}{hint}"
+        console.print(Text(told, style="dim"))
     if answer.truncated:
         console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
     if answer.related_entities:

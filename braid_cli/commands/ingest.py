@@ -61,7 +61,8 @@ def ingest(
         list[str] | None,
         typer.Option(
             "--map",
-            help="A column of tables that is the title, text, timestamp or a key of metadata; each row is a chunk.",
+            help="A column of tables that is the title, text, timestamp, valid_at, invalid_at or a key of metadata; "
+            "each row is a chunk.",
             metavar="FIELD=COLUMN",
         ),
     ] = None,

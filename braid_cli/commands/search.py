@@ -124,9 +124,11 @@ def search(
 
         similar = did_you_mean(TenantQuestions(application, tenant).similar_names(answer.unknown_entity))
         raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")
+    from braid.understanding.intent import names_moment
+
     from braid_cli.show import show_answer
 
-    show_answer(out, answer, explain=explain)
+    show_answer(out, answer, explain=explain, moment=asked.as_of is None and names_moment(asked.text))
 
 
 def _ask(query: Query, application: Application, *, state_machine: bool) -> Answer:

@@ -196,9 +196,15 @@ def test_no_result_is_said_in_words() -> None:
 
 def test_what_was_left_out_is_said() -> None:
     assert "left out: 1 record not valid" in shown(answer(result(), superseded=1))
-    assert "left out: 3 records not valid" in shown(answer(result(), superseded=3))
+    assert "left out: 3 records not valid at the time asked about" in shown(answer(result(), superseded=3))
     assert "more may be reachable" in shown(answer(result(), truncated=True))
     assert "left out" not in shown(answer(result()))
+
+
+def test_a_question_that_names_a_moment_is_told_how_to_ask_for_it() -> None:
+    told = shown(answer(result(), superseded=1), moment=True)
+    assert "left out: 1 record not valid now; --as-of 2024-05-31 asks what held then" in told
+    assert "--as-of" not in shown(answer(result()), moment=True)
 
 
 def test_related_entities_are_named_once_and_the_many_are_counted() -> None:

@@ -187,9 +187,19 @@ def test_a_value_is_read_as_its_field_has_it(asked: object, kinds: set[ValueKind
         (
             {"f": {"gte": 3}},
             {NUMBER, TEXT},
-            "records have numbers and text there, and a range needs a field of one kind",
+            (
+                "records have numbers and text there, and a range needs a field of one kind; write it as a number, "
+                "without quotes, in every record that has it"
+            ),
         ),
-        ({"f": {"gte": 3}}, {TEXT}, "records have text there, and the range is of numbers"),
+        (
+            {"f": {"gte": 3}},
+            {TEXT},
+            (
+                "records have text there, and the range is of numbers; write it as a number, without quotes, in every "
+                "record that has it"
+            ),
+        ),
         ({"f": {"gte": 3}}, {DATE}, "records have dates there, and the range is of numbers"),
         ({"f": {"lt": "2024-01-01"}}, {NUMBER}, "records have numbers there, and the range is of dates"),
         ({"f": ["3", "many"]}, {NUMBER}, "records have numbers there, and a value of any_of is something else"),

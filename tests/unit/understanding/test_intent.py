@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from braid.models import Direction, EmbeddingType, Intent, Mode
-from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, walk_direction
+from braid.understanding.intent import detect_embedding_type, detect_intent, detect_mode, names_moment, walk_direction
 
 L, X, T, C = Intent.LOOKUP, Intent.EXPLORATORY, Intent.TEMPORAL, Intent.CAUSAL
 GENERAL, CODE, DOCUMENT = EmbeddingType.GENERAL, EmbeddingType.CODE, EmbeddingType.DOCUMENT
@@ -83,6 +83,22 @@ QUESTIONS = [
     ("error in the document", Mode.HYBRID, X, CODE),
     ("When was the error fixed?", Mode.HYBRID, T, None),
 ]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("Who was on call in May 2024?", True),
+        ("What did the fee cost last year?", True),
+        ("How long did we keep backups on 3 June?", True),
+        ("When was the fee raised?", False),
+        ("What happened before the freeze?", False),
+        ("Who owns invoice 2024?", False),
+        ("Who wrote 'Spring 2024'?", False),
+    ],
+)
+def test_a_moment_is_a_date_and_no_question_for_one(text: str, named: bool) -> None:
+    assert names_moment(text) is named
 
 
 @pytest.mark.parametrize(("text", "mode", "intent", "kind"), QUESTIONS)

@@ -273,6 +273,9 @@ def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondi
         asked = ValueKind.DATE if isinstance(next(iter(bounds.values())), datetime) else ValueKind.NUMBER
         if kinds != {asked}:
             why = "a range needs a field of one kind" if len(kinds) > 1 else f"the range is of {asked.plural}"
+            if ValueKind.TEXT in kinds:
+                form = "a date such as 2024-05-01" if asked is ValueKind.DATE else "a number, without quotes,"
+                why += f"; write it as {form} in every record that has it"
             raise _wrong(condition, f"records have {had} there, and {why}")
     if len(kinds) > 1:
         return condition

@@ -35,26 +35,32 @@ _YEAR = r"(?:19|20)\d\d"
 _DAY = r"(?:[12]?\d|3[01])(?:st|nd|rd|th)?(?!-)"
 _ORDINAL = "first|second|third|fourth|1st|2nd|3rd|4th"
 _NEAR = "last|next|this|previous"
+_DATES = (
+    rf"{_YEAR}(?:s|-\d\d(?:-\d\d)?(?:t\d\d:\d\d\S*)?)?",
+    r"\d{1,2}/\d{1,2}/\d{2,4}",
+    rf"\d{{1,2}}\.\d{{1,2}}\.{_YEAR}",
+    rf"(?:{_MONTHS}|may)\.?,? (?:the )?(?:{_DAY}|{_YEAR})",
+    (
+        rf"(?:in|early|late|mid|until|{_NEAR}|(?:end|start|beginning) of)[ -](?:early |late |mid[ -])?"
+        rf"(?:{_MONTHS}|may)(?! (?-i:[A-Z]))"
+    ),
+    rf"{_DAY}(?: of)? (?:{_MONTHS}|may)",
+    r"(?:on|until|last|next|this) (?:mon|tues|wednes|thurs|fri|satur|sun)days?",
+    rf"(?:{_YEAR}[- /]?)?q[1-4](?:[- /]?{_YEAR})?",
+    rf"(?:{_NEAR}) (?:quarter|month|week|year|decade|century)",
+    "yesterday|today|tomorrow|ago",
+)
+_MOMENT = _any_of(*_DATES)
 _TEMPORAL = _any_of(
     "when",
     "before",
     "after",
     "during",
     "since",
-    rf"{_YEAR}(?:s|-\d\d(?:-\d\d)?(?:t\d\d:\d\d\S*)?)?",
-    r"\d{1,2}/\d{1,2}/\d{2,4}",
-    rf"\d{{1,2}}\.\d{{1,2}}\.{_YEAR}",
-    rf"(?:{_MONTHS}|may)\.?,? (?:the )?(?:{_DAY}|{_YEAR})",
-    rf"(?:in|early|late|mid|until|{_NEAR}|(?:end|start|beginning) of)[ -](?:early |late |mid[ -])?"
-    rf"(?:{_MONTHS}|may)(?! (?-i:[A-Z]))",
-    rf"{_DAY}(?: of)? (?:{_MONTHS}|may)",
-    r"(?:on|until|last|next|this) (?:mon|tues|wednes|thurs|fri|satur|sun)days?",
-    rf"(?:{_YEAR}[- /]?)?q[1-4](?:[- /]?{_YEAR})?",
+    *_DATES,
     rf"(?:{_ORDINAL}) quarters?",
-    rf"(?:{_NEAR}) (?:quarter|month|week|year|decade|century)",
     rf"(?:the|that|which|what|each|every|per) (?-i:quarters?)(?!-| of (?!{_YEAR}))",
     r"(?:happen(?:s|ed|ing)?|occur(?:s|red|ring)?|(?:took|takes?) place) (?:\w+ ){0,2}between",
-    "yesterday|today|tomorrow|ago",
 )
 """A quarter must be a part of a year, not of a town or an inch; "may" alone is a verb or a name as often as a month."""
 _NUMBERED = _any_of(
@@ -167,6 +173,11 @@ def detect_intent(text: str) -> Intent:
     if causal:
         return Intent.CAUSAL
     return Intent.LOOKUP if _LOOKUP.search(asked) else Intent.EXPLORATORY
+
+
+def names_moment(text: str) -> bool:
+    """Return whether a question names a date, a month, a year or a time such as "last week"."""
+    return bool(_MOMENT.search(_NUMBERED.sub(" ", _without_names(text))))
 
 
 def _without_names(text: str) -> str:

@@ -262,7 +262,7 @@ def test_a_file_that_cannot_be_read_is_named_and_the_rest_goes_in(
     ids=["broken", "password", "binary", "nul", "no text", "too large"],
 )
 def test_what_was_read_of_a_file_stays_while_the_file_cannot_be_read(
-    store: DemoStages, folder: Path, opened: list[str], content: bytes, reason: str
+    store: DemoStages, folder: Path, content: bytes, reason: str
 ) -> None:
     limits = ReadingLimits(file_bytes=4_990)
     ingest(store, folder, limits=limits)
@@ -328,6 +328,66 @@ def test_an_unreadable_file_that_is_gone_from_the_folder_loses_what_was_kept(sto
     report = ingest(store, folder)
     assert (report.documents, report.removed, report.skipped) == (2, 1, ())
     assert not any("gates" in name for name in records(store))
+
+
+def test_rows_are_filtered_by_the_numbers_and_dates_of_their_columns(store: DemoStages, tmp_path: Path) -> None:
+    table = tmp_path / "contracts.csv"
+    table.write_text("customer,fee,since\nFulmar,200,2023-01-01\nBluewire,9000,2024-06-01\n")
+    ingest(store, table, mapping={"title": "customer"})
+    for condition in ("fee>=5000", "since>2024-01-01"):
+        asked = Query(text="customer", tenant_id=TENANT, filters={"metadata": [condition]})
+        assert [result.id for result in pipeline.answer(asked, store).results] == ["contracts.csv#chunk-1"]
+
+
+def test_a_document_that_states_when_it_holds_is_found_as_of_then(store: DemoStages, tmp_path: Path) -> None:
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    (folder / "old.md").write_text("---\ninvalid_at: 2024-03-01\n---\n# On call\n\nThe phone is carried for a week.\n")
+    (folder / "new.md").write_text("---\nvalid_at: 2024-03-01\n---\n# On call\n\nThe phone is carried for a day.\n")
+    ingest(store, folder)
+
+    def found(as_of: str | None) -> set[str]:
+        asked = Query(text="How long is the phone carried?", tenant_id=TENANT, as_of=as_of)
+        return {result.id for result in pipeline.answer(asked, store).results}
+
+    assert found("2024-02-01") == {"policies/old.md#chunk-0"}
+    assert found("2024-03-01") == found(None) == {"policies/new.md#chunk-0"}
+    (folder / "old.md").write_text("# On call\n\nThe phone is carried for a week.\n")
+    ingest(store, folder)
+    assert found(None) == {"policies/old.md#chunk-0", "policies/new.md#chunk-0"}
+
+
+@pytest.mark.parametrize(
+    ("file", "mapping", "reason"),
+    [
+        (("a.md", "---\ninvalid_at: soon\n---\nOpen."), {}, "invalid_at: 'soon' is no date or time such as"),
+        (("a.md", "---\nvalid_at: 2024\n---\nOpen."), {}, "valid_at: '2024' is no date or time such as"),
+        (
+            ("a.csv", "gate,end\nHeron,2024-01-01\nAuk,never\n"),
+            {"text": "gate", "invalid_at": "end"},
+            "line 3: invalid_at: 'never' is no date",
+        ),
+        (
+            ("a.md", "---\nvalid_at: 2024-05-01\ninvalid_at: 2024-04-01\n---\nOpen."),
+            {},
+            "cannot be stored: request: invalid_at is before valid_at",
+        ),
+    ],
+)
+def test_a_file_that_states_no_date_for_when_it_holds_is_skipped(
+    store: DemoStages, tmp_path: Path, file: tuple[str, str], mapping: dict[str, str], reason: str
+) -> None:
+    (tmp_path / file[0]).write_text(file[1])
+    (skipped,) = ingest(store, tmp_path / file[0], mapping=mapping).skipped
+    assert skipped.reason.startswith(reason)
+    assert records(store) == {}
+
+
+def test_a_date_that_is_none_is_still_metadata(store: DemoStages, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("---\ndate: spring 2024\n---\nOpen.\n")
+    ingest(store, tmp_path / "a.md")
+    (record,) = records(store).values()
+    assert (record.timestamp, record.metadata["date"]) == (None, "spring 2024")
 
 
 def test_a_folder_that_is_called_as_posted_documents_are_needs_another_name(store: DemoStages, tmp_path: Path) -> None:

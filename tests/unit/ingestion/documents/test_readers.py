@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,33 @@ def test_front_matter_is_metadata_and_no_text() -> None:
     found = document("a.md", "---\ntitle: Named\ndate: 2024-03-01\ntags: [a, b]\nnested: {a: 1}\n---\nText.\n")
     assert (found.title, found.timestamp, found.metadata) == ("Named", "2024-03-01", {"tags": "a, b"})
     assert [section.text.strip() for section in found.sections] == ["Text."]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.md", "---\nvalid_at: 2023-02-01\ninvalid_at: 2024-03-01T09:00:00Z\ntimestamp: 2023-01-15\n---\nText.\n"),
+        (
+            "a.html",
+            (
+                "<html><head><meta name=valid_at content=2023-02-01><meta name=invalid_at content=2024-03-01T09:00:00Z>"
+                "<meta name=timestamp content=2023-01-15></head><body>Text.</body></html>"
+            ),
+        ),
+        (
+            "a.ipynb",
+            (
+                '{"cells": [{"cell_type": "markdown", "source": "Text."}], "metadata": {"valid_at": "2023-02-01", '
+                '"invalid_at": "2024-03-01T09:00:00Z", "timestamp": "2023-01-15"}}'
+            ),
+        ),
+    ],
+)
+def test_a_document_states_since_and_until_when_it_holds(name: str, content: str) -> None:
+    found = document(name, content)
+    assert found.valid_at == "2023-02-01"
+    assert datetime.fromisoformat(found.invalid_at or "") == datetime(2024, 3, 1, 9, tzinfo=UTC)
+    assert (found.timestamp, found.metadata) == ("2023-01-15", {})
 
 
 def test_a_line_that_looks_like_a_heading_inside_of_code_is_code() -> None:
@@ -144,6 +172,39 @@ def test_with_a_mapping_each_row_is_a_section_of_its_own() -> None:
     assert (section.heading, section.text, section.timestamp) == (("Stuck",), "The gate is stuck.", "2024-05-01")
     assert section.metadata == {"owner": "north"}
     assert section.whole
+
+
+def test_columns_of_numbers_are_numbers_and_all_others_text() -> None:
+    table = (
+        "note,fee,share,code,day,mixed,gap\n"
+        "One,5000,1.5,007,2024-05-01,3,\n"
+        "Two,-20,2,12,2024-06-01,three,8\n"
+        f"Three,0,.5,1,2024-07-01,{'9' * 30},\n"
+    )
+    first, second, third = (row.metadata for row in document("a.csv", table, text="note", fees="fee").sections)
+    assert (first["fees"], second["fees"], third["fees"]) == (5000, -20, 0)
+    assert isinstance(first["fees"], int)
+    assert (first["code"], first["day"], first["mixed"]) == ("007", "2024-05-01", "3")
+    assert (third["share"], second["gap"]) == (".5", 8)
+    assert "gap" not in first
+    assert document("a.csv", "note,share\na,1.5\nb,2\n", text="note").sections[0].metadata == {"share": 1.5}
+
+
+def test_columns_beside_the_title_are_metadata_and_text() -> None:
+    (row,) = document("a.csv", "customer,fee\nFulmar,5000\n", title="customer").sections
+    assert (row.text, row.metadata) == ("fee: 5000", {"fee": 5000})
+
+
+def test_values_of_json_are_said_as_json_says_them() -> None:
+    (row,) = document("a.json", '[{"name": "Heron", "open": true, "tons": 5}]', text="name").sections
+    assert row.metadata == {"open": "true", "tons": 5}
+
+
+def test_columns_say_since_and_until_when_a_row_holds() -> None:
+    table = "fee,from,to\n2,2023-01-01,2024-01-01\n3,2024-01-01,\n"
+    rows = document("a.csv", table, text="fee", valid_at="from", invalid_at="to").sections
+    assert [(row.valid_at, row.invalid_at) for row in rows] == [("2023-01-01", "2024-01-01"), ("2024-01-01", None)]
+    assert [row.metadata for row in rows] == [{}, {}]
 
 
 def test_a_mapping_to_a_column_that_is_not_there_names_those_that_are() -> None:

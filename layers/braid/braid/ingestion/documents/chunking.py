@@ -44,6 +44,8 @@ class Chunk:
     page: int | None = None
     line: int | None = None
     timestamp: str | None = None
+    valid_at: str | None = None
+    invalid_at: str | None = None
     metadata: Mapping[str, Plain] = field(default_factory=dict)
 
     @property
@@ -156,6 +158,8 @@ class Chunker:
             page=section.page,
             line=None if section.line is None else section.line + section.text.count("\n", 0, offset),
             timestamp=section.timestamp,
+            valid_at=section.valid_at,
+            invalid_at=section.invalid_at,
             metadata=section.metadata,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from braid.errors import BraidError
 
@@ -43,6 +43,10 @@ class Section:
     """Whether each line stands for itself, as rows of a table do."""
     timestamp: str | None = None
     """Moment that the text is about, in ISO 8601; of a mapped row."""
+    valid_at: str | None = None
+    """Since when the text holds, as the file states it; of a mapped row."""
+    invalid_at: str | None = None
+    """Since when it no longer holds."""
     metadata: Mapping[str, Plain] = field(default_factory=dict)
 
 
@@ -58,6 +62,10 @@ class Document:
     """What the file says of itself: front matter, author, sender, language."""
     timestamp: str | None = None
     """Date that the file states, in ISO 8601."""
+    valid_at: str | None = None
+    """Since when all of it holds, as the file states it."""
+    invalid_at: str | None = None
+    """Since when it no longer holds."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the document as an object of JSON."""
@@ -68,6 +76,21 @@ class Document:
         """Return the document that :meth:`as_json` gave."""
         sections = tuple(Section(**{**one, "heading": tuple(one["heading"])}) for one in value["sections"])
         return cls(**{**value, "sections": sections})
+
+
+class StatedTimes(NamedTuple):
+    """What a file states of its times, as text."""
+
+    timestamp: str | None = None
+    valid_at: str | None = None
+    invalid_at: str | None = None
+
+
+def take_times(metadata: dict[str, Plain]) -> StatedTimes:
+    """Remove from a file's metadata, and return, its date and when it holds: ``timestamp``, else ``date``, and both."""
+    date = metadata.pop("timestamp", None) or metadata.pop("date", None)
+    found = (date, metadata.pop("valid_at", None), metadata.pop("invalid_at", None))
+    return StatedTimes(*(None if value is None or value == "" else str(value) for value in found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +124,8 @@ class Source:
     content: bytes
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     mapping: Mapping[str, str] = field(default_factory=dict)
-    """Columns of tables by what they are: ``title``, ``text``, ``timestamp``, or a key of metadata."""
+    """Columns of tables by what they are: ``title``, ``text``, ``timestamp``, ``valid_at``, ``invalid_at``, or a key of
+    metadata."""
 
     @property
     def stem(self) -> str:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-READING_VERSION = 2
+READING_VERSION = 3
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""
@@ -71,7 +71,8 @@ class Options:
     metadata
         Metadata that every chunk gets; it takes precedence over the file's own.
     mapping
-        Columns of tables by their role: ``title``, ``text``, ``timestamp``, or a key of metadata.
+        Columns of tables by their role: ``title``, ``text``, ``timestamp``, ``valid_at``, ``invalid_at``, or a key of
+        metadata.
     name
         What a folder is called in the ids of its documents; its own name when not given.
     limits

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _TITLE_CHARACTERS: Final = 200
 _ID_BYTES: Final = MAX_ID_BYTES - len("#chunk-999999999")
+_VALIDITY: Final = ("valid_at", "invalid_at")
 _TIMESTAMP: Final = TypeAdapter(Timestamp)
 
 
@@ -63,7 +64,7 @@ def records_of(
 ) -> list[Record]:
     """Return the records of a document's chunks.
 
-    Raises Unreadable if they hold more than a record may.
+    Raises Unreadable if they hold more than a record may, or state that they hold since, or until, what is no date.
 
     Parameters
     ----------
@@ -78,6 +79,10 @@ def records_of(
     """
     title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
     stated = _moment(document.timestamp)
+    of_file = dict(document.metadata)
+    if document.timestamp and stated is None:  # "spring 2024" is still something to know
+        of_file["date"] = document.timestamp
+    held = {name: _holds(name, getattr(document, name)) for name in _VALIDITY}
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
         own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
@@ -86,7 +91,9 @@ def records_of(
         own["position"] = chunk.position
         if chunk.line is not None:
             own["line"] = chunk.line
-        metadata = _bounded({**document.metadata, **chunk.metadata}, own | dict(extra_metadata or {}))
+        place = "" if chunk.line is None else f"line {chunk.line}: "
+        validity = {name: _holds(name, getattr(chunk, name), place) or held[name] for name in _VALIDITY}
+        metadata = _bounded({**of_file, **chunk.metadata}, own | dict(extra_metadata or {}))
         try:
             record = Record(
                 id=name,
@@ -95,6 +102,7 @@ def records_of(
                 source=SourceRef(type=SourceType.DOCUMENT, title=title, page=chunk.page, chunk_index=chunk.index),
                 updated_at=modified,
                 timestamp=_moment(chunk.timestamp) or stated,
+                **validity,
                 metadata=metadata,
             )
         except ValidationError as error:
@@ -113,6 +121,18 @@ def _moment(text: str | None) -> datetime | None:
         return _TIMESTAMP.validate_python(text.strip())
     except ValidationError:
         return None
+
+
+def _holds(name: str, text: str | None, place: str = "") -> datetime | None:
+    """Return since when, or until when, a file says that it holds; None where it does not say.
+
+    Raises Unreadable if that is no date: what ends must not be stored as if it went on.
+    """
+    if not text or not text.strip():
+        return None
+    if (moment := _moment(text)) is None:
+        raise Unreadable(f"{place}{name}: {text.strip()[:80]!r} is no date or time such as 2024-05-01")
+    return moment
 
 
 def modified_at(seconds: float) -> datetime | None:

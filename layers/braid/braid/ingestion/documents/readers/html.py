@@ -7,7 +7,7 @@ from collections import Counter
 from html import unescape
 from typing import TYPE_CHECKING
 
-from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded, take_times
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, tidied
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from selectolax.lexbor import LexborNode
 
-    from braid.ingestion.documents.document import Source
+    from braid.ingestion.documents.document import Plain, Source
 
 _LEFT_OUT = "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, [hidden]"
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
@@ -49,14 +49,15 @@ def html_document(html: str, source: Source) -> Document:
     tree = LexborHTMLParser(html)
     named = tree.css_first("title")
     title = one_line(named.text()) if named else ""
-    metadata = {
+    metadata: dict[str, Plain] = {
         name: content
-        for name in ("author", "description", "keywords")
+        for name in ("author", "description", "keywords", "timestamp", "date", "valid_at", "invalid_at")
         if (node := tree.css_first(f'meta[name="{name}"]')) and (content := node.attributes.get("content"))
     }
     sections = list(_sections(_blocks(tree)))
     first = next((section.heading[0] for section in sections if section.heading), None)
-    return Document(tidied(title) or first or source.stem, "html", bounded(sections, source.limits), metadata)
+    times = take_times(metadata)
+    return Document(tidied(title) or first or source.stem, "html", bounded(sections, source.limits), metadata, *times)
 
 
 def _check_depth(html: str) -> None:

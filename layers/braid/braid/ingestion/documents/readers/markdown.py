@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.documents.document import Document, Section, bounded
+from braid.ingestion.documents.document import Document, Section, bounded, take_times
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
 
@@ -28,14 +28,8 @@ def read_markdown(source: Source) -> Document:
     text, metadata = front_matter(decode(source.content))
     sections = list(markdown_sections(text))
     title = metadata.pop("title", None) or only_title(sections)
-    date = metadata.pop("date", None)
-    return Document(
-        str(title or source.stem),
-        "markdown",
-        bounded(sections, source.limits),
-        metadata,
-        str(date) if date else None,
-    )
+    times = take_times(metadata)
+    return Document(str(title or source.stem), "markdown", bounded(sections, source.limits), metadata, *times)
 
 
 def front_matter(text: str) -> tuple[str, dict[str, Plain]]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.document import Document, Section, Unreadable, bounded, take_times
 from braid.ingestion.documents.readers.markdown import markdown_sections
 from braid.ingestion.documents.readers.text import decode, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.documents.document import Source
+    from braid.ingestion.documents.document import Plain, Source
 
 _OUTPUT_CHARACTERS = 2_000
 """Of what a cell printed; tables and logs in full are not what a reader looks for."""
@@ -22,13 +22,15 @@ def read_notebook(source: Source) -> Document:
     """Read a notebook: text, code and what the code printed, under the headings of its text."""
     try:
         value = json.loads(decode(source.content))
-        cells, language = value["cells"], value.get("metadata", {}).get("kernelspec", {}).get("language")
+        cells, about = value["cells"], value.get("metadata", {})
+        language = about.get("kernelspec", {}).get("language")
         sections = list(_sections(cells))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         raise Unreadable("is no notebook of Jupyter's version 4") from None
     title = next((section.heading[0] for section in sections if section.heading), source.stem)
-    metadata = {"language": str(language)} if language else {}
-    return Document(title, "notebook", bounded(sections, source.limits), metadata)
+    metadata: dict[str, Plain] = {"language": str(language)} if language else {}
+    times = take_times({name: value for name, value in about.items() if isinstance(value, str)})
+    return Document(title, "notebook", bounded(sections, source.limits), metadata, *times)
 
 
 def _sections(cells: list[dict[str, Any]]) -> Iterator[Section]:

@@ -5,20 +5,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
 from braid.ingestion.documents.readers.text import decode, one_line, tidied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
-_OWN = ("title", "text", "timestamp")
+_OWN = ("title", "text", "timestamp", "valid_at", "invalid_at")
 """What a column may be besides a key of metadata."""
 _DEPTH = 32
 _DELIMITERS, _SAMPLE_CHARACTERS = ",;\t|", 8_192
+_WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
+_NUMBER = re.compile(rf"{_WHOLE.pattern}(?:\.\d{{1,15}})?")
+"""Not with a leading zero or a plus, as codes and telephone numbers have them."""
 Row = tuple[int, dict[str, str]]
 """A row's number in its file, and its cells by column."""
 
@@ -98,32 +102,46 @@ def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tup
         if rows and column not in columns:
             known = ", ".join(list(columns)[:12])
             raise Unreadable(f"has no column {column!r} for {field}; it has {known}")
-    return [_mapped(number, cells, mapping, heading) for number, cells in rows]
+    numbers = {name for name in columns if all(_NUMBER.fullmatch(cells[name]) for _, cells in rows if name in cells)}
+    return [_mapped(number, cells, mapping, heading, numbers) for number, cells in rows]
 
 
 def _said(cells: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {one_line(value)}" for name, value in cells.items())
 
 
-def _mapped(number: int, cells: Mapping[str, str], mapping: Mapping[str, str], heading: tuple[str, ...]) -> Section:
+def _mapped(
+    number: int,
+    cells: Mapping[str, str],
+    mapping: Mapping[str, str],
+    heading: tuple[str, ...],
+    numbers: Container[str],
+) -> Section:
     taken = {mapping[name] for name in _OWN if name in mapping}
     rest = {name: value for name, value in cells.items() if name not in taken}
     text = cells.get(mapping["text"], "") if "text" in mapping else _said(rest)
     title = one_line(cells.get(mapping["title"], "")) if "title" in mapping else ""
+    named = {name: column for name, column in mapping.items() if name not in _OWN}
+    columns = {**{name: name for name in rest if name not in named.values()}, **named}
     metadata: dict[str, Plain] = {
-        name: cells[column] for name, column in mapping.items() if name not in _OWN and column in cells
+        name: _number(cells[column]) if column in numbers else cells[column]
+        for name, column in columns.items()
+        if column in cells
     }
-    # With a column for the text, what stands beside it is still to be known of the row.
-    if "text" in mapping:
-        metadata = {**{name: value for name, value in rest.items() if value not in metadata.values()}, **metadata}
     return Section(
         text or title,
         (*heading, title) if title else heading,
         line=number,
         whole=True,
-        timestamp=cells.get(mapping["timestamp"]) if "timestamp" in mapping else None,
+        timestamp=cells.get(mapping.get("timestamp", "")),
+        valid_at=cells.get(mapping.get("valid_at", "")),
+        invalid_at=cells.get(mapping.get("invalid_at", "")),
         metadata=metadata,
     )
+
+
+def _number(text: str) -> int | float:
+    return int(text) if _WHOLE.fullmatch(text) else float(text)
 
 
 def _parsed(text: str, place: str = "") -> Any:  # noqa: ANN401 - any JSON
@@ -177,5 +195,7 @@ def _leaves(value: object, depth: int = 0) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _leaves(part, depth + 1)
+    elif isinstance(value, bool):
+        yield str(value).lower()
     elif value is not None and value != "":
         yield tidied(str(value)).strip()
