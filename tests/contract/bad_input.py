@@ -151,6 +151,8 @@ class BadInputContract:
             ([record("n", "a\0b")], ("content: ", "NUL"), (["good"], 0)),
             ([record("found:0a")], ("id: begins with 'found:'",), (["good"], 0)),
             ([edge("good", "good", confidence=float("nan"))], ("holds NaN",), (["good"], 0)),
+            ([record("bare", "")], ("content: must not be empty",), (["good"], 0)),
+            ([record("blank", " \n", kind="fact")], ("content: must not be empty",), (["good"], 0)),
             ([record("new", schema_version=2)], ("2 is newer than the current version 1",), (["good"], 0)),
         ],
         ids=[
@@ -161,6 +163,8 @@ class BadInputContract:
             "nul-in-text",
             "id-of-a-found-name",
             "nan",
+            "no-text",
+            "blank-text",
             "newer-than-schema",
         ],
     )

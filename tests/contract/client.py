@@ -63,6 +63,8 @@ WRONG = {
     "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
     "bytes": Wrong(lambda b: b.add(b"text"), "content"),
     "a text that is a number": Wrong(lambda b: b.add([{"text": "a"}, {"text": 3}]), "content[1]: text"),
+    "an empty text": Wrong(lambda b: b.add(""), "content: text: must not be empty"),
+    "a blank text among others": Wrong(lambda b: b.add([LEDGER, " \n"]), "content[1]: text: must not be empty"),
     "a dict of nothing known": Wrong(lambda b: b.add([{"words": "a"}]), "content[0]"),
     "a folder that is not there": Wrong(lambda b: b.add("nowhere/"), "content"),
     "an edge to nothing": Wrong(lambda b: b.add([{"source": "no", "type": "OWNS", "target": "no2"}]), "content[0]"),
@@ -74,8 +76,6 @@ WRONG = {
     "a misspelt field of a text": Wrong(
         lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
     ),
-    "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
-    "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
     "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
     "an id that is a number": Wrong(lambda b: b.add([{"id": 5, "text": "a"}]), "content[0]: id: must be"),
     "an object in metadata": Wrong(
@@ -84,6 +84,8 @@ WRONG = {
     "an object inside of metadata": Wrong(
         lambda b: b.add({"text": "a", "metadata": {"by": [object()]}}), "content: metadata: key 'by' holds a list"
     ),
+    "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
+    "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
     "too many hops": Wrong(lambda b: b.related("Nobody", depth=9), "depth"),
     "no direction": Wrong(lambda b: b.facts("Nobody", direction="up"), "direction"),
     "a wrong step": Wrong(lambda b: b.graph_query({"start": {"names": ["x"]}, "limit": 0}), "limit"),
@@ -181,7 +183,7 @@ class BraidContract:
             (tmp_path / name).write_text(text, encoding="utf-8")
         report = braid.add(str(tmp_path))
         assert (report.written, report.relationships) == (2, 1)
-        (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": ""}\n[]\n', encoding="utf-8")
+        (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "A."}\n[]\n', encoding="utf-8")
         with pytest.raises(InvalidRequest, match=r"corpus\.jsonl:2: expected an object"):
             braid.add(tmp_path)
 
@@ -253,8 +255,6 @@ class BraidContract:
         unknown = braid.search("What of the Ledger?", filters={"metadata": ["berth"]}).answer
         assert (unknown.results, unknown.plan.unknown_fields) == ((), ("berth",))
 
-    def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
-        braid.add(LEDGER)
     def test_dates_of_python_are_taken_wherever_a_date_is(self, braid: Braid) -> None:
         braid.add({"id": "old", "text": LEDGER, "invalid_at": date(2024, 3, 1), "metadata": {"day": date(2024, 1, 9)}})
         moments = {"at": datetime(2024, 3, 1, 9, tzinfo=UTC), "days": [date(2024, 5, 1)]}
@@ -271,6 +271,8 @@ class BraidContract:
             found = braid.search(LEDGER, as_of=date(2024, 2, 1), filters={"metadata": {"day": day}})
             assert [one.id for one in found] == ["old"]
 
+    def test_reembedding_finds_nothing_where_nothing_is_outdated(self, braid: Braid) -> None:
+        braid.add(LEDGER)
         assert braid.reembed().total == 0
 
     @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)

@@ -106,7 +106,9 @@ def test_blank_lines_and_a_byte_order_mark_are_no_mistakes(folder: Path) -> None
 
 
 def test_metadata_of_any_depth_is_kept_as_scalars(folder: Path) -> None:
-    append(folder / "corpus.jsonl", {"_id": "m", "text": "", "metadata": {"page": 3, "tags": ["a", "b"], "none": None}})
+    append(
+        folder / "corpus.jsonl", {"_id": "m", "text": "M", "metadata": {"page": 3, "tags": ["a", "b"], "none": None}}
+    )
     kept = next(record for record in read_dataset(folder, "acme").records if record.id == "m")
     assert kept.metadata == {"page": 3, "tags": '["a", "b"]', "none": None}
 

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from braid.errors import InvalidRequest
 from braid.ingestion.supersession import SUPERSEDES
 from braid.models import MENTIONS, Kind, Record, Relationship, Vertex
-from braid.models.records import DEFAULT_ENTITY_TYPE, DOCUMENT_TYPE, FOUND_PREFIX, MAX_TENANT_TYPES, Refusal, too_much
+from braid.models.records import (
+    DEFAULT_ENTITY_TYPE,
+    DOCUMENT_TYPE,
+    FOUND_PREFIX,
+    MAX_TENANT_TYPES,
+    Refusal,
+    no_text,
+    too_much,
+)
 from braid.ports.ingestion import ItemError
 from braid.ports.knowledge_graph import GraphTypes
 from braid.understanding.name_patterns import FOUND_TYPES
@@ -105,7 +113,7 @@ def what_is_wrong(item: Record | Vertex) -> Refusal | None:
 def refuse_wrong(given: Given) -> None:
     """Refuse records and vertices that are wrong whatever else is given or stored."""
     for what, item in given.items():
-        if found := what_is_wrong(item):
+        if found := what_is_wrong(item) or (no_text(item) if isinstance(item, Record) else None):
             given.refuse(what, item.id, found.field, found.message)
 
 

@@ -110,6 +110,8 @@ def entity_of(row: Mapping[str, Any], tenant_id: str) -> tuple[Vertex, Record | 
     """Parse an entity into a vertex, and into a record as well if it has content."""
     refuse(row, OURS | NO_VECTORS | {"entity_type": "unknown field: entities say type"})
     content = row.get("content") or ""
+    if isinstance(content, str) and not content.strip():
+        content = ""
     vertex_fields = ("id", "name", "timestamp", "valid_at", "invalid_at", "trusted")
     vertex = Vertex.model_validate(
         {
@@ -141,8 +143,8 @@ def relationship_of(row: Mapping[str, Any], tenant_id: str) -> Relationship:
 
 
 def _bounded(item: _Item, names: Mapping[str, str] | None = None) -> _Item:
-    """Return a record or vertex unless it exceeds the size limits; ``names`` maps its fields to the item's."""
-    if found := too_much(item):
+    """Return an item unless it exceeds the size limits or lacks a text; ``names`` maps its fields to the item's."""
+    if found := too_much(item) or (no_text(item) if isinstance(item, Record) else None):
         raise InvalidItem(f"{(names or {}).get(found.field, found.field)}: {found.message}")
     return item
 
@@ -233,7 +235,10 @@ def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
 
 
 def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Keep scalars as they are and nested values as JSON text, so that any BEIR file can be read."""
+    """Keep scalars as they are, dates as ISO 8601 and nested values as JSON text, so that any BEIR file can be read.
+
+    Raises InvalidItem if a value is something else.
+    """
     scalar = (str, int, float, bool, type(None))
     flat: dict[str, Any] = {}
     for key, given in metadata.items():

@@ -271,6 +271,17 @@ def too_much(item: Record | Vertex) -> Refusal | None:
     return _too_much_in(item) if isinstance(item, Record) else None
 
 
+_MAY_LACK_TEXT: Final = (Kind.ENTITY, Kind.TOOL_CALL)
+"""Kinds whose records say something without a text: by a name, or by which tool was called."""
+
+
+def no_text(record: Record) -> Refusal | None:
+    """Refuse a record without content, title and vector, which would be like every question, if its kind needs one."""
+    if record.kind in _MAY_LACK_TEXT or record.embeddings or record.text().strip():
+        return None
+    return Refusal("content", "must not be empty")
+
+
 def _too_much_in(record: Record) -> Refusal | None:
     if len(record.content.encode()) > MAX_CONTENT_BYTES:
         return Refusal("content", f"must not be longer than {MAX_CONTENT_BYTES:,} bytes; write it in parts")
