@@ -277,17 +277,12 @@ def _show_latencies(console: Console, answer: Answer) -> None:
 
 def print_found_names(done: IngestReport | FolderDone, application: Application, tenant: str) -> None:
     """Print how many names an ingest found, the best connected ones of a small graph, and what is no longer found."""
-    from braid.models.records import DOCUMENT_TYPE
-    from braid.retrieval.listing import names
+    from braid.retrieval.listing import best_connected
 
     if done.mentions:
         out.print(f"found in the texts: {counted(done.names, 'new name')}, {counted(done.mentions, 'mention')}")
-        page = names(application.graph, tenant, after=None, limit=_COUNTED_VERTICES)
-        best = [
-            f"{vertex.name} ({ties:,})"
-            for vertex, ties in page.vertices
-            if vertex.entity_type != DOCUMENT_TYPE and ties
-        ]
+        page = best_connected(application.graph, tenant, read=_COUNTED_VERTICES)
+        best = [f"{vertex.name} ({ties:,})" for vertex, ties in page.vertices if ties]
         if best and page.cursor is None:
             told = ", ".join(best[:_BEST_NAMES])
             out.print(f"best connected: {printable(told)}", markup=False, soft_wrap=True)

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from braid.api.schemas import DocumentSummary
     from braid.app import Application
     from braid.ingestion.documents.folder_state import FileState
-    from braid.models import Vertex
 
 _PAGE: Final = 500
+MAX_VERTICES: Final = 100_000
+"""Vertices of a graph that are read to find the best connected entities."""
 
 app = typer.Typer()
 listing = typer.Typer(
@@ -58,10 +59,7 @@ def list_documents(
         return
     _table(
         ("document", "title", "format", "chunks"),
-        (
-            (one["document"], _title(one), one["format"], f"{one['chunks'] or ''}")
-            for one in rows
-        ),
+        ((one["document"], _title(one), one["format"], f"{one['chunks'] or ''}") for one in rows),
         limit,
     )
 
@@ -70,20 +68,27 @@ def list_documents(
 def list_entities(
     *, tenant: Tenant = DEFAULT_TENANT, limit: Limit = 100, engine: Engine = None, as_json: AsJson = False
 ) -> None:
-    """List the named entities of the knowledge graph, in the order of their ids."""
+    """List the named entities of the knowledge graph, the best connected first."""
+    from braid.retrieval.listing import best_connected
+
     check_tenant(tenant)
     application = open_application(engine)
     check_known(tenant, application)
-    found = []
-    for vertex in _entities(application, tenant):
-        found.append(vertex)
-        if len(found) > limit:
-            break
+    found, unread = best_connected(application.graph, tenant, read=MAX_VERTICES)
     if as_json:
-        rows = [{"id": one.id, "name": one.name, "type": one.entity_type} for one in found[:limit]]
-        print_json({"tenant": tenant, "entities": rows, "more": len(found) > limit})
+        rows = [
+            {"id": one.id, "name": one.name, "type": one.entity_type, "relations": relations}
+            for one, relations in found[:limit]
+        ]
+        print_json({"tenant": tenant, "entities": rows, "more": len(found) > limit or unread is not None})
         return
-    _table(("id", "name", "type"), ((one.id, one.name or "", one.entity_type) for one in found), limit)
+    _table(
+        ("id", "name", "type", "relations"),
+        ((one.id, one.name or "", one.entity_type, f"{relations:,}") for one, relations in found),
+        limit,
+    )
+    if unread is not None:
+        err.print(f"of the first {MAX_VERTICES:,} vertices of the graph; GET /entities pages through all")
 
 
 @listing.command(name="tenants", epilog=examples("braid list tenants --engine aws --limit 100000"))
@@ -151,16 +156,6 @@ def _title(row: dict[str, Any]) -> str:
 def _skipped(file: FileState) -> dict[str, Any]:
     names = ("document", "title", "format", "chunks", "size", "skipped")
     return {name: getattr(file, name) for name in names}
-
-
-def _entities(application: Application, tenant: str) -> Iterator[Vertex]:
-    cursor: str | None = None
-    while True:
-        page = application.graph.scan(tenant, after=cursor, hubs=False)
-        yield from (vertex for vertex in page.vertices if vertex.name)
-        cursor = page.cursor
-        if cursor is None:
-            return
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: int) -> None:

@@ -7,7 +7,7 @@ from braid.errors import InvalidRequest
 from braid.models import Relationship
 from braid.ports import knowledge_graph as ports_of_graphs
 from braid.ports.knowledge_graph import WritableGraph
-from braid.retrieval.listing import names
+from braid.retrieval.listing import best_connected, names
 
 from tests.contract.knowledge_graph import walk
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
@@ -233,6 +233,20 @@ class GraphKeepingContract:
         rest = names(graph, ACME, after=first.cursor, limit=3)
         assert [one.id for one, _ in first.vertices] == ["b", "a"]
         assert ([one.id for one, _ in rest.vertices], whole.cursor, rest.cursor) == (["d", "c", "e"], None, None)
+
+    def test_the_vertices_of_texts_are_no_entities_and_are_gone_past(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex(f"{at}", name="Title", entity_type="Document", has_record=True) for at in range(5)], [])
+        described = vertex("c", name="C", entity_type="Document", has_record=False)
+        graph.upsert([vertex("a", name="A"), vertex("b", name="B"), described], [])
+        graph.upsert([], [edge("0", "b"), edge("1", "b"), edge("c", "a")])
+        first = names(graph, ACME, after=None, limit=2)
+        assert [one.id for one, _ in first.vertices] == ["a"]
+        rest = names(graph, ACME, after=first.cursor, limit=2)
+        assert ([one.id for one, _ in rest.vertices], rest.cursor) == (["c", "b"], None)
+        whole = best_connected(graph, ACME, read=100)
+        assert [(one.id, edges) for one, edges in whole.vertices] == [("b", 2), ("a", 1), ("c", 1)]
+        assert whole.cursor is None
+        assert best_connected(graph, ACME, read=6).cursor is not None
 
     def test_a_page_of_a_scan_ends_before_it_has_very_many_edges(
         self, graph: WritableGraph, monkeypatch: pytest.MonkeyPatch

@@ -140,9 +140,13 @@ def test_what_is_related_to_an_entity_is_found_by_its_id_and_by_its_name(door: F
     assert len(by_id["hits"]) == 3
     unknown = door.ask("GET", f"/entities/{'N' * 512}/related")
     assert (unknown.status, unknown.json()["detail"]) == (404, "no entity of this id or name")
-    for place in ("/entities/Beakon/related", "/entities/Beakon"):
-        detail = door.ask("GET", place).json()["detail"]
-        assert detail.endswith("; did you mean Beacon?")
+    assert door.ask("GET", "/entities/Beakon/related").json()["detail"].endswith("; did you mean Beacon?")
+
+
+def test_an_entity_that_is_asked_for_by_its_name_is_named_by_its_id(door: FrontDoor) -> None:
+    for name in ("Beacon", "Beakon"):
+        detail = door.ask("GET", f"/entities/{name}").json()["detail"]
+        assert detail == "no entity of this id; did you mean 'service:beacon', which is called Beacon?"
 
 
 def test_who_asks_for_what_is_trusted_is_suggested_no_other_name(tmp_path: Path) -> None:

@@ -117,7 +117,9 @@ def _add_entities(api: Api) -> None:
                 raise
             # A record without a vertex exists, and has no relations.
             if not can_be_id(entity_id) or _entity(api, entity_id) is None:
-                raise _unknown(api, entity_id, "no entity of this id or name", trusted_only=trusted_only) from error
+                questions = TenantQuestions(library, api.tenant_id)
+                similar = questions.similar_names(entity_id, trusted_only=trusted_only)
+                raise not_found(f"no entity of this id or name{did_you_mean(similar)}") from error
             return Related(hits=())
         return Related(hits=found.hits, truncated=found.truncated)
 
@@ -138,16 +140,12 @@ def _found(api: Api, entity_id: str) -> Entity:
     """Return an entity."""
     found = _entity(api, entity_id)
     if found is None:
-        raise _unknown(api, entity_id, "no entity of this id")
+        similar = TenantQuestions(api.library, api.tenant_id).similar_entities(entity_id)
+        ids = [f"{link.entity_id!r}, which is called {link.name}" for link in similar]
+        raise not_found(f"no entity of this id{did_you_mean(ids)}")
     if found.kind is not None:
         api.library.uses.note(api.tenant_id, [found.id])
     return found.fitting()
-
-
-def _unknown(api: Api, entity: str, detail: str, *, trusted_only: bool = False) -> Exception:
-    """Return the error of an entity that does not exist, with names that may be meant."""
-    similar = TenantQuestions(api.library, api.tenant_id).similar_names(entity, trusted_only=trusted_only)
-    return not_found(detail + did_you_mean(similar))
 
 
 def _entity(api: Api, entity_id: str) -> Entity | None:

@@ -6,11 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Kind
-from braid.ports.keys import encode
+from braid.models.records import DOCUMENT_TYPE
+from braid.ports.keys import MAX_PAGE, encode
 
 if TYPE_CHECKING:
     from braid.models import Record, Vertex
-    from braid.ports.knowledge_graph import WritableGraph
+    from braid.ports.knowledge_graph import GraphPage, WritableGraph
     from braid.ports.search_index import SearchIndex
 
 READ_AT_ONCE: Final = 20
@@ -70,18 +71,64 @@ def documents(
 
 
 class NamesPage(NamedTuple):
-    """A page of named vertices, each with its number of edges in the page, those with most edges first."""
+    """A page of named entities, each with its number of edges in the page, those with most edges first."""
 
     vertices: list[tuple[Vertex, int]]
     cursor: str | None
 
 
 def names(graph: WritableGraph, tenant_id: str, *, after: str | None, limit: int) -> NamesPage:
-    """Return the named vertices among the graph's next ``limit`` in the order of ids, those with most edges first.
+    """Return the named entities among the graph's next ``limit`` vertices, by their ids, those with most edges first.
 
-    An edge from a vertex of another page is not counted.
+    The vertices of texts, whose names are titles, are no entities. Vertices without any entity are gone past. An edge
+    from a vertex of another page is not counted.
     """
-    page = graph.scan(tenant_id, after=after, limit=limit, hubs=False)
-    edges = Counter(end for edge in page.relationships for end in (edge.source, edge.target))
-    named = [(vertex, edges[vertex.id] + page.unread) for vertex in page.vertices if vertex.name]
-    return NamesPage(sorted(named, key=lambda one: (-one[1], one[0].name or "", one[0].id)), page.cursor)
+    found = _Connected()
+    for _ in range(_IDLE_READS):
+        found.add(page := graph.scan(tenant_id, after=after, limit=limit, hubs=False))
+        after = page.cursor
+        if found.entities or after is None:
+            break
+    return NamesPage(found.best_first(), after)
+
+
+def best_connected(graph: WritableGraph, tenant_id: str, *, read: int) -> NamesPage:
+    """Return the named entities among the first vertices of a graph, all their edges counted, the best connected first.
+
+    Parameters
+    ----------
+    read
+        Most vertices that are read.
+    """
+    found, after, left = _Connected(), None, read
+    while left > 0:
+        found.add(page := graph.scan(tenant_id, after=after, limit=min(left, MAX_PAGE), hubs=False))
+        after, left = page.cursor, left - len(page.vertices)
+        if after is None:
+            break
+    return NamesPage(found.best_first(), after)
+
+
+class _Connected:
+    """Named entities of some pages of a graph, and how many edges of these pages each is an end of."""
+
+    def __init__(self) -> None:
+        self.entities: list[Vertex] = []
+        self._edges = Counter[str]()
+
+    def add(self, page: GraphPage) -> None:
+        """Add a page."""
+        self.entities += [one for one in page.vertices if one.name and not is_text(one)]
+        self._edges.update(end for edge in page.relationships for end in (edge.source, edge.target))
+        if page.unread:  # of its only vertex
+            self._edges[page.vertices[0].id] += page.unread
+
+    def best_first(self) -> list[tuple[Vertex, int]]:
+        """Return the entities with their edges, those with most first."""
+        counted = [(one, self._edges[one.id]) for one in self.entities]
+        return sorted(counted, key=lambda one: (-one[1], one[0].name or "", one[0].id))
+
+
+def is_text(vertex: Vertex) -> bool:
+    """Return whether a vertex is that of a text: a record without an entity type, whose name is its title."""
+    return vertex.has_record and vertex.entity_type == DOCUMENT_TYPE

@@ -203,14 +203,20 @@ class TenantQuestions:
 
     def similar_names(self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False) -> list[str]:
         """Return names of entities as suggestions for one that the graph does not have, the likeliest first."""
-        links = self._library.graph.link(
+        links = self.similar_entities(entity, as_of=as_of, trusted_only=trusted_only)
+        return list(dict.fromkeys(link.name for link in links))
+
+    def similar_entities(
+        self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False
+    ) -> list[EntityLink]:
+        """Return the entities that are called so, or nearly so, the likeliest first."""
+        return self._library.graph.link(
             self._tenant_id,
             list(similar_keys(normalise(entity[:_MAX_COMPARED]))),
             as_of=self._moment(as_of),
             limit=MAX_SUGGESTED,
             trusted_only=trusted_only,
         )
-        return list(dict.fromkeys(link.name for link in links))
 
     def graph_query(self, question: GraphQuestion | dict[str, Any], *, as_of: datetime | None = None) -> GraphResult:
         """Answer a declarative, read-only graph query, as a :class:`GraphQuestion` or a dictionary of its fields."""
