@@ -67,7 +67,13 @@ def printable(text: str) -> str:
 
 
 def show_answer(
-    console: Console, answer: Answer, *, explain: bool = False, legend: bool = True, moment: bool = False
+    console: Console,
+    answer: Answer,
+    *,
+    explain: bool = False,
+    legend: bool = True,
+    moment: bool = False,
+    full: bool = False,
 ) -> None:
     """Print the ranked and cited list.
 
@@ -81,6 +87,8 @@ def show_answer(
         Whether to print the plan and its reasons, the origin of each result, and timings.
     legend
         Whether to explain scores and strands.
+    full
+        Whether to print the whole text and metadata of each result instead of an excerpt.
     moment
         Whether the question names a moment, for which it was not asked by ``--as-of``.
     """
@@ -95,7 +103,7 @@ def show_answer(
     _show_confidence(console, answer)
     _show_remarks(console, answer)
     for result in answer.results:
-        _show_result(console, result, explain=explain)
+        _show_result(console, result, explain=explain, full=full)
     if answer.superseded:
         left_out = counted(answer.superseded, "record")
         hint = "; --as-of 2024-05-31 asks what held then" if moment else ""
@@ -149,7 +157,7 @@ def _show_legend(console: Console, answer: Answer) -> None:
     console.print(table)
 
 
-def _show_result(console: Console, result: Result, *, explain: bool) -> None:
+def _show_result(console: Console, result: Result, *, explain: bool, full: bool) -> None:
     head = Text()
     head.append(f"{result.rank:>2}. ", style="bold")
     head.append(printable(result.title), style="bold")
@@ -161,10 +169,12 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
     if result.facts:
         _show_facts(console, result.facts, title=result.title)
         return
-    console.print(Padding(_excerpt(result.citation), (0, 0, 0, 4)))
+    console.print(Padding(_whole_text(result) if full else _excerpt(result.citation), (0, 0, 0, 4)))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
+    for name, value in result.metadata.items() if full else ():
+        lines.add_row(Text(printable(name), style="dim"), Text(printable(str(value))))
     if explain:
         lines.add_row(Text("rank", style="dim"), _origin(result))
         if result.reasons:
@@ -195,6 +205,16 @@ def _excerpt(citation: Citation) -> Text:
     first, last = citation.marked or (0, 0)
     parts = (said[:first], ""), (said[first:last], "bold"), (said[last:], "")
     return Text.assemble(*((printable(part), style) for part, style in parts))
+
+
+def _whole_text(result: Result) -> Text:
+    """Return a result's text as it is stored, line by line, the sentence that fits the question best in bold."""
+    said = result.content or ""
+    first, last = result.marked or (0, 0)
+    shown = Text()
+    for part, style in ((said[:first], ""), (said[first:last], "bold"), (said[last:], "")):
+        shown.append("\n".join(map(printable, part.split("\n"))), style=style)
+    return shown
 
 
 def path_text(path: Path) -> Text:

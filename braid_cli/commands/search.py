@@ -35,6 +35,9 @@ def search(
     explain: Annotated[
         bool, typer.Option("--explain", help="Show the plan, where each result comes from, and timings.", metavar=FLAG)
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Show the whole text and metadata of each result.", metavar=FLAG)
+    ] = False,
     as_of: Annotated[
         str | None, typer.Option(help="Answer with what held at this time, such as 2024-05-01.", metavar="TIME")
     ] = None,
@@ -128,7 +131,8 @@ def search(
 
     from braid_cli.show import show_answer
 
-    show_answer(out, answer, explain=explain, moment=asked.as_of is None and names_moment(asked.text))
+    moment = asked.as_of is None and names_moment(asked.text)
+    show_answer(out, answer, explain=explain, full=full, moment=moment)
 
 
 def _ask(query: Query, application: Application, *, state_machine: bool) -> Answer:

@@ -207,6 +207,16 @@ def test_a_question_that_names_a_moment_is_told_how_to_ask_for_it() -> None:
     assert "--as-of" not in shown(answer(result()), moment=True)
 
 
+def test_the_whole_text_and_metadata_are_shown_where_asked() -> None:
+    long = f"First line. {'x' * 400}\n\nLast\x1b line."
+    told = shown(answer(result(content=long, metadata={"team": "gates", "fee": 5})), full=True)
+    for said in ("First line.", "Last� line.", "team gates", "fee  5"):
+        assert said in told
+    assert "\x1b" not in told
+    assert "Last" not in shown(answer(result(content=long)))
+    assert "team" not in shown(answer(result(metadata={"team": "gates"})))
+
+
 def test_related_entities_are_named_once_and_the_many_are_counted() -> None:
     names = ["Valve", "Valve", *(f"Part {number}" for number in range(9))]
     related = tuple(
