@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003 - typer reads annotations
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -55,6 +56,9 @@ def tune(
 
     Each question is asked once; fitting only fuses again what was found. What it is worth is told by questions that
     it has not seen. Nothing is written, and the exit code is 1, where that is not better than what is in force.
+
+    The file holds for all tenants of the store, from the next question on. Removing it brings back the defaults; a file
+    that it replaces is kept beside it, with the suffix .before.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.tuning.run import tune_folders, write
@@ -83,7 +87,7 @@ def tune(
     path = target or application.settings.fitted_weights or application.settings.home / FITTED_FILE
     refusal = None if force else tuning.refusal()
     if refusal is None:
-        write(tuning, path)
+        before = write(tuning, path)
     if as_json:
         print_json({**tuning.as_json(), "written": None if refusal else str(path)})
     else:
@@ -92,4 +96,7 @@ def tune(
         complain(f"nothing written: {refusal}")
         raise typer.Exit(EXIT_FAILED)
     if not as_json:
+        undo = f"`mv {quote(str(before))} {quote(str(path))}`" if before else f"`rm {quote(str(path))}`"
         out.print(Text(f"written to {path}"), soft_wrap=True)
+        told = f"it holds for all tenants of this store, from the next question on; {undo} undoes it"
+        out.print(Text(told), soft_wrap=True)

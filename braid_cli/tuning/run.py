@@ -270,12 +270,16 @@ def tune_folders(
     return replace(made, datasets=tuple(datasets))
 
 
-def write(tuning: Tuning, path: Path) -> None:
-    """Write the file that the system reads, whole or not at all."""
+def write(tuning: Tuning, path: Path) -> Path | None:
+    """Write the file that the system reads, whole or not at all; return the copy of the one before, None of none."""
     made = FittedFile(parameters=tuning.after, evidence=tuning.evidence())
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     unfinished.write_text(
         json.dumps(made.model_dump(mode="json"), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
     )
+    before = path.with_name(f"{path.name}.before") if path.exists() else None
+    if before is not None:
+        before.write_bytes(path.read_bytes())
     unfinished.replace(path)
+    return before

@@ -211,6 +211,16 @@ def test_what_is_written_is_what_the_system_reads_with_how_it_was_found(tmp_path
     assert [path.name for path in (tmp_path / "home").iterdir()] == ["fitted.json"]
 
 
+def test_a_file_that_is_replaced_is_kept_beside_the_new_one(tmp_path: Path) -> None:
+    path = tmp_path / "fitted.json"
+    made = tuned()
+    assert write(made, path) is None
+    first = path.read_bytes()
+    path.write_bytes(earlier := first.replace(b"{", b"{ ", 1))
+    assert write(made, path) == tmp_path / "fitted.json.before"
+    assert (path.read_bytes(), (tmp_path / "fitted.json.before").read_bytes()) == (first, earlier)
+
+
 def test_the_table_says_what_it_is_worth_on_held_out_questions_and_what_changed() -> None:
     console = Console(width=80, color_system=None)
     with console.capture() as capture:
