@@ -295,6 +295,13 @@ def test_fitted_weights_that_are_not_better_are_written_only_by_force_and_then_u
     assert "fitted.json: parameters.hit_share: " in one_line(broken)
 
 
+def test_a_home_that_cannot_be_made_is_said_once(braid: Braid, tmp_path: Path) -> None:
+    (tmp_path / "note.md").write_text("The gate opens at six.", encoding="utf-8")
+    done = braid("ingest", str(tmp_path / "note.md"), home=tmp_path / "note.md" / "home")
+    assert done.status == 1
+    assert "note.md/home: Not a directory; BRAID_HOME names another folder" in one_line(done)
+
+
 def test_an_evaluation_without_questions_says_which_file_is_missing(braid: Braid, tmp_path: Path) -> None:
     (tmp_path / "corpus.jsonl").write_text('{"_id": "a", "text": "t"}\n', encoding="utf-8")
     done = braid("eval", str(tmp_path))

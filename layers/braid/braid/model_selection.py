@@ -54,11 +54,13 @@ class ServedProfiles:
         default: str,
         *,
         keep_s: float,
+        log_level: int = logging.WARNING,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._read = read
         self._default = default
         self._keep_s = keep_s
+        self._log_level = log_level
         self._clock = clock
         self._known = MigrationState()
         self._until = float("-inf")
@@ -78,7 +80,8 @@ class ServedProfiles:
                 try:
                     self._known = self._read()
                 except StoreError as error:
-                    _LOG.warning("the active model profile cannot be read: %s: %s", type(error).__name__, error)
+                    message = "the active model profile cannot be read: %s: %s"
+                    _LOG.log(self._log_level, message, type(error).__name__, error)
                 self._until = self._clock() + self._keep_s
             return self._known
 
@@ -103,12 +106,15 @@ class ModelSelection(EngineSelection):
     @opened_once
     def _served(self) -> ServedProfiles:
         # Embedded, reading is cheap, and an answer is never a moment out of date.
-        keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
+        embedded = self.settings.engine is EngineKind.EMBEDDED
+        keep_s = 0.0 if embedded else self.settings.profile_cache_s
+        # Embedded, it lies in the file that holds the records: whoever needs that is told what is wrong with it.
+        log_level = logging.INFO if embedded else logging.WARNING
 
         def read() -> MigrationState:
             return self.migration.serving()  # opened here, where a store that cannot be opened is tolerated
 
-        return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s)
+        return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s, log_level=log_level)
 
     def active_profile(self) -> str:
         """Return the profile whose models embed questions: that of the last index migration, else the settings'."""
