@@ -10,7 +10,7 @@ from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
-from braid_cli.terminal import counted, err, examples, open_application, out, print_json
+from braid_cli.terminal import EXIT_FAILED, complain, counted, err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from braid.ingestion.deleting import DeleteReport
@@ -39,7 +39,8 @@ def delete_record(
     from braid.ingestion.deleting import delete_records
 
     check_tenant(tenant)
-    _show(delete_records(tenant, ids, open_application(engine)), as_json=as_json)
+    called = ", ".join(map(repr, ids))
+    _show(delete_records(tenant, ids, open_application(engine)), f"is called {called}", as_json=as_json)
 
 
 @app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
@@ -56,7 +57,7 @@ def delete_document(
     from braid.ingestion.deleting import delete_document as delete
 
     check_tenant(tenant)
-    _show(delete(tenant, document, open_application(engine)), as_json=as_json)
+    _show(delete(tenant, document, open_application(engine)), f"is of a document {document!r}", as_json=as_json)
 
 
 @app.command(name="tenant", epilog=examples("braid delete tenant --tenant acme --yes"))
@@ -81,18 +82,22 @@ def delete_tenant(
     if copies.is_dir():
         kept = f"what braid eval keeps of evaluated datasets, whosoever they are, in {copies}: remove that folder"
         report = report.model_copy(update={"left": (*report.left, kept)})
-    _show(report, as_json=as_json)
     if not as_json:
         for what in report.left:
             out.print(Text(f"left: {what}"), soft_wrap=True)
+    _show(report, "is stored", as_json=as_json)
 
 
-def _show(report: DeleteReport, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.model_dump(mode="json"))
-        return
+def _show(report: DeleteReport, looked_for: str, *, as_json: bool) -> None:
+    """Print what was removed; exit with 1 where there was nothing, of which ``looked_for`` says what it was to be."""
     counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
     ones = {name: "vertex" if name == "vertices" else name.removesuffix("s") for name in counts}
     found = ", ".join(counted(count, ones[name], name) for name, count in counts.items())
-    found = found or "nothing of that kind was there"
-    out.print(f"{report.tenant_id}: removed {found}" if counts else f"{report.tenant_id}: {found}")
+    if as_json:
+        print_json(report.model_dump(mode="json"))
+    elif counts:
+        out.print(f"{report.tenant_id}: removed {found}")
+    else:
+        complain(f"{report.tenant_id}: nothing {looked_for}; nothing was removed")
+    if not counts:
+        raise typer.Exit(EXIT_FAILED)

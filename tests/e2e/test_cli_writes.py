@@ -75,7 +75,26 @@ def test_a_tenant_is_deleted_only_when_that_is_said(here: Callable[..., Done], t
     assert "--yes" in refused.err
     assert here("repair", "--tenant", "acme").out.startswith("acme: 1 record, ")
     assert "removed 1 record" in here("delete", "document", "guide.pdf", "--tenant", "acme").out
-    assert "nothing of that kind was there" in here("delete", "tenant", "--tenant", "acme", "--yes").out
+
+
+def test_a_deletion_of_what_is_not_there_says_so_and_fails(here: Callable[..., Done], tmp_path: Path) -> None:
+    text = "The Turbine Hall was built by Anna Berg for the Harbour Guild."
+    path = lines(tmp_path / "a.jsonl", {"_id": "guide.pdf#chunk-1", "text": text, "title": "Guide"})
+    assert here("ingest", path, "--tenant", "acme").status == 0
+    for what, said in {
+        ("record", "nothing"): "nothing is called 'nothing'",
+        ("document", "other.pdf"): "nothing is of a document 'other.pdf'",
+    }.items():
+        done = here("delete", *what, "--tenant", "acme")
+        assert (done.status, done.out) == (1, "")
+        assert done.err == f"braid: acme: {said}; nothing was removed\n"
+    vertices = json.loads(here("stats", "--tenant", "acme", "--json").out)["graph"]["vertices"]
+    assert vertices > 2
+    removed = json.loads(here("delete", "tenant", "--tenant", "acme", "--yes", "--json").out)
+    assert (removed["records"], removed["vertices"]) == (1, vertices)
+    again = here("delete", "tenant", "--tenant", "nobody", "--yes")
+    assert again.status == 1
+    assert "braid: nobody: nothing is stored; nothing was removed" in again.err
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
                 named = {edge.source for edge in store.graph.found_mentions(tenant_id, some)}
                 relationships += store.graph.delete_relationships_of(tenant_id, some)
                 vertices += store.graph.delete(tenant_id, some)
-                store.graph.delete_unmentioned(tenant_id, sorted(named))
+                vertices += store.graph.delete_unmentioned(tenant_id, sorted(named))
                 records += store.index.delete(tenant_id, some)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
 
