@@ -10,25 +10,29 @@ import secrets
 from collections import Counter
 from contextlib import contextmanager
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from braid import __version__
+from braid.client.contents import id_of
 from braid.engines.rerankers.requests import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
+from braid.models.scalars import printable
 from braid.retrieval.context.fence import fence
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
 from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from braid import Braid, Fact, Result
     from mcp.server.auth.provider import TokenVerifier
+    from mcp.server.mcpserver import Context
+    from mcp.types import CallToolResult, InputRequiredResult
 
     Store = Callable[[], Braid]
 
@@ -45,6 +49,8 @@ _LEAST_TEXT: Final = 60
 """Tokens of a result's text that are worth reading: where there is less room, fewer results are shown."""
 _MORE: Final = "… and more, with a larger `budget` or `limit`"
 _MAX_WORDS: Final = 10_000
+_ARGUMENT: Final = 64
+"""Characters of an unknown argument's name that an error repeats."""
 _ANY_ID: Final = ResourceSecurity(exempt_params={"id"})
 """Ids are no paths: one may begin with a slash, or have two dots in it."""
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -89,7 +95,7 @@ def make_server(store: Store, *, may_add: bool = False, verifier: TokenVerifier 
     """
     # Tokens are given out elsewhere, so that the issuer, which has to be named, is asked by nobody.
     auth = AuthSettings.model_validate({"issuer_url": "http://localhost", "resource_server_url": None})
-    server: MCPServer = MCPServer(
+    server = _Server(
         "braid",
         title="Braid",
         version=__version__,
@@ -104,6 +110,26 @@ def make_server(store: Store, *, may_add: bool = False, verifier: TokenVerifier 
     if may_add:
         _add_writing(server, store)
     return server
+
+
+class _Server(MCPServer):
+    """A server that says in Braid's words which argument of a call is wrong."""
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        """Call a tool. Raises ToolError if an argument is unknown, missing or wrong."""
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name)
+        unknown = [] if known is None else [printable(one[:_ARGUMENT]) for one in arguments if one not in known]
+        if unknown:
+            raise ToolError(f"{name}: {unknown[0]}: unknown argument; it takes {', '.join(known or ())}")
+        try:
+            return await super().call_tool(name, arguments, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                refused = InvalidRequest.from_validation(error.__cause__)
+                raise ToolError(f"{name}: {refused}") from error.__cause__
+            raise
 
 
 def _add_questions(server: MCPServer, store: Store) -> None:
@@ -200,16 +226,17 @@ def _add_graph(server: MCPServer, store: Store) -> None:
 def _add_documents(server: MCPServer, store: Store) -> None:
     @server.tool(title="List documents", annotations=_READS, structured_output=False)
     def list_documents(limit: Limit = 50, budget: Budget = 3_000) -> str:
-        """List the documents that are stored, with how many passages each has."""
+        """List the documents that are stored, with their ids and how many passages each has."""
+        titles: dict[str, str] = {}
+        counted = Counter[str]()
         with told():
             records = store().records()  # of which a page is in memory
-            counted = Counter(
-                record.source.title or record.document_id
-                for record in islice(records, LISTED_RECORDS)
-                if record.trusted
-            )
+            for record in islice(records, LISTED_RECORDS):
+                if record.trusted:
+                    titles.setdefault(record.document_id, record.source.title or record.name or record.document_id)
+                    counted[record.document_id] += 1
             more = len(counted) > limit or next(records, None) is not None
-        lines = [f"{title}: {count}" for title, count in counted.most_common(limit)]
+        lines = [f"{titles[document]} [{document}]: {count}" for document, count in counted.most_common(limit)]
         return _listed(budget, lines, "list_documents", more=more) or "None."
 
     @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
@@ -243,9 +270,10 @@ def _add_writing(server: MCPServer, store: Store) -> None:
         title: Annotated[str, Field(max_length=512, description="What it is called.")] = "",
     ) -> str:
         """Remember a text, so that later searches find it. The same text is stored once."""
+        item = {"text": text, "title": title}
         with told():
-            report = store().add({"text": text, "title": title})
-        return "Stored." if report.written else "It was stored already."
+            report = store().add(item)
+        return f"{'Stored' if report.written else 'It was stored already'} as [{id_of(item)}]."
 
 
 @contextmanager

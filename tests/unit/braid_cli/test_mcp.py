@@ -127,7 +127,8 @@ def test_relations_are_told_with_their_evidence_and_paths(stages: DemoStages) ->
     braid = store(stages, "saltmarrow")
     assert "Beacon" in called(braid, "facts", entity="Beacon")[1]
     assert "depends on" in called(braid, "related", entity="Beacon", types=["DEPENDS_ON"])[1]
-    assert "Retries switched off at the gateway: 1" in called(braid, "list_documents", limit=200)[1]
+    listed = called(braid, "list_documents", limit=200, budget=20_000)[1]
+    assert re.search(r"(?m)^Retries switched off at the gateway \[\S+\]: 1$", listed)
 
 
 def test_documents_are_listed_without_holding_all_of_their_texts(stages: DemoStages) -> None:
@@ -142,7 +143,8 @@ def test_documents_are_listed_without_holding_all_of_their_texts(stages: DemoSta
     def records() -> Iterator[Listed]:
         nonlocal most
         for number in range(LISTED_RECORDS + 1):
-            one = Listed(source=SimpleNamespace(title=f"t{number % 3}"), trusted=True)
+            source = SimpleNamespace(title=f"t{number % 3}")
+            one = Listed(document_id=f"d{number % 3}", source=source, name=None, trusted=True)
             living.add(one)
             most = max(most, len(living))
             yield one
@@ -150,7 +152,7 @@ def test_documents_are_listed_without_holding_all_of_their_texts(stages: DemoSta
     braid = store(stages, "saltmarrow")
     braid.records = records  # type: ignore[method-assign]
     text = called(braid, "list_documents")[1]
-    assert "t0: 3334\nt1: 3333\nt2: 3333\n…" in text
+    assert "t0 [d0]: 3334\nt1 [d1]: 3333\nt2 [d2]: 3333\n…" in text
     assert most < 10
 
 
@@ -193,9 +195,27 @@ def test_names_that_may_be_meant_stand_in_a_fence_as_others_gave_them(stages: De
 
 def test_what_is_added_is_found_where_adding_is_allowed(stages: DemoStages) -> None:
     braid = store(stages, "agents")
-    for said in ("Stored.", "It was stored already."):
-        assert called(braid, "add", may_add=True, text="The quay opens in May.", title="Quay") == (False, said)
+    for said in ("Stored as [{}].", "It was stored already as [{}]."):
+        failed, text = called(braid, "add", may_add=True, text="The quay opens in May.", title="Quay")
+        (record,) = braid.records()
+        assert (failed, text) == (False, said.format(record.id))
     assert "The quay opens in May." in called(braid, "search", question="When does the quay open?")[1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"query": QUESTION}, "search: query: unknown argument; it takes question, top_k, entity_types, as_of, where"),
+        ({}, "search: question: missing"),
+        ({"question": QUESTION, "top_k": 0}, "search: top_k: must be greater than or equal to 1"),
+        ({"question": QUESTION, "as_of": "soon"}, "Error executing tool search: as_of: not a date or time such as"),
+    ],
+)
+def test_a_wrong_argument_is_named_in_one_line(stages: DemoStages, arguments: dict[str, Any], said: str) -> None:
+    failed, text = called(store(stages, "saltmarrow"), "search", **arguments)
+    assert failed
+    assert text.startswith(said)
+    assert "\n" not in text
 
 
 def test_records_that_are_not_trusted_are_not_shown(stages: DemoStages) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 from braid import Braid, InvalidRequest
+from braid.client.contents import id_of
 from braid.client.in_process import InProcess
 from braid.settings import Settings
 from mcp import Client
@@ -107,7 +108,11 @@ def test_agents_ask_a_deployed_braid_with_their_own_tokens_and_so_of_their_own_t
             failed, text = called(url, token("theirs"), "facts", entity="Ledger")
             assert failed
             assert "Ledger" in text
-            assert called(url, token("theirs"), "add", text="The quay opens in May.") == (False, "Stored.")
+            stored = id_of({"text": "The quay opens in May.", "title": ""})
+            assert called(url, token("theirs"), "add", text="The quay opens in May.") == (
+                False,
+                f"Stored as [{stored}].",
+            )
             assert "The quay" in called(url, token("theirs"), "search", question="When does the quay open?")[1]
             assert "The quay" not in called(url, token("ours"), "search", question="When does the quay open?")[1]
             failed, text = called(url, "forged", "facts", entity="Ledger")

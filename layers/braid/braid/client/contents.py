@@ -161,11 +161,14 @@ def _of_mapping(row: dict[str, Any], place: str) -> Item:
 def _named(place: str, row: dict[str, Any]) -> Item:
     """Return an item with an id: the same text has the same one, so that adding it again changes nothing."""
     if "_id" not in row and "id" not in row:
-        words = "\n".join(str(row.get(name) or "") for name in ("title", "name", "text", "content"))
-        row["_id" if "text" in row else "id"] = (
-            f"text-{hashlib.sha256(words.encode(errors='replace')).hexdigest()[:16]}"
-        )
+        row["_id" if "text" in row else "id"] = id_of(row)
     return Item(place, row)
+
+
+def id_of(row: Mapping[str, Any]) -> str:
+    """Return the id that an item without one is given, made of its text and what it is called."""
+    words = "\n".join(str(row.get(name) or "") for name in ("title", "name", "text", "content"))
+    return f"text-{hashlib.sha256(words.encode(errors='replace')).hexdigest()[:16]}"
 
 
 def _is_path(text: str) -> bool:
