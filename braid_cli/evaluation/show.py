@@ -28,10 +28,15 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation
 
-WIDE, MIDDLE = 112, 78
+WIDE, NAMED, MIDDLE = 112, 82, 78
 SIGNIFICANCE = 0.05
 """Least p-value of a difference that counts as chance."""
 COMPARED = "ndcg@10"
+_WORSE = (
+    "{strand} alone ranks better than the default here: `--failures 20` shows where, `braid tune` fits the weights to "
+    "these questions, and `braid ingest … --graph given` leaves out names that are found in texts"
+)
+"""Hint where the default configuration loses to one strand."""
 
 
 def format_score(value: float, *, signed: bool = False) -> str:
@@ -54,7 +59,8 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("row", no_wrap=True)
     for metric in METRICS:
-        table.add_column(metric if middle else metric.replace("recall", "r"), justify="right", no_wrap=True)
+        whole = console.width >= NAMED
+        table.add_column(metric if whole else metric.replace("recall", "r"), justify="right", no_wrap=True)
     if middle:
         table.add_column("Δ ndcg", justify="right", no_wrap=True)
         table.add_column("p", justify="right", no_wrap=True)
@@ -77,7 +83,7 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     for row in evaluation.rows:
         meanings.add_row(Text(row.name, style="dim bold"), Text(row.meaning, style="dim"))
     console.print(meanings)
-    notes = ["1 is best; green is the best row"]
+    notes = ["1 is best; * is the best row"]
     notes += ["± half of the 95 % confidence interval"] if wide else []
     notes += ["Δ against the row before, and p, how often chance alone makes as large a difference"] if middle else []
     console.print(Text("; ".join(notes), style="dim"))
@@ -88,6 +94,8 @@ def _show_default(console: Console, evaluation: Evaluation) -> None:
     """Print what is known of the default configuration alone."""
     if evaluation.against_best:
         console.print(Text(_best_strand(evaluation.against_best), style="dim"))
+        if evaluation.against_best.means[COMPARED] < 0:
+            console.print(Text(_WORSE.format(strand=evaluation.against_best.against), style="yellow"))
     if evaluation.confidence:
         console.print(Text(reliability_line(evaluation.confidence), style="dim"))
     default = evaluation.default
@@ -117,7 +125,8 @@ def _best_strand(against: Difference) -> str:
 
 
 def _cell(mean: float, interval: tuple[float, float], best: float, *, wide: bool) -> Text:
-    text = Text(format_score(mean), style="green" if mean == best else "")
+    star = "*" if mean == best else "" if wide else " "  # seen without colours too, and keeping columns in line
+    text = Text(f"{format_score(mean)}{star}", style="green" if mean == best else "")
     if wide:
         text.append(f" ±{(interval[1] - interval[0]) / 2:.3f}".replace("±0", "±"), style="dim")
     return text
@@ -153,13 +162,10 @@ def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
     for value, ids in groups.items():
         table.add_column(f"{value.replace('_', ' ')}\n{len(ids)}", justify="right", min_width=5, overflow="fold")
     for row in evaluation.rows:
-        cells = [
-            Text(format_score(scores[row.name]), style="green" if scores[row.name] == max(scores.values()) else "")
-            for scores in values.values()
-        ]
+        cells = [_cell(scores[row.name], (0.0, 0.0), max(scores.values()), wide=False) for scores in values.values()]
         table.add_row(row.name, *cells, style="bold" if row.name == DEFAULT else "")
     console.print(table)
-    console.print(Text("below each kind how many questions it has; green is its best row", style="dim"))
+    console.print(Text("below each kind how many questions it has; * is its best row", style="dim"))
 
 
 def show_failures(console: Console, failures: Sequence[Failure]) -> None:

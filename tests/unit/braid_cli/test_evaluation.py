@@ -451,6 +451,24 @@ def test_the_table_fits_the_terminal_and_says_what_its_rows_are(width: int) -> N
     assert any("p50 5 ms, p95" in line for line in lines)
 
 
+def test_the_best_of_each_column_is_seen_without_colours_and_a_default_that_loses_has_a_hint() -> None:
+    (braid,) = [line for line in shown(80).splitlines() if line.split()[:1] == ["braid"] and "1.000" in line]
+    assert braid.count("1.000*") == len(METRICS)
+    assert "1.000* ±.000" in shown(120)
+    assert "* is the best row" in shown(80)
+    assert "alone ranks better" not in shown(80)
+    worse = Difference(
+        "words", dict.fromkeys(METRICS, -0.1), dict.fromkeys(METRICS, (-0.2, 0.0)), dict.fromkeys(METRICS, 0.01)
+    )
+    console = Console(width=200, color_system=None)
+    one = Row(
+        "braid", "by default", Figures(dict.fromkeys(METRICS, 0.5), dict.fromkeys(METRICS, (0.4, 0.6)), {}), (3.0,)
+    )
+    with console.capture() as capture:
+        show_evaluation(console, Evaluation("plant", (), (one,), {}, 0, against_best=worse))
+    assert "words alone ranks better than the default here: `--failures 20` shows where, `braid tune`" in capture.get()
+
+
 def test_intervals_are_shown_where_there_is_room() -> None:
     assert ".500 ±.250" in shown(120)
     assert "±" not in shown(80)
