@@ -33,6 +33,10 @@ COMMANDS = {
         "Choose what to show a model: of the conversation, of what is stored, of what was decided and done.",
     ),
     "related": ("graph", "Show what an entity is related to, the nearest first."),
+    "facts": (
+        "graph",
+        "Say what is known about an entity: its relationships as sentences, each with the record it is known from.",
+    ),
     "graph-query": ("graph", "Walk the graph step by step, as a question in JSON says. It can only read."),
     "ingest": ("ingest", "Embed documents or a dataset, and write them to the search index and the knowledge graph."),
     "ingest-graph": ("ingest", "Write a graph of nodes and edges; nodes with content can be answers as well."),

@@ -1,4 +1,4 @@
-"""``braid related`` and ``braid graph-query``: questions to the knowledge graph alone."""
+"""``braid related``, ``braid facts`` and ``braid graph-query``: questions to the knowledge graph alone."""
 
 from __future__ import annotations
 
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _MAX_BYTES = 1_000_000
 _OPTIONS = {"entity": "ENTITY", "types": "--type", "depth": "--depth", "limit": "--limit", "direction": "--direction"}
+_CUT = "a hub was cut at its fan-out budget: more may be reachable"
+Types = Annotated[
+    list[str] | None, typer.Option("--type", help="Only this relationship type; may be repeated.", metavar="TYPE")
+]
+Depth = Annotated[int, typer.Option(help="Most hops, 1 to 3.", metavar="N")]
+Limit = Annotated[int, typer.Option(help="Most entities, 1 to 200.", metavar="N")]
+TrustedOnly = Annotated[
+    bool, typer.Option("--trusted-only", help="Leave out what is marked as not trusted.", metavar="")
+]
 
 
 @app.command(
@@ -38,17 +47,13 @@ def related(
     entity: Annotated[str, typer.Argument(help="Name, alias or id.", metavar="ENTITY")],
     *,
     tenant: Tenant = DEFAULT_TENANT,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only this relationship type; may be repeated.", metavar="TYPE")
-    ] = None,
+    types: Types = None,
     direction: Annotated[
         Direction, typer.Option(help=f"Which way edges are walked: {any_of(Direction)}.", metavar="WAY")
     ] = Direction.BOTH,
-    depth: Annotated[int, typer.Option(help="Most hops, 1 to 3.", metavar="N")] = 1,
-    limit: Annotated[int, typer.Option(help="Most entities, 1 to 200.", metavar="N")] = 50,
-    trusted_only: Annotated[
-        bool, typer.Option("--trusted-only", help="Leave out what is marked as not trusted.", metavar="")
-    ] = False,
+    depth: Depth = 1,
+    limit: Limit = 50,
+    trusted_only: TrustedOnly = False,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
@@ -62,6 +67,41 @@ def related(
         print_json(found.model_dump(mode="json"))
         return
     show_hits(found.hits, truncated=found.truncated)
+
+
+@app.command(
+    epilog=examples("braid facts Keelson --tenant saltmarrow", "braid facts Keelson -t saltmarrow --type OWNS")
+)
+def facts(
+    entity: Annotated[str, typer.Argument(help="Name, alias or id.", metavar="ENTITY")],
+    *,
+    tenant: Tenant = DEFAULT_TENANT,
+    types: Types = None,
+    depth: Depth = 1,
+    limit: Limit = 50,
+    trusted_only: TrustedOnly = False,
+    engine: Engine = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is known about an entity: its relationships as sentences, each with the record it is known from."""
+    from braid.client.results import facts_of
+
+    interface = _questions(tenant, engine)
+    try:
+        found = interface.related(entity, tuple(types or ()), depth=depth, limit=limit, trusted_only=trusted_only)
+    except InvalidRequest as error:
+        raise of_option(error, _OPTIONS) from None
+    known = facts_of(found.hits)
+    if as_json:
+        print_json({"facts": [fact.model_dump(mode="json") for fact in known], "truncated": found.truncated})
+        return
+    for fact in known:
+        source = f"  [{fact.evidence}]" if fact.evidence else ""
+        out.print(Text(printable(fact.text)).append(printable(source), style="dim"), soft_wrap=True)
+    if not known:
+        out.print(Text("Nothing is known about it.", style="yellow"))
+    if found.truncated:
+        out.print(Text(_CUT, style="dim"))
 
 
 @app.command(
@@ -116,7 +156,7 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
             about.append(" · not trusted", style="yellow")
         out.print(about, soft_wrap=True)  # ids are there to be copied
     if truncated:
-        out.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
+        out.print(Text(_CUT, style="dim"))
 
 
 def _questions(tenant: str, engine: Engine) -> TenantQuestions:

@@ -30,6 +30,15 @@ def test_what_an_entity_is_related_to_is_two_lines_each_in_eighty_columns(braid:
     assert [hit["id"] for hit in found["hits"]] == ["team:platform"]
 
 
+def test_what_is_known_of_an_entity_is_a_sentence_a_line(braid: Braid) -> None:
+    done = braid("facts", "Keelson", *TENANT, "--type", "OWNS")
+    assert (done.status, done.err) == (0, "")
+    assert done.out.startswith("Platform team owns Keelson.")
+    (fact,) = json.loads(braid("facts", "Keelson", *TENANT, "--type", "OWNS", "--json").out)["facts"]
+    assert (fact["source"], fact["type"], fact["target"]) == ("Platform team", "OWNS", "Keelson")
+    assert "Nothing is known about it." in braid("facts", "Keelson", *TENANT, "--type", "EATS").out
+
+
 def test_relations_of_strangers_are_marked_and_left_out_where_asked(braid: Braid, tmp_path: Path) -> None:
     file, tenant = tmp_path / "mail.jsonl", ("--tenant", "strangers")
     edge = {"source": "keel", "type": "OWNED_BY", "target": "guild", "trusted": False}
@@ -45,6 +54,7 @@ def test_relations_of_strangers_are_marked_and_left_out_where_asked(braid: Braid
     [
         (("related", "Kelson"), "braid: ENTITY: nothing in the graph is called 'Kelson'; did you mean Keelson?"),
         (("related", "Keelson", "--depth", "9"), "braid: --depth: "),
+        (("facts", "Kelson"), "braid: ENTITY: nothing in the graph is called 'Kelson'; did you mean Keelson?"),
         (("related", "Keelson", "--type", "no type"), "braid: --type"),
         (
             ("search", "who", "--within", "Kelson"),
