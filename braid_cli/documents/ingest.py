@@ -109,7 +109,7 @@ def ingest(
                     show.first = False
         except KeyboardInterrupt:
             show.pause()
-            complain(f"stopped: {show.kept()} kept; the same command goes on from there", style="yellow")
+            complain(f"stopped: {show.kept()}", style="yellow")
             raise
     return whole
 
@@ -164,12 +164,14 @@ class _Display:
         self._lines = not quiet and not err.is_terminal
         self._last_line = 0.0
         self._files = self._chunks = 0
+        self._done = False
         self._said, self._said_before = set[FileSkipped](), set[FileSkipped]()
 
     def event(self, event: Event) -> None:
         """Show one event."""
         match event:
             case FolderBegun():
+                self._done = False
                 self._said_before, self._said = self._said, set()
                 self._files = self._chunks = 0
                 self._last_line = 0.0
@@ -192,8 +194,8 @@ class _Display:
                 self._said.add(event)
                 if event not in self._said_before:
                     complain(f"skipped: {printable(event.path)} {event.reason}", style="yellow")
-            case _:
-                pass
+            case FolderDone():
+                self._done = True
 
     def embedded(self, done: int, _of: int) -> None:
         """Show the chunks of the present page that are embedded."""
@@ -205,8 +207,10 @@ class _Display:
 
     def kept(self) -> str:
         """Say what is written."""
+        if self._done:
+            return "all that was found is stored; the same command looks for changes"
         files = "1 file is" if self._files == 1 else f"{self._files:,} files are"
-        return f"{files} read and {counted(self._chunks, 'chunk')}"
+        return f"{files} read and {counted(self._chunks, 'chunk')} kept; the same command goes on from there"
 
     def _update(self, what: str, told: str, done: int, total: int | None) -> None:
         self._bar.update(self._task, description=what, told=told, completed=done, total=total)

@@ -19,6 +19,7 @@ from braid.retrieval import pipeline
 from braid.retrieval.stages.results_and_citations import cite
 from braid.settings import Settings
 
+from braid_cli.documents.ingest import ingest as show_ingest
 from braid_cli.documents.ingest import watch
 from tests.document_files import SENTENCE, every_format
 from tests.stages import DemoStages
@@ -447,6 +448,33 @@ def test_a_watched_folder_is_ingested_again_after_each_wait(store: DemoStages, f
     reports = [event for event in events if isinstance(event, FolderDone)]
     assert ([report.read for report in reports], waits) == ([3, 1, 1], [5.0, 5.0, 5.0])
     assert any("word2" in record.content for record in records(store).values())
+
+
+def test_a_watched_file_that_becomes_unreadable_is_named_once(
+    store: DemoStages, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        (folder / "gates.md").write_bytes(bytes(range(256)))
+        return len(waits) < 3
+
+    assert not show_ingest(folder, store, TENANT, options=Options(), every_s=5.0, wait=wait)  # type: ignore[arg-type]
+    told = capsys.readouterr()
+    named = "braid: skipped: gates.md is a binary file, not text; what was read of it before is kept"
+    assert " ".join(told.err.split()).count(named) == 1
+
+
+def test_watching_that_is_stopped_between_two_looks_says_that_all_is_stored(
+    store: DemoStages, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wait(_: float) -> bool:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        show_ingest(folder, store, TENANT, options=Options(), every_s=5.0, wait=wait)  # type: ignore[arg-type]
+    assert "stopped: all that was found is stored; the same command looks for changes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("interval", [0.0, 0.5, 1e6, float("nan")])
