@@ -15,7 +15,7 @@ from braid.errors import InvalidRequest, StoreError, StoresUnavailable, Transien
 from braid.models import ContextRole, Kind, Ranking
 from braid.retrieval.context.building import ContextLimits, build_context, measures, run
 from braid.retrieval.context.episodes import record_tool_call
-from braid.retrieval.context.selection import ContextRequest, ContextSource
+from braid.retrieval.context.selection import Context, ContextRequest, ContextSource
 from braid.settings import Settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -144,6 +144,13 @@ def test_working_state_messages_come_back_exactly_as_they_came_to_the_byte(
 def _event(messages: list[dict[str, Any]]) -> dict[str, Any]:
     event: dict[str, Any] = json.loads(json.dumps({"query": QUERY, "tenant_id": TENANT, "messages": messages}))
     return event
+
+
+def test_a_context_is_printed_as_its_messages_each_below_its_role() -> None:
+    parts = [{"type": "text", "text": "There."}]
+    built = Context(messages=({"role": "user", "content": "Hello"}, {"role": "assistant", "content": parts}))
+    assert str(built) == "user:\nHello\n\nassistant:\nThere."
+    assert str(Context(messages=())) == "(nothing worth reading first)"
 
 
 def test_a_message_that_is_no_object_is_refused_by_its_place(memory: Remembered) -> None:

@@ -139,6 +139,11 @@ class Context(Frozen):
     """Whether the feature is on; when off, the messages are the conversation unchanged."""
     metrics: ContextMetrics = ContextMetrics()
 
+    def __str__(self) -> str:
+        """Return the messages as text, each below its role."""
+        said = (f"{message.get('role', 'message')}:\n{message_text(message)}" for message in self.messages)
+        return "\n\n".join(said) or "(nothing worth reading first)"
+
 
 def share_of_words(asked: Iterable[str], text: str) -> float:
     """Return the share of distinct query words that a text contains; 0 for an empty query."""
