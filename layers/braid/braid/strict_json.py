@@ -1,7 +1,7 @@
 """Strict JSON parser for untrusted input: refuses what JSON readers disagree on, in linear time.
 
-Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front
-that checked the same text may have read it otherwise.
+Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front,
+such as a firewall, may have parsed the same text in another way.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_json(text: str) -> object:
         # Python parses no integer of more than 4,300 digits.
         raise NotJson("holds a number that is too long") from None
     containers = text.count("[") + text.count("{")
-    # A value stands behind a comma or opens what holds it.
+    # Each value but the first follows a comma or a bracket, so that these counts bound depth and number of values.
     if containers > MAX_DEPTH or containers + text.count(",") >= MAX_KEYS:
         _check_size(value)
     return value

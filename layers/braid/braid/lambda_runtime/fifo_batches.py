@@ -40,7 +40,7 @@ def batch_handler(
     Returns
     -------
     Callable
-        ``handler(event, context)``, which returns the messages that are to stay in the queue, until its redrive policy
+        ``handler(event, context)``, which returns the failed messages: they stay in the queue until its redrive policy
         moves them to the dead-letter queue.
     """
 

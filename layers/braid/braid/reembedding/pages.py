@@ -1,8 +1,7 @@
 """Pages of a re-embedding job: lists them by ranges of ids, and embeds one.
 
-Pages are independent of each other, so that many workers embed them at once. A job notes how far its pages were listed
-only when all of them are done: whoever goes on lists the rest again, and what is embedded already is not listed, or
-found to be so.
+Pages are independent of each other, so that many workers embed them at once. A job saves the position of its listing
+only when all listed pages are done. The next worker lists the others again, and skips what is embedded already.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PAGED: Final = frozenset({Phase.FILL, Phase.RECONCILE, Phase.SWEEP})
-"""Phases that go through records; the others are one step each."""
+"""Phases that go through records page by page; the others are one step each."""
 _CAUSE: Final = 300
-"""Characters of what is noted of an error."""
+"""Most characters of an error's message in a job."""
 MAX_SET_ASIDE: Final = 100
-"""Records of a run; where more fail, it is not they that are wrong."""
+"""Most records that a run sets aside; if more fail, the fault is not in the records."""
 _MAX_BYTES: Final = 120_000
-"""Of the list of a step's pages in JSON; what a workflow hands on has at most 256 KiB."""
+"""Most bytes of the list of a step's pages in JSON; a workflow's state has at most 256 KiB."""
 _EMBEDDED_CHARACTERS: Final = 1_000_000
-"""Text after which a part of a page is written: some long texts take as long as many short ones."""
+"""Characters of text after which a part of a page is written: a few long texts take as long as many short ones."""
 
 
 class RecordPage(Frozen):
-    """Some of a tenant's records, by the range of their ids."""
+    """Some of a tenant's records, by the range of their ids: ``after < id <= until``."""
 
     tenant: TenantId
     scan: int = Field(default=0, ge=0)
-    """Which of the phase's scans lists them."""
+    """Index of the scan, among those of the phase, that lists them."""
     after: RecordId | None = None
     until: RecordId
 
 
 class Position(Frozen):
-    """Up to where pages were listed."""
+    """Position up to which pages were listed."""
 
     phase: Phase
     tenant: TenantId | None = None
@@ -66,13 +65,13 @@ class Listed(Frozen):
 
     pages: tuple[RecordPage, ...] = ()
     position: Position | None = None
-    """What the job notes once they are done; None where its phase has no pages."""
+    """Position that the job saves once they are done; None if its phase has no pages."""
     writers: int = 0
-    """How many of them may be embedded at once; 0 sets no limit."""
+    """Most of them that are embedded at once; 0 sets no limit."""
 
 
 class Done(NamedTuple):
-    """What became of a page."""
+    """Counts of a page's records, by outcome."""
 
     seen: int = 0
     written: int = 0
@@ -81,21 +80,21 @@ class Done(NamedTuple):
     set_aside: tuple[SetAside, ...] = ()
 
     def added_to(self, job: ReembeddingJob) -> dict[str, object]:
-        """Return the job's counts with these."""
+        """Return the job's counts with these added, as changes of the job."""
         counts = {name: getattr(job, name) + getattr(self, name) for name in ("seen", "written", "lost", "repaired")}
         others = {(one.tenant, one.record_id): one for one in (*job.set_aside, *self.set_aside)}
         return {**counts, "set_aside": tuple(others.values())}
 
 
 def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: float | None = None) -> Listed:
-    """Return the next pages of a job that is in a phase of pages; none if its last ones are done.
+    """Return the next pages of a job that is in one of the :data:`PAGED` phases; none if its last ones are done.
 
     Parameters
     ----------
     most
         Most pages.
     seconds
-        Seconds after which no more are looked for.
+        Seconds after which no more are listed.
     """
     services = services.moving(job.moves_tenant)
     began, at = services.seconds(), services.now()
@@ -130,7 +129,7 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
 
 
 def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:
-    """Return the spaces in which each record of the next index needs a vector; none where they move unchanged."""
+    """Return the spaces in which each record of the next index needs a vector; none if vectors move unchanged."""
     return [] if job.moves_tenant or not job.profile else services.spaces_of(job.profile)
 
 
@@ -146,7 +145,7 @@ def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> s
 
 
 def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str, Mapping[str, Any] | None]:
-    """Return each reason for which a tenant's records are listed, with its condition; None where no record meets it."""
+    """Return the scans that list a tenant's records in this phase: conditions by reason; None if no record meets it."""
     if job.phase is Phase.RECONCILE:
         return {"served": {}, "following": {"following": True}}
     if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
@@ -158,9 +157,9 @@ def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str,
 
 
 def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Done:
-    """Embed a page's records and write them, or compare them, as the job's phase has it.
+    """Process a page as the job's phase requires: embed its records and write them, or reconcile them.
 
-    A record that fails alone is set aside, if the stores answer otherwise.
+    A record that fails alone, while the stores answer, is set aside.
 
     Raises
     ------
@@ -210,7 +209,7 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
 def _write(
     services: Services, job: ReembeddingJob, tenant: str, reason: str
 ) -> Callable[[Sequence[Record]], WriteBackResult]:
-    """Return how records are written that were listed for a reason: a model's id, of those that lack its vector."""
+    """Return the function that writes records listed for a reason: ``schema``, or the model whose vector they lack."""
     if job.phase is Phase.FILL and job.profile:
         profile = None if job.moves_tenant else job.profile
         return lambda records: writing.fill(services, tenant, records, profile)
@@ -256,7 +255,7 @@ def _throttle(services: Services, texts: int, elapsed: float) -> None:
 def settle(
     services: Services, job: ReembeddingJob, position: Position, *, busy_s: float, done: Done | None = None
 ) -> ReembeddingJob:
-    """Save that all pages up to a position are done, and the following phase behind the last ones.
+    """Save the position up to which all pages are done; after the last pages, the next phase.
 
     Raises TakenOver if another worker saved the job since it was read.
     """

@@ -1,6 +1,6 @@
 """Verifies a move to another model profile and switches to it, rolls it back, and drops the previous index.
 
-``pages`` fills the index beside the active one before; the engine's migration has both indexes.
+Before that, ``pages`` fills the index beside the active one; the engine's migration manages both.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def verify(
 ) -> ReembeddingJob:
     """Verify that the next index is complete and has the recall of the active one.
 
-    If records are left, the move returns to filling. If recall is lower by more than the tolerance, it fails, and what
-    is served does not change.
+    If records are left, the move returns to filling. If recall is lower by more than the tolerance, the move fails, and
+    the active index stays.
 
     Raises TakenOver if another worker has taken the job over.
 
@@ -84,7 +84,7 @@ def switch(services: Services, name: str, run: int) -> ReembeddingJob:
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
     services = services.moving(job.moves_tenant)
-    if services.migration.serving().next == job.profile:  # else it happened before an interruption, and is only saved
+    if services.migration.serving().next == job.profile:  # else an interrupted step has switched, without saving it
         services.migration.switch()
     _outdate_answers(services)
     services.sleep(services.migration.grace_s)
@@ -100,10 +100,10 @@ def _outdate_answers(services: Services) -> None:
 def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
 
-    Of a tenant that is named, return to the index that it was in.
+    With ``tenant``, that tenant returns to the index that it was in before its move.
 
-    After a roll-back the index that was active is kept and written to as the next one: returning to it needs another
-    verification only, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
+    After a roll-back the index that was active is kept and written to as the next one: switching to it again needs only
+    another verification, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
     again.
 
     Raises InvalidRequest if there was no move.
@@ -119,7 +119,7 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     jobs.stop(services.jobs, name, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
     if giving_up:
         return _drop(services)
-    if serving.next is None:  # else it happened before an interruption, and is only saved
+    if serving.next is None:  # else an interrupted call has rolled back, without saving it
         serving = services.migration.rollback()
     _outdate_answers(services)
     jobs.stop(services.jobs, name, Status.ROLLED_BACK, now=services.now())
@@ -127,9 +127,10 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
 
 
 def drop_previous(services: Services, tenant: str | None = None) -> MigrationState:
-    """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
+    """Delete the index from before the last switch, and the vectors that only its profile has; it cannot be undone.
 
-    Of a tenant that is named, its index or its records in the shared one; where that broke off, the rest of them.
+    With ``tenant``, delete that tenant's previous index, or its records in the shared one. Repeating it completes an
+    interrupted deletion.
 
     Raises InvalidRequest if there is none, or a roll-back to it is running.
     """
