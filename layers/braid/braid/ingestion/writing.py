@@ -48,11 +48,11 @@ __all__ = [
 BATCH = 512
 """Records that are embedded and sent to the index together."""
 MENTIONS_AT_ONCE = 10_000
-"""Mentions that texts no longer have, whose rows leave in the transaction of the write; of more they leave after it."""
+"""Most stale mentions whose rows are deleted in the transaction of a write; the rows of more are deleted after it."""
 STORES_S = 300.0
-"""Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
+"""Time limit of the stores for one write, in seconds; past it the write is undone, or completed by repeating it."""
 MAX_OVERTAKEN = 5
-"""How often a write that another process overtook is prepared while others can write; then it is in its transaction."""
+"""Most times that an overtaken write is prepared again while others can write; then that is in its transaction."""
 
 
 class _Overtaken(Exception):
@@ -83,7 +83,7 @@ def write(
     on_progress
         Called with the number of records embedded so far and in total.
     ahead
-        The records' vectors, where their computing was begun before.
+        The vectors of the records, if their computation was begun before.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def write(
     ):
         # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
         for is_last in (False,) * MAX_OVERTAKEN + (True,):
-            if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
+            if store.write_generation(tenant_id) != generation:  # this write may depend on others made meanwhile
                 generation, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
                 break
@@ -160,9 +160,10 @@ def _prepared(
     batch: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[int | None, Accepted, list[Record] | None]:
-    """Return the write generation, what the request means under it, and the records to be written with their vectors.
+    """Check a request and embed its records.
 
-    The records are None if items are wrong and nothing is to be written then.
+    Returns the write generation, the accepted items under it, and the records to write, with their vectors. The records
+    are None if items are invalid and the request is not ``partial``, so that nothing is to be written.
     """
     while True:
         generation, accepted = store.write_generation(request.tenant_id), check(request, store)
@@ -170,14 +171,14 @@ def _prepared(
             return generation, accepted, vectors.records(accepted.records, batch, on_progress)
         if store.write_generation(request.tenant_id) == generation:
             return generation, accepted, None
-        deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
+        deadline.check()  # the errors may be due to another write that was made during the check: check again
 
 
 @contextmanager
 def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, mark: bytes | None) -> Iterator[None]:
-    """Delete what was written inside if the tenant was deleted meanwhile, where stores have no transaction for that.
+    """Delete what the block wrote if the tenant was deleted meanwhile, where stores do not commit together.
 
-    Not after a refusal, which comes before anything is written: what is stored by then may be a later write's.
+    Not after a refusal, which comes before anything is written: the stored items may be those of a later write.
     """
     refused = False
     try:
@@ -199,7 +200,7 @@ def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, ma
 def _commit(
     request: WriteRequest, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int
 ) -> int:
-    """Write what was prepared, logged where stores do not commit together; return the number of items ended."""
+    """Write a prepared request, logged where stores do not commit together; return the number of items ended."""
     whole = UnfinishedWrite(
         tenant_id=request.tenant_id,
         records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
@@ -222,7 +223,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if accepted.vertices or accepted.edges:
         store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
     if accepted.successors:
-        # Before the others are passed on: a successor's own mentions are not known by these identities.
+        # Before the other mentions are reassigned, which changes their identities.
         store.graph.delete_relationships(
             tenant_id, [edge for edge in accepted.stale if edge.source in accepted.successors]
         )

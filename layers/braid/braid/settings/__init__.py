@@ -262,7 +262,7 @@ class Settings(BaseSettings):
     late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return before they
     are searchable."""
     profile_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
-    """Seconds for which a function caches the active model profile; a switch or roll-back waits for as long."""
+    """Seconds for which a function caches the active model profile; a switch waits as long before its sweep."""
     profile_timeout_s: Annotated[float, Field(gt=0, le=10)] = 0.5
     """Bound on reading the active model profile; if it fails, the last known one or ``model_profile`` is used."""
     reembed_page: Annotated[int, Field(ge=1, le=1_000)] = 100

@@ -36,7 +36,7 @@ TURN_LINES: Final = 50
 STEP_S: Final = 5.0
 """Seconds that a step of :class:`ImportsAtOnce` may take: none is begun when the request has less left."""
 THREADS: Final = 2
-"""Tenants whose imports take a step at once: a document that is slow to read holds up its own tenant's alone."""
+"""Tenants whose imports run a step at once: a document that is slow to read holds up only its own tenant's."""
 
 
 class _State(Frozen):
@@ -134,13 +134,13 @@ class LocalImports:
         with self._lock:
             tenant_id = next((tenant for tenant in self._turns if tenant not in self._running), None)
             if tenant_id is None:
-                return  # whoever has a turn goes on when it ends
+                return  # a running step submits the next one when it ends
             self._running.add(tenant_id)
             waiting_import = self._turns[tenant_id][0]
         ended = True
         try:
             ended = self._step(tenant_id, waiting_import)
-        finally:  # whatever failed, the others' turns come
+        finally:  # also after a failure, so that the other imports continue
             with self._lock:
                 self._running.discard(tenant_id)
                 waiting = self._turns.pop(tenant_id)

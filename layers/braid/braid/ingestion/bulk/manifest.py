@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 8_000
-"""Batches that one step hands out, in an object of 1 MB: what they return comes together in a state of 256 KB, and each
-page takes 14 of the 25,000 events that an execution may have."""
+"""Batches of a page, which one step lists in an object of 1 MB: the results of a page share a workflow state of 256 KB,
+and each page takes 14 of the 25,000 events that an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
 _READ_ATTEMPTS: Final = 10
-"""Such an object is written a few times in its life; one that changes under every read is a fault."""
+"""Reads of a small object before giving up: it is written a few times in its life, not during every read."""
 _READ_WAIT_S: Final = 0.02
 _RANGES = TypeAdapter(tuple[BatchRange, ...])
 _T = TypeVar("_T")
@@ -117,7 +117,7 @@ def ranges(job: ImportJob, page: int, objects: ObjectStore) -> tuple[BatchRange,
 
 
 def put_items(job: ImportJob, page: int, phase: Phase, ranges: tuple[BatchRange, ...], objects: ObjectStore) -> str:
-    """Store the batches of a page that have something of a phase, for a map over them; return the key."""
+    """Store the batches of a page that a phase writes, as input of the workflow's map; return the key."""
     key = f"{folder(job)}/pages/{page:06}-{phase.value}.json"
     objects.put(job.tenant_id, key, _RANGES.dump_json(ranges))
     return key
@@ -190,7 +190,7 @@ def _result_key(job: ImportJob, phase: Phase, batch_range: BatchRange) -> str:
 
 
 def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
-    """Return the whole of one version of a small object, starting over if it is replaced meanwhile.
+    """Return the content of one version of a small object, starting over if it is replaced meanwhile.
 
     Lines are joined without their line feeds.
 

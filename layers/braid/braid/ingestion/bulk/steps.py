@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 BATCH_LINES = 250
 BATCH_BYTES = 2_000_000
-"""As a request may have: a batch is one transaction, for which a laptop's other tenants wait."""
+"""Most bytes of a batch, as of a request: other tenants of an embedded store wait for the batch's one transaction."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 
@@ -69,10 +69,10 @@ class FileStore(DocumentStore, Protocol):
 
 
 def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:
-    """Read an object once, and store the offsets of its batches. A document is made lines first.
+    """Read an object once, and store the offsets of its batches. A document is converted to lines first.
 
     Memory holds the lines of one batch, and eight bytes for each edge that another edge ends or that ends a record. No
-    batch has more than ``batch_lines`` or :data:`BATCH_LINES` lines.
+    batch has more than ``batch_lines`` lines, :data:`BATCH_LINES` when None.
 
     Raises
     ------
@@ -81,7 +81,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
     ObjectMissing
         If it does not exist.
     ObjectChanged
-        If it is not, or while being read ceases to be, the version that the event names.
+        If it is not the version that the event names, or is replaced while it is read.
     StoreError
         If a line is longer than 10 MB; the message has its number.
     """
@@ -144,7 +144,7 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
     StoreError, ModelError
         As :func:`braid.ingestion.writing.write`; no result is stored then, and the step is to be repeated.
     QueueFull
-        If as many batches are being written as may be, those of other imports included; the same holds.
+        If all slots of bulk writes are taken, by any imports; the step is to be repeated.
     """
     with writing_in_bulk(store.cache, store.settings.ingest_writers, tenant_id=task.job.tenant_id):
         return _write_batch(task, store)

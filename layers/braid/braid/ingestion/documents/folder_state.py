@@ -1,8 +1,8 @@
 """State of an ingested folder: what was read of which file, so that a later ingest opens only what has changed.
 
-It lies in the tenant's object store: a list of files, and beside it a page for each write since the list was made. A
-page is stored before its documents are written, without their hashes, and again afterwards. A file whose last page has
-no hash may be written in part: it is read again, and the chunks that it may have had are known.
+It is stored in the tenant's object store: a list of files, and a page of changes for each write since that list. A page
+is stored before its documents are written, without their hashes, and again afterwards. A file without a hash in its
+last page may be written in part: it is read again, and the page has the most chunks that may be stored of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PREFIX = "folders/"
 UPLOADS = "uploads/"
 COLLECTION = "documents"
-"""Name of the folder that documents of the object store are of."""
+"""Name of the folder under which documents of the object store are listed."""
 _LIST = "files.jsonl"
 
 
@@ -45,11 +45,11 @@ class FileState:
     title: str = ""
     format: str = ""
     skipped: str = ""
-    """Why nothing is stored of it."""
+    """Reason why it was skipped, and nothing is stored of it; empty if it was not."""
     gone: bool = False
-    """Whether the file was removed, with all that was stored of it."""
+    """Whether the file was removed, with its chunks."""
     written_by: str = ""
-    """Of a document of the object store: the lines of the import that was the last to begin writing it."""
+    """Of a document of the object store: key of the lines of the import that began to write it last."""
 
 
 @dataclass
@@ -60,7 +60,7 @@ class FolderState:
     tenant_id: str
     name: str
     place: str = ""
-    """Where the folder was, when it was last ingested."""
+    """Path of the folder when it was last ingested."""
     files: dict[str, FileState] = field(default_factory=dict)
 
     @property
@@ -68,20 +68,20 @@ class FolderState:
         return f"{PREFIX}{hashlib.sha256(self.name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def load(self) -> FolderState:
-        """Read what is stored, and return the state."""
+        """Load the stored state, and return it."""
         header, files = _read(self.objects, self.tenant_id, self._folder)
         self.place, self.files = header.get("place", ""), files
         return self
 
     def is_unchanged(self, path: str, *, size: int, modified_ns: int, options: str) -> bool:
-        """Return whether a file was read with the same options and has the size and time that it had then."""
+        """Return whether a file was read with the same options, and still has the size and time that it had then."""
         known = self.files.get(path)
         if known is None or not known.sha256:
             return False
         return (known.size, known.modified_ns, known.options) == (size, modified_ns, options)
 
     def known_hashes(self, options: str) -> dict[str, str]:
-        """Return the hashes of the contents that need no reading again, by path: a touched file may have the same."""
+        """Return the hashes of contents read with these options, by path: a touched file may have the same one."""
         return {path: file.sha256 for path, file in self.files.items() if file.options == options}
 
     def begin(self, files: Iterable[FileState]) -> str:
@@ -105,7 +105,7 @@ class FolderState:
             self.files[file.path] = file
 
     def compact(self) -> None:
-        """Store the list of all files, instead of the pages."""
+        """Store the list of all files, and delete the pages that it replaces."""
         pages = [info.key for info in self.objects.list(self.tenant_id, f"{self._folder}/page-")]
         self.files = {path: file for path, file in self.files.items() if not file.gone}
         self._put(f"{self._folder}/{_LIST}", self.files.values(), header=True)

@@ -1,8 +1,8 @@
 """Documents in the object store: converted to lines of records, which are imported as any other lines are.
 
-What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` in a folder of
-its own until it is written, where nothing starts by itself. Beside the lines the state of the document is kept, so that
-chunks which a newer version no longer has are removed when that is written.
+An object that is put under ``documents/`` is imported when it arrives. A document that a caller posts is kept under
+``posted/``, in a folder of its own, until it is written; no import starts there by itself. The state of the document is
+stored beside the lines, so that chunks which a newer version no longer has are removed once that is written.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
-"""Of the process that reads: beside it the smallest function has room for the encoder."""
+"""Memory limit of the reader process, beside which the smallest function has room for the encoder."""
 
 
 def path_of(key: str) -> str | None:
-    """Return the path of the document under a key; None of an object that is lines."""
+    """Return the path of the document that a key names; None if the object is JSON Lines."""
     if key.startswith(ARRIVING):
         return key.removeprefix(ARRIVING) or None
     if key.startswith(POSTED):
@@ -71,9 +71,9 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
 
 
 def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, lines_key: str) -> ObjectLines:
-    """Store that a document cannot be read, and no lines of it; return them.
+    """Store that a document cannot be read, and an empty object of lines; return that object.
 
-    What was stored of it before is removed then, unless the same content may be readable at another time.
+    Chunks of an earlier version are removed then, unless the same content may be readable at another time.
     """
     before = read_upload(store.objects, tenant_id, path) if isinstance(reason, UnreadableNow) else None
     state = before or FileState(path, document_id(COLLECTION, path), skipped=str(reason))
@@ -83,11 +83,9 @@ def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore,
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
-    """Refuse to go on writing a document that another import has begun to write since.
+    """Raise ObjectChanged if another import has begun to write the document since.
 
-    Imports run beside each other where they are deployed, and would leave some chunks of either version.
-
-    Raises ObjectChanged if one has.
+    Deployed imports run in parallel, and would leave some chunks of either version.
     """
     if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), lines_key):
         raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
@@ -98,10 +96,10 @@ def _is_newest(state: FileState | None, lines_key: str) -> bool:
 
 
 def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, whole: bool) -> None:
-    """Remove the chunks that the document no longer has, now that its new ones are written, and keep its state.
+    """Remove the chunks that the document no longer has, now that its new ones are written, and store its state.
 
-    Nothing is removed but what was posted if another import has begun to write the document since, nor anything at all
-    unless all chunks are written.
+    If another import has begun to write the document since, only the posted object is deleted. Otherwise nothing is
+    done unless all chunks are written (``whole``).
     """
     try:
         state = state_at(store.objects, tenant_id, _pending(lines_key))
@@ -137,7 +135,7 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
 
 
 def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
-    """Store what is about to be written: beside the lines as it will be, and as the most that may be stored now."""
+    """Store two states before a write: the final one beside the lines, and one with the most chunks until then."""
     state = replace(state, written_by=lines_key)
     store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
     before = read_upload(store.objects, tenant_id, state.path)
