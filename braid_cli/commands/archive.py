@@ -38,7 +38,7 @@ def export(
     application = open_application(engine)
     check_known(tenant, application)
     with progress("exporting", quiet=as_json) as tell:
-        manifest = export_tenant(tenant, application, folder, vectors=vectors, tell=tell)
+        manifest = export_tenant(tenant, application, folder, vectors=vectors, on_progress=tell)
     if as_json:
         print_json({"tenant_id": tenant, "changed": manifest.changed, "counts": manifest.counts()})
     else:
@@ -64,7 +64,7 @@ def import_(
     if tenant is not None:
         check_tenant(tenant)
     with progress("importing", quiet=as_json) as tell:
-        done = import_tenant(folder, open_application(engine), tenant_id=tenant, threads=threads, tell=tell)
+        done = import_tenant(folder, open_application(engine), tenant_id=tenant, threads=threads, on_progress=tell)
     if as_json:
         print_json(done.model_dump(mode="json"))
         return

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from braid.errors import BraidError, InvalidRequest, ObjectChanged, ObjectMissing, StoresUnavailable
 from braid.models import Answer
 from braid.settings.folders import shared_folder
-from braid.telemetry.recording import TRACEPARENT, carried, operation
+from braid.telemetry.recording import TRACEPARENT, operation, trace_headers
 from opentelemetry.trace import SpanKind
 
 from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
@@ -184,7 +184,7 @@ class Workflow:
     def _begin(self, state: dict[str, Any]) -> str:
         # As braid.engines.aws.step_functions names it: so its functions know the trace that they belong to.
         with operation(f"start {self._arn.rsplit(':', 1)[-1]}", {}, kind=SpanKind.CLIENT):
-            name = carried().get(TRACEPARENT) or str(uuid.uuid4())
+            name = trace_headers().get(TRACEPARENT) or str(uuid.uuid4())
             started = self._client.start_execution(stateMachineArn=self._arn, name=name, input=json.dumps(state))
         arn: str = started["executionArn"]
         return arn

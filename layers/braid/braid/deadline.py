@@ -29,7 +29,7 @@ _EVERY: Final = 512
 """Items of a loop between two checks of the clock."""
 _LEAST_S: Final = 0.001
 """Least value of :func:`left`, in seconds."""
-_ENDS: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
+_DEADLINE: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
 
 
 @contextmanager
@@ -45,31 +45,31 @@ def within(seconds: float, *, share: float = 1.0) -> Iterator[None]:
     """
     check()
     now = time.monotonic()
-    token = _ENDS.set(now + min(seconds, share * (_ENDS.get() - now)))
+    token = _DEADLINE.set(now + min(seconds, share * (_DEADLINE.get() - now)))
     try:
         yield
     finally:
-        _ENDS.reset(token)
+        _DEADLINE.reset(token)
 
 
 @contextmanager
 def suspended() -> Iterator[None]:
     """Run a block without a deadline: a write that has begun, or shared work that later requests need too."""
-    token = _ENDS.set(math.inf)
+    token = _DEADLINE.set(math.inf)
     try:
         yield
     finally:
-        _ENDS.reset(token)
+        _DEADLINE.reset(token)
 
 
 def left() -> float:
     """Return the seconds left, at least a thousandth; infinite without a deadline."""
-    return max(_LEAST_S, _ENDS.get() - time.monotonic())
+    return max(_LEAST_S, _DEADLINE.get() - time.monotonic())
 
 
 def is_over() -> bool:
     """Return whether the deadline has passed."""
-    return time.monotonic() >= _ENDS.get()
+    return time.monotonic() >= _DEADLINE.get()
 
 
 def check() -> None:

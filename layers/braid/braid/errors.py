@@ -60,14 +60,14 @@ _FORMS = {
 
 def plainly(detail: Mapping[str, Any]) -> str:
     """Return the message to the caller for one of pydantic's errors; it never quotes the input."""
-    told, message = detail.get("ctx", {}), str(detail["msg"])
+    context, message = detail.get("ctx", {}), str(detail["msg"])
     match detail["type"]:
         case "string_pattern_mismatch":
-            return _FORMS.get(told.get("pattern", ""), message)
-        case "string_too_short" | "too_short" if told.get("min_length") == 1:
+            return _FORMS.get(context.get("pattern", ""), message)
+        case "string_too_short" | "too_short" if context.get("min_length") == 1:
             return "must not be empty"
-        case "string_too_long" | "too_long" if most := told.get("max_length"):
-            if told.get("field_type", "Value") == "Value":  # that of a string after a function validator
+        case "string_too_long" | "too_long" if most := context.get("max_length"):
+            if context.get("field_type", "Value") == "Value":  # that of a string after a function validator
                 return f"must not be longer than {most:,} characters"
             return f"must not hold more than {most:,} items"
         case kind:

@@ -36,7 +36,7 @@ def read_json(text: str) -> object:
         than :data:`MAX_DEPTH` levels, or has more than :data:`MAX_ITEMS`, :data:`MAX_KEYS` or :data:`MAX_VALUES`.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_without_doubles, parse_float=_finite, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_no_constant)
     except (json.JSONDecodeError, NotJson):
         raise
     except RecursionError:
@@ -55,7 +55,7 @@ def read_json(text: str) -> object:
 _TOO_DEEP: Final = f"is more than {MAX_DEPTH} levels deep"
 
 
-def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(pairs) > MAX_KEYS:
         raise NotJson(f"holds an object of more than {MAX_KEYS:,} keys")
     read = dict(pairs)

@@ -37,7 +37,7 @@ from braid.lambda_runtime.stage_handlers import request_log, send_recorded
 from braid.lambda_runtime.warm_up import open_beforehand
 from braid.settings import Membership
 from braid.telemetry import exporting, names
-from braid.telemetry.recording import TRACEPARENT, carried_to_function, operation
+from braid.telemetry.recording import TRACEPARENT, invocation_trace_headers, operation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +85,7 @@ def make_handler(library: Library) -> Handler:
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         api, request = router(), _Request(event)
         route = api.route_of(request.path)
-        parent = carried_to_function(request.event["headers"].get(TRACEPARENT))
+        parent = invocation_trace_headers(request.event["headers"].get(TRACEPARENT))
         # The method and the path are the caller's own words until they match a route.
         method = request.method if request.method in api.methods(request.path) else "_OTHER"
         asked = {names.HTTP_METHOD: method, names.HTTP_ROUTE: route or "unknown"}

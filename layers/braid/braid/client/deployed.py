@@ -35,7 +35,7 @@ from braid.ports.ingestion import MissingEnds
 from braid.retrieval.context.selection import Context
 from braid.retrieval.tenant_questions import nothing_called
 from braid.telemetry import names
-from braid.telemetry.recording import carried, operation
+from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -238,7 +238,7 @@ class Deployed:
         asked = {names.HTTP_METHOD: method, names.SERVER_ADDRESS: urlsplit(self._url).hostname or ""}
         try:
             with operation(method, asked, kind=SpanKind.CLIENT) as running:
-                headers |= carried()
+                headers |= trace_headers()
                 answer, content = self._send(method, path, headers, body)
                 running.set({names.HTTP_STATUS: answer.status})
         except urllib3.exceptions.HTTPError as error:

@@ -45,7 +45,7 @@ _MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 """File modes: only its owner can read an archive, as with the store."""
 Item = Record | Vertex | Relationship
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with the number of items done and the number of all, as far as that is known."""
 
 
@@ -103,7 +103,7 @@ class Manifest(Frozen):
 
 
 def export_tenant(
-    tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool = True, tell: Told | None = None
+    tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool = True, on_progress: OnProgress | None = None
 ) -> Manifest:
     """Write a tenant's archive into a folder that is empty, or holds one whose export was interrupted.
 
@@ -120,16 +120,16 @@ def export_tenant(
         As the engines; repeating the export resumes it.
     """
     folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-    manifest = _begun(tenant_id, store, folder, vectors=vectors)
+    manifest = _begin_or_resume(tenant_id, store, folder, vectors=vectors)
     total = store.index.stats(tenant_id).records
 
     def keep(changes: Mapping[str, object], parts: Iterable[Part] = ()) -> None:
         nonlocal manifest
         manifest = manifest.model_copy(update={**changes, "parts": (*manifest.parts, *parts)})
-        _write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
-        if tell:
+        _replace_file(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
+        if on_progress:
             counts = manifest.counts()
-            tell(sum(counts.values()), total + counts[PartKind.VERTICES] + counts[PartKind.RELATIONSHIPS])
+            on_progress(sum(counts.values()), total + counts[PartKind.VERTICES] + counts[PartKind.RELATIONSHIPS])
 
     keep({})  # before there is any part, so that an export that is interrupted in the first one can resume
     while manifest.stage < len(_STAGES):
@@ -157,7 +157,7 @@ def _graph(tenant_id: str, store: WriteStore, manifest: Manifest) -> Iterator[_P
 _STAGES: Final = (_records, _graph)
 
 
-def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) -> Manifest:
+def _begin_or_resume(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) -> Manifest:
     """Return the manifest of an interrupted export, or a new one. Raises DatasetError if the folder holds others."""
     if (folder / MANIFEST).exists():
         manifest = read_manifest(folder)
@@ -222,7 +222,7 @@ def _line(item: Item) -> bytes:
     return item.model_dump_json(exclude={"tenant_id"}).encode() + b"\n"
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _replace_file(path: Path, content: bytes) -> None:
     beside = path.with_name(_UNFINISHED)
     with _created(beside) as file:
         file.write(content)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from braid.ingestion.archive import Item, Manifest, Told
+    from braid.ingestion.archive import Item, Manifest, OnProgress
     from braid.models import Embedding
     from braid.ports.ingestion import WriteStore
 
@@ -65,7 +65,7 @@ def import_tenant(
     *,
     tenant_id: str | None = None,
     threads: int | None = None,
-    tell: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Imported:
     """Write an archive into a tenant, and compare the stored items with it, one by one.
 
@@ -95,8 +95,8 @@ def import_tenant(
             for items in into.pages(kind):
                 work(kind, items)
                 done += len(items)
-                if tell:
-                    tell(done, of)
+                if on_progress:
+                    on_progress(done, of)
 
     go_through(into.check)
     into.register_schemas()

@@ -12,7 +12,7 @@ from braid.ingestion.item_checks import (
     Given,
     Types,
     dangling,
-    refuse_much_text_gone,
+    refuse_long_replacements,
     refuse_new_types,
     refuse_newer,
     refuse_other_tenants,
@@ -97,7 +97,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     }
     if not request.supersede_only:  # else an earlier request wrote these records
         refuse_wrong(given)
-        refuse_much_text_gone(given, store)
+        refuse_long_replacements(given, store)
         refuse_vectors(given, store)
     refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})
@@ -115,7 +115,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     else:
         _find_names(given, store, accepted)
-    _join(given, store, accepted)
+    _resolve_ends(given, store, accepted)
     return accepted
 
 
@@ -196,7 +196,7 @@ def _without_types_over_limit(records: Sequence[Record], given: Given, store: Wr
     ]
 
 
-def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
+def _resolve_ends(given: Given, store: WriteStore, accepted: Accepted) -> None:
     """Make the records' vertices, resolve the ends of edges, and accept the items that differ from the stored ones."""
     ends = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     outside = sorted(ends - set(given.records) - set(given.vertices))

@@ -109,7 +109,7 @@ def refuse_wrong(given: Given) -> None:
             given.refuse(what, item.id, found.field, found.message)
 
 
-def refuse_much_text_gone(given: Given, store: WriteStore) -> None:
+def refuse_long_replacements(given: Given, store: WriteStore) -> None:
     """Refuse records that replace very long stored texts, where the store's only writer has to tokenise these."""
     lengths = store.index.characters(given.request.tenant_id, list(given.records))
     room = MAX_SHORTENED + sum(len(record.content) for record in given.records.values())

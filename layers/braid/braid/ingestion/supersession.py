@@ -71,14 +71,14 @@ class Supersession:
         others = sorted(set(self.records) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
-        for some in _few(present):
+        for some in _in_batches(present):
             stored = store.index.get_many(tenant_id, some, with_vectors=True)
-            if changed := _differing(stored, self.record):
+            if changed := _changed(stored, self.record):
                 store.index.end(changed)
             ended_records += len(changed)
         vertices = store.graph.get_many(tenant_id, others) if others else []
-        ended_vertices = _differing(vertices, self.vertex)
-        ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
+        ended_vertices = _changed(vertices, self.vertex)
+        ended_edges = _changed(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
         if ended_vertices or ended_edges:
             store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
@@ -305,7 +305,7 @@ def ended(one: _Ending, at: datetime | None) -> _Ending:
     return one if one.invalid_at is not None and one.invalid_at <= at else one.model_copy(update={"invalid_at": at})
 
 
-def _differing(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
+def _changed(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
     """Return the changed versions of the items that a change affects."""
     return [after for one in before if (after := change(one)) != one]
 
@@ -335,14 +335,14 @@ def _trust_problem(link: Relationship, known: Mapping[str, Record]) -> str | Non
     )
 
 
-def _few(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def _in_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (ids[start : start + _READ_AT_ONCE] for start in range(0, len(ids), _READ_AT_ONCE))
 
 
 def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
     """Return the records that exist, without their texts, which may be gigabytes for thousands of records."""
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
-    pages = (store.index.get_many(tenant_id, some) for some in _few(present))
+    pages = (store.index.get_many(tenant_id, some) for some in _in_batches(present))
     return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
 
 

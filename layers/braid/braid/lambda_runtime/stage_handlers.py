@@ -242,7 +242,7 @@ def _traced(stage: str, handler: Handler) -> Handler:
                 {names.STAGE: stage},
                 duration=names.STAGE_DURATION,
                 kind=SpanKind.SERVER,
-                parent=recording.carried_to_function(carrier),
+                parent=recording.invocation_trace_headers(carrier),
             ):
                 return handler(event, context)
         finally:

@@ -134,7 +134,7 @@ def _as_list(given: object) -> object:
     if isinstance(given, list | tuple):
         if len(given) > MAX_CONDITIONS * MAX_VALUES:
             raise ValueError(f"must not hold more than {MAX_CONDITIONS} items")
-        return _together([_parsed(one) if isinstance(one, str) else one for one in given])
+        return _merge_any_of([_parsed(one) if isinstance(one, str) else one for one in given])
     if not isinstance(given, Mapping):
         return given
     if len(given) > MAX_CONDITIONS:
@@ -158,18 +158,18 @@ def _parsed(text: str) -> dict[str, Any]:
     if not (field and value):
         raise ValueError("holds a text that is none of field=value, field!=value, field>=value, field and !field")
     if operator in {"=", "!="}:
-        return {"field": field, "any_of" if operator == "=" else "none_of": _readings(value)}
-    number = next((one for one in _readings(value) if not isinstance(one, str | bool)), None)
+        return {"field": field, "any_of" if operator == "=" else "none_of": _possible_values(value)}
+    number = next((one for one in _possible_values(value) if not isinstance(one, str | bool)), None)
     return {"field": field, _BOUNDS[operator]: value if number is None else number}
 
 
-def _readings(text: str) -> list[str | bool | int | float]:
+def _possible_values(text: str) -> list[str | bool | int | float]:
     """Return the values that a text may stand for: the text itself, and the number or truth value that it spells."""
     said = (_as_kind(text, kind) for kind in (ValueKind.NUMBER, ValueKind.BOOLEAN))
     return [text, *(one for one in said if one is not None)]
 
 
-def _together(conditions: list[Any]) -> list[Any]:
+def _merge_any_of(conditions: list[Any]) -> list[Any]:
     """Merge the ``any_of`` conditions on one field into one."""
     kept: list[Any] = []
     by_field: dict[str, dict[str, Any]] = {}
@@ -184,7 +184,7 @@ def _together(conditions: list[Any]) -> list[Any]:
     return kept
 
 
-def _in_all(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
+def _short_together(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
     size = sum(len(condition.model_dump_json().encode()) for condition in conditions)
     if size > MAX_CONDITIONS_BYTES:
         raise ValueError(f"must not be longer than {MAX_CONDITIONS_BYTES:,} bytes in all")
@@ -195,7 +195,7 @@ Conditions = Annotated[
     tuple[FieldCondition, ...],
     Field(max_length=MAX_CONDITIONS),
     FailFast(),
-    AfterValidator(_in_all),
+    AfterValidator(_short_together),
     BeforeValidator(_as_list),
 ]
 

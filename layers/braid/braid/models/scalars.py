@@ -180,7 +180,7 @@ class Frozen(BaseModel):
         A question makes hundreds, and validating one takes ten times as long as making it.
         """
         defaults, fields = _defaults(cls)
-        return _made(cls, fields, defaults, values)
+        return _construct(cls, fields, defaults, values)
 
     @classmethod
     def taken_from(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - of any field
@@ -192,10 +192,10 @@ class Frozen(BaseModel):
         """Return a copy with some fields changed, without validation, to values that are known to be valid."""
         fields = self.__pydantic_fields_set__
         given = fields if fields.issuperset(changes) else fields | changes.keys()
-        return _made(type(self), given, self.__dict__, changes)
+        return _construct(type(self), given, self.__dict__, changes)
 
 
-def _made(model: type[_Model], fields: set[str], values: dict[str, Any], others: dict[str, Any]) -> _Model:
+def _construct(model: type[_Model], fields: set[str], values: dict[str, Any], others: dict[str, Any]) -> _Model:
     """Return an instance of a model, without validation; ``others`` take precedence over ``values``."""
     made = object.__new__(model)
     # Straight into the slots: a frozen model refuses assignments.
@@ -328,7 +328,7 @@ MAX_QUESTION = 10_000
 """Most characters of a question."""
 
 
-def _short_written_out(value: str) -> str:
+def _short_normalised(value: str) -> str:
     """Return a question that NFKC normalisation leaves short enough: it may make eighteen characters of one."""
     # Each character by itself, as normalising a run of combining marks takes time quadratic in its length.
     lengths = () if value.isascii() else (len(normalize("NFKC", one)) * times for one, times in Counter(value).items())
@@ -341,7 +341,7 @@ QueryText = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_QUESTION, strip_whitespace=True),
     AfterValidator(_encodable),
-    AfterValidator(_short_written_out),
+    AfterValidator(_short_normalised),
 ]
 
 

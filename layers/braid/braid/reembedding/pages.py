@@ -100,18 +100,18 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     began, at = services.seconds(), services.now()
     pages: list[RecordPage] = []
     size = 0
-    tenant = job.tenant or _following(services, job, None)
+    tenant = job.tenant or _next_tenant(services, job, None)
     cursor = job.cursor
     while tenant is not None and len(pages) < most and size < _MAX_BYTES:
         number, after = decode_phase(cursor)
         scans = list(_scans(services, job, tenant).values())
         if number >= len(scans):
-            tenant, cursor = _following(services, job, tenant), None
+            tenant, cursor = _next_tenant(services, job, tenant), None
             continue
         wanted = min(MAX_IDS, (most - len(pages)) * services.limits.page)
         scan = scans[number]
         found = [] if scan is None else services.migration.ids(tenant, after=after, limit=wanted, **scan)
-        for last in _lasts(found, services.limits.page):
+        for last in _last_of_each_page(found, services.limits.page):
             pages.append(RecordPage(tenant=tenant, scan=number, after=after, until=last))
             after = last
             size += len(json.dumps(pages[-1].model_dump()))
@@ -133,12 +133,12 @@ def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:
     return [] if job.moves_tenant or not job.profile else services.spaces_of(job.profile)
 
 
-def _lasts(ids: Sequence[str], size: int) -> list[str]:
+def _last_of_each_page(ids: Sequence[str], size: int) -> list[str]:
     """Return the last id of each page."""
     return [ids[min(start + size, len(ids)) - 1] for start in range(0, len(ids), size)]
 
 
-def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
+def _next_tenant(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
     if job.only_tenant is not None:
         return job.only_tenant if tenant is None else None
     return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
@@ -184,12 +184,12 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
     done = Done()
     while records:
         began = services.seconds()
-        fitting = _fitting(records)
+        fitting = _embedded_together(records)
         part, records = records[:fitting], records[fitting:]
-        done = _plus(
+        done = _added(
             done,
             part,
-            *_each(part, _write(services, job, page.tenant, reason), len(job.set_aside) + len(done.set_aside)),
+            *_write_each(part, _write(services, job, page.tenant, reason), len(job.set_aside) + len(done.set_aside)),
         )
         _throttle(services, len(part), services.seconds() - began)
         if records:
@@ -197,7 +197,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
     return done
 
 
-def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: Sequence[SetAside]) -> Done:
+def _added(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: Sequence[SetAside]) -> Done:
     return done._replace(
         seen=done.seen + len(part),
         written=done.written + settled.written,
@@ -217,7 +217,7 @@ def _write(
     return lambda records: writing.refresh(services, tenant, records, models or None)
 
 
-def _each(
+def _write_each(
     records: Sequence[Record], write: Callable[[Sequence[Record]], WriteBackResult], aside: int
 ) -> tuple[WriteBackResult, list[SetAside]]:
     """Write records together or, where that fails, one by one; return what was written and which failed alone."""
@@ -229,7 +229,7 @@ def _each(
         if len(records) > 1:
             settled, failed = WriteBackResult(written=0), list[SetAside]()
             for record in records:
-                alone, wrong = _each([record], write, aside + len(failed))
+                alone, wrong = _write_each([record], write, aside + len(failed))
                 settled = WriteBackResult(written=settled.written + alone.written, lost=(*settled.lost, *alone.lost))
                 failed += wrong
             return settled, failed
@@ -241,7 +241,7 @@ def _each(
         return WriteBackResult(written=0), [SetAside(tenant=record.tenant_id, record_id=record.id, error=cause)]
 
 
-def _fitting(records: Sequence[Record]) -> int:
+def _embedded_together(records: Sequence[Record]) -> int:
     """Return how many of the first records are embedded together, one at least."""
     ends = accumulate(len(record.text()) for record in records)
     return max(1, sum(end <= _EMBEDDED_CHARACTERS for end in ends))

@@ -48,7 +48,7 @@ def verify(
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
     services = services.moving(job.moves_tenant)
-    left = _left(services, job)
+    left = _count_pending(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:
             message = f"{left} records still lack vectors after {job.rounds} more rounds; " + (
@@ -70,7 +70,7 @@ def verify(
     return save(services.jobs, job, now=services.now(), phase=Phase.SWITCH, check=check)
 
 
-def _left(services: Services, job: ReembeddingJob) -> int:
+def _count_pending(services: Services, job: ReembeddingJob) -> int:
     spaces = spaces_to_fill(services, job)
     return sum(services.migration.count_pending(tenants, spaces) for tenants in tenant_pages(services))
 
@@ -86,12 +86,12 @@ def switch(services: Services, name: str, run: int) -> ReembeddingJob:
     services = services.moving(job.moves_tenant)
     if services.migration.serving().next == job.profile:  # else an interrupted step has switched, without saving it
         services.migration.switch()
-    _outdate_answers(services)
+    _invalidate_answers(services)
     services.sleep(services.migration.grace_s)
     return save(services.jobs, job, now=services.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
 
 
-def _outdate_answers(services: Services) -> None:
+def _invalidate_answers(services: Services) -> None:
     for tenants in tenant_pages(services):
         for tenant in tenants:
             services.advance(tenant)
@@ -121,7 +121,7 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
         return _drop(services)
     if serving.next is None:  # else an interrupted call has rolled back, without saving it
         serving = services.migration.rollback()
-    _outdate_answers(services)
+    _invalidate_answers(services)
     jobs.stop(services.jobs, name, Status.ROLLED_BACK, now=services.now())
     return serving
 

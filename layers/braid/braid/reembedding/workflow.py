@@ -160,7 +160,7 @@ class Progress(Frozen):
         )
 
 
-def take(step: Step, services: Services, *, step_s: float) -> Progress:
+def run_step(step: Step, services: Services, *, step_s: float) -> Progress:
     """Run one step of a job; repeating it is harmless.
 
     Raises TakenOver if another execution has taken the job over, QueueFull if all slots of bulk writes are taken, and

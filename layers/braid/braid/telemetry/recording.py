@@ -107,14 +107,14 @@ def _nobody_records() -> bool:
     return unset and isinstance(_TRACER, trace.ProxyTracer)
 
 
-def carried() -> dict[str, str]:
+def trace_headers() -> dict[str, str]:
     """Return the headers of the current trace context (``traceparent``); empty outside of a span."""
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
 
 
-def carried_to_function(traceparent: object) -> dict[str, str] | None:
+def invocation_trace_headers(traceparent: object) -> dict[str, str] | None:
     """Return the headers of the trace context of this invocation: a valid ``traceparent``, else Lambda's X-Ray trace.
 
     X-Ray's trace has the same ids in all functions of one execution. Its sampling decision is ignored, as it samples

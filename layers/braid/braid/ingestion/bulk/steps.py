@@ -223,14 +223,14 @@ def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEn
     """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
     detail = event.get("detail")
     if isinstance(detail, dict):
-        told = detail.get("object")
-        name = told.get("key") if isinstance(told, dict) else None
+        event_object = detail.get("object")
+        name = event_object.get("key") if isinstance(event_object, dict) else None
         if not isinstance(name, str) or "/" not in name:
             raise InvalidRequest(
                 "detail.object.key: must be TENANT/inbox/… or TENANT/documents/…", field="detail.object.key"
             )
         tenant_id, _, key = name.partition("/")
-        return tenant_id, key, told.get("etag") if isinstance(told, dict) else None, MissingEnds.REFUSE
+        return tenant_id, key, event_object.get("etag") if isinstance(event_object, dict) else None, MissingEnds.REFUSE
     for field in ("tenant_id", "key"):
         if not isinstance(event.get(field), str):
             raise InvalidRequest(f"{field}: missing", field=field)

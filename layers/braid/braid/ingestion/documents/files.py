@@ -63,9 +63,9 @@ def find(root: Path) -> FoundFiles:
     """
     found = FoundFiles()
     if root.is_file():
-        told = root.stat()
+        status = root.stat()
         location = os.path.join(os.path.realpath(root.parent), root.name)  # noqa: PTH118 - a text, as the others
-        found.files[""] = FoundFile("", location, told.st_size, told.st_mtime_ns)
+        found.files[""] = FoundFile("", location, status.st_size, status.st_mtime_ns)
         return found
     inside = Path(os.path.realpath(root))
     entries = list(_entries(str(inside)))
@@ -109,11 +109,11 @@ def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: FoundF
 
 def _add(path: str, entry: os.DirEntry[str], found: FoundFiles) -> None:
     try:
-        told = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError as error:
         found.refused[path] = f"cannot be opened: {error.strerror}"
         return
-    if stat.S_ISREG(told.st_mode):
-        found.files[path] = FoundFile(path, entry.path, told.st_size, told.st_mtime_ns)
+    if stat.S_ISREG(status.st_mode):
+        found.files[path] = FoundFile(path, entry.path, status.st_size, status.st_mtime_ns)
     else:
         found.refused[path] = "is no regular file"

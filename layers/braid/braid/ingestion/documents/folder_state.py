@@ -112,8 +112,8 @@ class FolderState:
         self.objects.delete_many(self.tenant_id, pages)
 
     def _put(self, key: str, files: Iterable[FileState], *, header: bool = False) -> None:
-        told = [{"name": self.name, "place": self.place}] if header else []
-        lines = [json.dumps(one) for one in (*told, *map(asdict, files))]
+        headers = [{"name": self.name, "place": self.place}] if header else []
+        lines = [json.dumps(one) for one in (*headers, *map(asdict, files))]
         self.objects.put(self.tenant_id, key, "\n".join([*lines, ""]).encode())
 
 

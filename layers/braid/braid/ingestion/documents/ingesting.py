@@ -146,7 +146,7 @@ class _Page(NamedTuple):
     vectors: RecordVectors
 
 
-def _begun(files: Sequence[_PreparedFile], ahead: EmbeddingAhead) -> _Page:
+def _begin_page(files: Sequence[_PreparedFile], ahead: EmbeddingAhead) -> _Page:
     """Begin to embed the records of some files, and return these as a page."""
     records = tuple(record for one in files for record in one.records)
     return _Page(files, records, ahead.begin(records))
@@ -268,12 +268,12 @@ class _Folder:
                     yield self._skipped(file.path, prepared.skipped)
                 page.append(prepared)
                 if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
-                    begun.append(_begun(page, ahead))
+                    begun.append(_begin_page(page, ahead))
                     pages, page = pages + 1, []
                     if len(begun) > _PAGES_AHEAD:
                         yield self._written(begun.popleft(), estimate)
             if page:
-                begun.append(_begun(page, ahead))
+                begun.append(_begin_page(page, ahead))
             for one in begun:
                 yield self._written(one, estimate)
 

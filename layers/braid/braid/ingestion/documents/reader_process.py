@@ -104,9 +104,9 @@ class ReaderProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             paths = os.pathsep.join(path for path in sys.path if path)
-            told = json.dumps({"limits": asdict(self.limits), "mapping": dict(self.mapping)})
+            setup = json.dumps({"limits": asdict(self.limits), "mapping": dict(self.mapping)})
             self._process = subprocess.Popen(  # noqa: S603 - this module, in this Python
-                [sys.executable, "-m", __spec__.name if __spec__ else __name__, told],
+                [sys.executable, "-m", __spec__.name if __spec__ else __name__, setup],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -177,14 +177,14 @@ def read_file(
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    told = json.loads(sys.argv[1])
-    limits = ReadingLimits(**told["limits"])
+    setup = json.loads(sys.argv[1])
+    limits = ReadingLimits(**setup["limits"])
     _limit_memory(limits.memory_bytes)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(2, sys.stdout.fileno())  # so that nothing that a library prints is taken for an answer
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, told["mapping"])
+        reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, setup["mapping"])
         answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "permanent": reading.permanent}
         if reading.document is not None:
             answer["document"] = reading.document.as_json()

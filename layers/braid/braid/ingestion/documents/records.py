@@ -43,8 +43,8 @@ def document_id(collection: str, path: str) -> str:
     encoded = plain.encode("utf-8", "replace")
     if plain == whole and len(encoded) <= _ID_BYTES:
         return plain
-    told = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
-    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + told
+    digest = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
+    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + digest
 
 
 def chunk_ids(document: str, first: int, end: int) -> list[str]:

@@ -91,7 +91,7 @@ def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tup
     """
     rows = list(rows)
     if not mapping:
-        lines = [_said(cells) for _, cells in rows]
+        lines = [_row_text(cells) for _, cells in rows]
         return [Section("\n".join(lines), heading, line=rows[0][0], rows=True)] if rows else []
     columns = dict.fromkeys(name for _, cells in rows for name in cells)
     for field, column in mapping.items():
@@ -101,14 +101,14 @@ def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tup
     return [_mapped(number, cells, mapping, heading) for number, cells in rows]
 
 
-def _said(cells: Mapping[str, str]) -> str:
+def _row_text(cells: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {one_line(value)}" for name, value in cells.items())
 
 
 def _mapped(number: int, cells: Mapping[str, str], mapping: Mapping[str, str], heading: tuple[str, ...]) -> Section:
     taken = {mapping[name] for name in _OWN if name in mapping}
     rest = {name: value for name, value in cells.items() if name not in taken}
-    text = cells.get(mapping["text"], "") if "text" in mapping else _said(rest)
+    text = cells.get(mapping["text"], "") if "text" in mapping else _row_text(rest)
     title = one_line(cells.get(mapping["title"], "")) if "title" in mapping else ""
     metadata: dict[str, Plain] = {
         name: cells[column] for name, column in mapping.items() if name not in _OWN and column in cells
