@@ -1,4 +1,4 @@
-"""Strict JSON parser for untrusted input: refuses what JSON readers disagree on, in linear time.
+"""Strict JSON parser for untrusted input: refuses input on which JSON parsers disagree, in linear time.
 
 Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front,
 such as a firewall, may have parsed the same text in another way.

@@ -153,7 +153,7 @@ def _as_trusted_as_evidence(
 
 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Find what the request supersedes, refusing wrong items until the rest is consistent."""
+    """Find the supersession of a request, refusing invalid items until the rest is consistent."""
     later = given.request.supersede_later
     refused_ids: set[str] = set()
     while True:

@@ -106,7 +106,7 @@ def find_names(
             )
     stored = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, sorted(vertices))}
     for identity, vertex in stored.items():
-        # The first spelling stays, whatever later texts have; but that of a trusted text replaces an untrusted one's.
+        # The first spelling stays when later texts have another; but a trusted text's replaces an untrusted one's.
         if vertex.trusted or not vertex.found or not vertices[identity].trusted:
             vertices[identity] = vertex
     return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)

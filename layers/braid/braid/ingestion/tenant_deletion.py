@@ -61,7 +61,7 @@ class TenantReport(DeleteReport):
     cached: int = 0
     """Cached answers, contexts, vectors of questions, and answers under idempotency keys."""
     left: tuple[str, ...] = ()
-    """What could not be deleted, or not be searched for, and why."""
+    """Data that could not be deleted or searched for, with the reason, for people."""
 
 
 class TenantStore(WriteStore, Protocol):
@@ -127,7 +127,7 @@ def _delete(tenant_id: str, store: TenantStore, mark: DeletionMark) -> TenantRep
     late = _unfinished_writes(tenant_id, store)
     if begun := len({*broken_off, *late}):
         left.append(_WRITES.format(begun))
-        mark.stay()  # such a write deletes its ids when it ends, and so would delete what others write under them
+        mark.stay()  # such a write deletes its ids when it ends, and would delete others' new items of these ids too
         objects += len(late)
         store.objects.delete_many(tenant_id, late)
     # Last, as an answer that was being made may have been cached until now.

@@ -30,7 +30,7 @@ _FOLDER = "ingest/.unfinished/"  # the functions that write may write there, and
 
 
 class UnfinishedWrite(Frozen):
-    """A log entry: what a write is about to write to the graph."""
+    """A log entry: the changes that a write is about to make in the graph."""
 
     tenant_id: TenantId
     records: dict[RecordId, str]

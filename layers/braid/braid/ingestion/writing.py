@@ -68,7 +68,7 @@ def write(
     on_progress: Callable[[int, int], None] | None = None,
     ahead: RecordVectors | None = None,
 ) -> WriteReport:
-    """Validate and write; once it returns, what it counts is durable and older cached answers are invalid.
+    """Validate and write; once it returns, the items that it counts are durable and older cached answers are invalid.
 
     Parameters
     ----------

@@ -214,7 +214,7 @@ class _CurrentStream(logging.Handler):
 def stage_logger(stage: str) -> Logger:
     """Return the logger of a stage or function.
 
-    Timestamps have the format that Lambda parses: lines with another one count as INFO, whatever their level.
+    Timestamps have the format that Lambda parses: it takes lines with another one for INFO, whatever their level is.
     """
     logger = Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
     for handler in exporting.log_handlers():

@@ -365,11 +365,11 @@ class Answer(Frozen):
     truncated: bool
     """Whether the graph's part is incomplete because of a bound, lost facts or lack of time."""
     facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
-    """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
+    """The most frequent values of each requested field among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None
     """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]
-    """Stages that failed, and what else the answer lacks."""
+    """Stages that failed, and other parts that the answer lacks."""
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
     answered_at: Timestamp

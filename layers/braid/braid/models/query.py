@@ -101,7 +101,7 @@ class StepOperation(StrEnum):
 
 
 class PlanStep(Frozen):
-    """One step of a multi-hop plan: search, or walk from what the step before found."""
+    """One step of a multi-hop plan: a search, or a walk from the hits of the previous step."""
 
     operation: StepOperation
     entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES_ASKED), FailFast()] = ()
@@ -201,7 +201,7 @@ class FusionParameters(Frozen):
         return self
 
     def intent_shift(self, intent: Intent) -> float:
-        """Return what an intent adds to the text's weight."""
+        """Return the shift of an intent, which is added to the text's weight."""
         return {
             Intent.TEMPORAL: self.temporal_shift,
             Intent.CAUSAL: self.causal_shift,

@@ -133,7 +133,7 @@ class NewRecord(Frozen):
         return self.name or self.source.title or ""
 
     def text(self) -> str:
-        """Return what is embedded and matched: the name or title, then the content."""
+        """Return the text that is embedded and matched: the name or title, then the content."""
         return "\n".join(filter(None, (self.heading(), self.content)))
 
     def text_from(self, start: int) -> str:

@@ -82,7 +82,7 @@ class ContextRole(StrEnum):
 
 
 class GraphSource(StrEnum):
-    """Where the graph comes from: what is given, names found in the texts, or both."""
+    """Source of the graph: given vertices and relationships, names found in the texts, or both."""
 
     GIVEN = "given"
     FOUND = "found"
@@ -142,7 +142,7 @@ class Asked(StrEnum):
     ALL = "all"
     COUNT = "count"
     NOT = "not"
-    """All things of a kind that do not stand in the relation."""
+    """All entities of a kind that do not have the relationship."""
 
 
 class RerankerKind(StrEnum):

@@ -25,7 +25,7 @@ _WAIT_S: Final = 0.5
 
 
 class JobKind(StrEnum):
-    """Kind of a job."""
+    """Kind of a re-embedding job."""
 
     REFRESH = "refresh"
     """Re-embeds outdated records in place."""
@@ -34,7 +34,7 @@ class JobKind(StrEnum):
 
 
 class Phase(StrEnum):
-    """Phase of a job."""
+    """Phase of a re-embedding job."""
 
     FILL = "fill"
     """Embeds records: outdated ones in place, or all of them into the next index."""
@@ -48,7 +48,7 @@ class Phase(StrEnum):
 
 
 class Status(StrEnum):
-    """Status of a job."""
+    """Status of a re-embedding job."""
 
     RUNNING = "running"
     PAUSED = "paused"

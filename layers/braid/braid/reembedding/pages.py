@@ -166,7 +166,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
     TakenOver
         If another worker took the job over.
     TransientStoreError
-        If a store did not answer; what is written stays, and repeating goes on with the rest.
+        If a store did not answer; records that are written stay, and a repetition embeds the rest.
     BraidError
         If more records fail than are set aside.
     """

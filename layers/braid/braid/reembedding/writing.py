@@ -76,7 +76,7 @@ def refresh(
     ModelError
         If a model cannot be used; nothing is written.
     StoreError
-        If the stores fail; what was written stays, and repeating is safe.
+        If the stores fail; records that were written stay, and repeating is safe.
     """
     if not records:
         return WriteBackResult(written=0)

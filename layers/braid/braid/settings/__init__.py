@@ -28,7 +28,7 @@ TableName = Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")]
 DEFAULT_TENANT = "default"
 """Tenant when none is named, in process and on the command line."""
 DEPLOYED_RERANK_LIMIT_S = 8.0
-"""Most seconds for reranking in the workflow, whose task has 10 for that, for reading the candidates and the rest."""
+"""Most seconds for reranking in the workflow, whose task has 10 for the whole stage."""
 
 
 class EngineKind(StrEnum):

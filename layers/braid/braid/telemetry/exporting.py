@@ -80,7 +80,7 @@ def _wanted(signal: str) -> bool:
 
 
 def flush() -> None:
-    """Send what was recorded; called in Lambda, which freezes a container between two invocations."""
+    """Send the recorded telemetry; called in Lambda, which freezes a container between two invocations."""
     for each in _FLUSHES:
         each(FLUSH_MS)
 

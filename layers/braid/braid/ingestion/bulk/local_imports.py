@@ -70,7 +70,7 @@ class LocalImports:
         self._unfinished: set[tuple[str, str]] = set()
         self._turns: dict[str, deque[_Waiting]] = {}
         self._running: set[str] = set()
-        """Tenants whose turn it is."""
+        """Tenants of whose imports a step is running."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -219,7 +219,7 @@ class ImportsAtOnce(LocalImports):
         Raises
         ------
         InvalidRequest
-            If it takes longer than a request has; what is written by then stays.
+            If it takes longer than a request may; batches that are written by then stay.
         """
         self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
         one = _Waiting(import_id, self._steps(tenant_id, import_id, asked))

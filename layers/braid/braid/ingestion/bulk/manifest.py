@@ -64,7 +64,7 @@ def unfinished(keys: Iterable[str]) -> list[str]:
 
 @contextmanager
 def mark_begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
-    """Mark a job as begun; if the block raises, delete what was stored of it."""
+    """Mark a job as begun; if the block raises, delete the job's objects."""
     objects.put(tenant_id, f"{_folder(name)}/pages/begun", b"")
     try:
         yield
@@ -124,7 +124,7 @@ def put_items(job: ImportJob, page: int, phase: Phase, ranges: tuple[BatchRange,
 
 
 def items(job: ImportJob, key: str, objects: ObjectStore) -> tuple[BatchRange, ...]:
-    """Return what :func:`put_items` stored."""
+    """Return the batches that :func:`put_items` stored under a key."""
     return _RANGES.validate_json(read_object(objects, job.tenant_id, key))
 
 
@@ -207,7 +207,7 @@ def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
 
 
 def retry_if_replaced(read: Callable[[], _T]) -> _T:
-    """Return what ``read`` reads of one object, starting over if it is replaced meanwhile, as :func:`read_object`."""
+    """Call ``read``, which reads one object, and return its result; retry as :func:`read_object` if it is replaced."""
     attempts = Retrying(
         stop=stop_after_attempt(_READ_ATTEMPTS),
         wait=wait_random(0, _READ_WAIT_S),

@@ -14,7 +14,7 @@ Plain = str | int | float | bool | None
 
 
 class Unreadable(BraidError):
-    """A file cannot be read as a document; the message says why in one line, and what would help."""
+    """A file cannot be read as a document; the message has the reason in one line, and a remedy."""
 
 
 class UnreadableNow(Unreadable):

@@ -1,4 +1,4 @@
-"""State of an ingested folder: what was read of which file, so that a later ingest opens only what has changed.
+"""State of an ingested folder: the version of each file that was read, so that a later ingest opens only changed ones.
 
 It is stored in the tenant's object store: a list of files, and a page of changes for each write since that list. A page
 is stored before its documents are written, without their hashes, and again afterwards. A file without a hash in its
@@ -29,7 +29,7 @@ _LIST = "files.jsonl"
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What was read of one file."""
+    """State of one file: the version that was read, and its stored chunks."""
 
     path: str
     document: str
@@ -39,7 +39,7 @@ class FileState:
     sha256: str = ""
     """Of the content; empty while the file is being written."""
     options: str = ""
-    """Hash of what its chunks depend on besides the content."""
+    """Hash of the options on which its chunks depend, besides the content."""
     chunks: int = 0
     """Chunks that are stored; while the file is being written, the most that may be."""
     title: str = ""

@@ -216,7 +216,7 @@ class _Folder:
         )
 
     def _chunker(self) -> tuple[Chunker, str]:
-        """Return the chunker, and a hash of all that chunks depend on besides the content."""
+        """Return the chunker, and a hash of the options on which chunks depend, besides the content."""
         chunker, encoder = chunker_for(self._store, threads=self._options.threads)
         options = [
             READING_VERSION,
@@ -231,7 +231,7 @@ class _Folder:
         return chunker, hashlib.sha256(options_json.encode()).hexdigest()[:16]
 
     def _unchanged(self, files: Mapping[str, FoundFile], options_hash: str) -> list[str]:
-        """Return the paths whose files are as they were, and whose chunks are still stored."""
+        """Return the paths of files that have not changed, and whose chunks are still stored."""
         same = [
             path
             for path, file in files.items()
@@ -278,7 +278,7 @@ class _Folder:
                 yield self._written(one, estimate)
 
     def _prepare(self, file: FoundFile, reading: Reading, chunker: Chunker, options_hash: str) -> _PreparedFile:
-        """Return what is to be written of a file that was read, or the reason why nothing is."""
+        """Return the state and the records to write for a file that was read, or the reason why there are none."""
         document_name = document_id(self._report.name, file.path)
         state = FileState(
             path=file.path,
@@ -397,7 +397,7 @@ def _read_ahead(
                 yield file, reading.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            reader.close()  # which ends what is being read
+            reader.close()  # kills the subprocess, and with it the current read
             pool.shutdown()
 
 

@@ -56,7 +56,7 @@ def _delimiter(text: str, suffix: str) -> str:
 
 
 def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterator[Row]:
-    """Yield the rows below the first that is not empty, whose cells are the names of the columns."""
+    """Yield the rows that are not empty, after the first of them, whose cells are the names of the columns."""
     names: list[str] = []
     characters = 0
     for number, line in enumerate(lines, start=1):

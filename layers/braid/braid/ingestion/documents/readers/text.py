@@ -132,7 +132,7 @@ def _heading_style(lines: list[str], number: int) -> str | None:
     if number + 1 >= len(lines) or not lines[number + 1].startswith(tuple(_RULES)):
         return None
     line, below = lines[number].rstrip(), lines[number + 1]
-    # A heading stands apart: what follows other text is the last line of a paragraph or table above a rule.
+    # A heading follows a blank line: a line after other text is the last one of a paragraph or table above a rule.
     apart = number == 0 or not lines[number - 1].strip(" =-*~#")
     if not (apart and line and len(line) <= _HEADING_CHARACTERS and _UNDERLINE.match(below)):
         return None
