@@ -134,6 +134,7 @@ class _Alarm:
         return self._action is None
 
     def run(self) -> None:
+        """Run the action, unless the alarm has ended; it has afterwards."""
         with self._lock:
             if self._action is not None:
                 with suppress(Exception):  # the thread has to run the other alarms
@@ -141,6 +142,7 @@ class _Alarm:
                 self._action = None
 
     def end(self) -> None:
+        """Wait for the action if it is running, and prevent it from running later."""
         with self._lock:
             self._action = None
 
@@ -160,6 +162,7 @@ class _Alarms:
         self._watched = False
 
     def set(self, at: float, action: Callable[[], object]) -> _Alarm:
+        """Return an alarm that runs an action at a time of :func:`time.monotonic`."""
         alarm = _Alarm(action)
         with self._changed:
             heapq.heappush(self._set, (at, next(self._numbers), alarm))

@@ -76,6 +76,7 @@ def _finite(digits: str) -> float:
 
 
 def _check_size(value: object) -> None:
+    """Raise NotJson for a value that is too deep, or has too many items or values; goes through it level by level."""
     level = [value]
     values = 1
     for _ in range(MAX_DEPTH + 1):

@@ -181,6 +181,7 @@ class _Import:
                 raise DatasetError(f"{place}: {problem}; nothing was imported")
 
     def _problems(self, items: Sequence[Record | Vertex]) -> Iterator[str | None]:
+        """Yield the error of each record or vertex, None for a valid one."""
         wanted = {item.entity_type for item in items if isinstance(item, Vertex)}
         self._entity_types.add(self.store.graph.types(self.tenant_id, GraphTypes(entities=frozenset(wanted))).entities)
         for item in items:
@@ -199,6 +200,7 @@ class _Import:
                 yield next((f"embeddings: {problem}" for problem in problems if problem), None)
 
     def _problems_of_edges(self, edges: Sequence[Relationship]) -> Iterator[str | None]:
+        """Yield the error of each relationship, None for a valid one; all vertices must have been checked before."""
         wanted = GraphTypes(relationships=frozenset(edge.type for edge in edges))
         self._relationship_types.add(self.store.graph.types(self.tenant_id, wanted).relationships)
         self._vertices = self._vertices or self._ids.in_order()

@@ -213,6 +213,7 @@ class _Repair:
         return missing
 
     def compare_records(self, records: Sequence[Record]) -> None:
+        """Compare records with their vertices, and repair these."""
         vertices = {
             vertex.id: vertex
             for vertex in self._store.graph.get_many(self._tenant_id, [record.id for record in records])
@@ -240,6 +241,7 @@ class _Repair:
         self._write(mended, [])
 
     def compare_graph(self, page: GraphPage) -> None:
+        """Compare a page of the graph with the records that it refers to, and repair its vertices and edges."""
         claimed = [vertex.id for vertex in page.vertices if vertex.has_record]
         named = {edge.evidence for edge in page.relationships if edge.evidence}
         there = self._store.index.written(self._tenant_id, sorted({*claimed, *named}))

@@ -264,6 +264,7 @@ def typed(
 
 
 def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondition:
+    """Return one condition as :func:`typed` does, given the kinds of its field's values; unchanged if there are none."""
     if not kinds:
         return condition
     had = " and ".join(kind.plural for kind in sorted(kinds))

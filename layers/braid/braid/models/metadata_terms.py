@@ -26,9 +26,12 @@ MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 _TEXT_BYTES: Final = 200
 """Most bytes of a text in a term; the term of a longer one has its beginning and its hash."""
 _KEY_CHARACTERS: Final = 20
+"""Length of the prefix of a field's terms."""
 _EXACT_WHOLE: Final = 10**19
+"""Absolute value below which a whole number is written as an integer."""
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}\S{0,26})?")
 _SIGN: Final = 1 << 63
+"""Sign bit of 64 bits; added to signed values, it makes their unsigned hexadecimal form sort as they do."""
 _CUT: Final = "\x1f"
 
 

@@ -97,6 +97,7 @@ def _served(services: Services) -> set[str | None]:
 
 
 def _begin_move(services: Services, profile: str, tenant: str | None) -> None:
+    """Create the next index of a move. Raises InvalidRequest or ConfigurationError if the move is not possible."""
     if tenant is not None:
         services.migration.begin(profile, profile, {})
         return

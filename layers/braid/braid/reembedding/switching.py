@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_ROUNDS: Final = 5
 """Most further passes of a move; if records are left after them, they change faster than they are embedded."""
 _ROUNDING: Final = 1e-9
+"""Difference of two recalls that is due to rounding."""
 
 
 def verify(

@@ -102,13 +102,18 @@ class Settings(BaseSettings):
     embedding_model: str = "auto"
     """``auto``: the model that the profile has for the question's type; a model id forces that model."""
     encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    """Threads of an encoder that embeds questions."""
     allow_supplied_vectors: bool = False
     """Whether records may come with vectors, in the spaces of configured models; these rank behind Braid's own."""
 
     candidates: Annotated[int, Field(ge=10, le=200)] = 50
+    """Most hits of a question by vectors, and most by words."""
     seeds: Annotated[int, Field(ge=1, le=50)] = 10
+    """Most text hits that are seeds of a walk or of propagation."""
     expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Most vertices that a walk returns."""
     fan_out: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Most edges of a vertex that a walk follows, the surest ones."""
     hub: Annotated[int, Field(ge=1, le=10_000)] = 20
     """Degree of a hub: propagation reaches a vertex with more edges, but does not continue from it."""
     fitted_weights: Path | None = None
@@ -119,6 +124,7 @@ class Settings(BaseSettings):
     rank_constant: Annotated[int, Field(ge=1)] | None = None
     """Constant of reciprocal rank fusion; the fitted one when not set."""
     schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
+    """Most schema versions that a record may be behind the current one; drift above it is severe."""
     schema_window: SchemaWindow = SchemaWindow.THRESHOLD
     """How far back questions find records: to the drift threshold, or ``strict``: to the version before the current."""
 

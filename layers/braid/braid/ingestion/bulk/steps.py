@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 BATCH_LINES = 250
+"""Most lines of a batch."""
 BATCH_BYTES = 2_000_000
 """Most bytes of a batch, as of a request: other tenants of an embedded store wait for the batch's one transaction."""
 _IN_MEMORY = 8 * 1024 * 1024

@@ -136,6 +136,7 @@ class Chunker:
             yield held
 
     def _chunk(self, parts: Sequence[_Part], index: int) -> Chunk:
+        """Return the chunk of a group: the heading path that its parts share, and their texts with further headings."""
         first = parts[0]
         shared = _shared([part.section.heading for part in parts])
         texts: list[str] = []

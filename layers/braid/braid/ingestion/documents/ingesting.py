@@ -253,6 +253,7 @@ class _Folder:
     def _write_all(
         self, files: Sequence[FoundFile], chunker: Chunker, options_hash: str, estimate: Estimate
     ) -> Iterator[Event]:
+        """Read files, embed them page by page ahead of the writing, write the pages, and yield the events."""
         page: list[_PreparedFile] = []
         pages = 0
         begun: deque[_Page] = deque()
@@ -358,6 +359,7 @@ class _Folder:
         )
 
     def _remove_gone(self, paths: Iterable[str]) -> None:
+        """Delete the chunks of files that no longer exist, and mark the files as removed."""
         gone = [self._state.files[path] for path in paths]
         for start in range(0, len(gone), _IDS_PER_CALL):
             part = gone[start : start + _IDS_PER_CALL]

@@ -145,6 +145,7 @@ def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of
 
 
 def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of python-pptx
+    """Yield the texts of a shape, of its table, or of the shapes of its group."""
     waiting = [shape]
     while waiting:
         one = waiting.pop()

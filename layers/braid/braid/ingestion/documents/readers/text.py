@@ -53,6 +53,7 @@ def decode(content: bytes) -> str:
 
 
 def _guessed(content: bytes, first_wrong: int) -> str:
+    """Decode text in an unknown encoding, given the offset of the first byte that is not UTF-8."""
     from charset_normalizer import from_bytes
 
     # The sample is around the first byte that is not UTF-8: before it there may be nothing but ASCII.
