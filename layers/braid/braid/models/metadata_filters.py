@@ -264,7 +264,7 @@ def typed(
 
 
 def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondition:
-    """Return one condition as :func:`typed` does, given the kinds of its field's values; unchanged if there are none."""
+    """Return one condition as :func:`typed` does, given the kinds of its field's values; unchanged for none."""
     if not kinds:
         return condition
     had = " and ".join(kind.plural for kind in sorted(kinds))
