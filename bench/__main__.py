@@ -184,7 +184,7 @@ def _writes(arguments: list[str]) -> None:
         keep(dataset=options.folder.resolve().name, texts=texts, beside=beside)
     for engine, given in ((engines.EMBEDDED, options.sizes), (engines.DEPLOYED, options.deployed)):
         for size in map(int, filter(None, given.split(","))):
-            found: dict[str, writes.Took] = {}
+            found: dict[str, writes_report.Took] = {}
             for name, took in writes.growing(size, _say, deployed=engine == engines.DEPLOYED):
                 found[name] = took
                 known = writes.read(options.out).growing

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ from braid.settings import Settings
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE, servers
 from bench.writes_corpus import write_corpus, write_sample
 from bench.writes_process import CHEAP, REAL
+from bench.writes_report import Beside, Figures, Took, as_markdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,45 +57,6 @@ ON_SERVERS = {
     "braid reembed --model-profile": ("a", "move"),
 }
 """The same in another order: there is one store only, which is emptied between."""
-
-
-@dataclass(frozen=True)
-class Took:
-    """What one task took."""
-
-    records: int
-    s: float
-    processor_s: float
-    embedding_s: float
-    """Of these seconds, those that the encoder was asked for."""
-    own_mb: float
-    """The most memory, without the parts of the store's file that are mapped."""
-    all_mb: float
-    """The most memory, with them."""
-    before_mb: float | None = None
-    """Of a move: the most of its own while it was filling, before the indexes were compared."""
-
-
-@dataclass(frozen=True)
-class Beside:
-    """One way of writing, between two times of embedding alone."""
-
-    took: Took
-    alone_s: float
-    """Embedding the same texts: the mean of before and after."""
-    alone_processor_s: float
-    besides_processor_s: float
-    """Processor time of the same task with an encoder that costs next to nothing: of all that is not embedding."""
-
-
-@dataclass(frozen=True)
-class Figures:
-    """All that was measured: real texts by name of task, and memory by engine, size and task."""
-
-    dataset: str = ""
-    texts: int = 0
-    beside: dict[str, Beside] = field(default_factory=dict)
-    growing: dict[str, dict[int, dict[str, Took]]] = field(default_factory=dict)
 
 
 def beside_embedding(dataset: Path, count: int, say: Callable[[str], None]) -> tuple[int, dict[str, Beside]]:
@@ -192,7 +154,5 @@ def read(folder: Path) -> Figures:
 
 def write(figures: Figures, folder: Path) -> None:
     """Write the figures for machines, and for people."""
-    from bench.writes_report import as_markdown
-
     (folder / "writes.json").write_text(json.dumps(asdict(figures), indent=1) + "\n", encoding="utf-8")
     (folder / "writes.md").write_text(as_markdown(figures), encoding="utf-8")

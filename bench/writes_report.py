@@ -1,17 +1,55 @@
-"""The figures of writing for people."""
+"""The figures of writing, and their tables."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from bench.writes import Figures, Took
-
 AIM = 1.15
 """Times embedding alone, at most, that writing may take."""
+
+
+@dataclass(frozen=True)
+class Took:
+    """What one task took."""
+
+    records: int
+    s: float
+    processor_s: float
+    embedding_s: float
+    """Of these seconds, those that the encoder was asked for."""
+    own_mb: float
+    """The most memory, without the parts of the store's file that are mapped."""
+    all_mb: float
+    """The most memory, with them."""
+    before_mb: float | None = None
+    """Of a move: the most of its own while it was filling, before the indexes were compared."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """One way of writing, between two times of embedding alone."""
+
+    took: Took
+    alone_s: float
+    """Embedding the same texts: the mean of before and after."""
+    alone_processor_s: float
+    besides_processor_s: float
+    """Processor time of the same task with an encoder that costs next to nothing: of all that is not embedding."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that was measured: real texts by name of task, and memory by engine, size and task."""
+
+    dataset: str = ""
+    texts: int = 0
+    beside: dict[str, Beside] = field(default_factory=dict)
+    growing: dict[str, dict[int, dict[str, Took]]] = field(default_factory=dict)
 
 
 def as_markdown(figures: Figures) -> str:

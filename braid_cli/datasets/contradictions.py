@@ -11,17 +11,18 @@ from braid.models.scalars import printable
 from braid_cli.datasets.json_lines import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from braid.app import Application
     from braid.ingestion.writing import WriteReport
+    from braid.ports.schema_registry import SchemaVersion
 
-    from braid_cli.datasets.ingest import DatasetSource
     from braid_cli.datasets.staging import Staging
 
 
 def refuse_contradictions(
-    dataset: DatasetSource,
+    tenant_id: str,
+    schemas: Sequence[SchemaVersion],
     staging: Staging,
     application: Application,
     superseded_but_removed: Iterable[tuple[str, str]],
@@ -30,6 +31,8 @@ def refuse_contradictions(
 
     Parameters
     ----------
+    schemas
+        Versions that the dataset registers.
     superseded_but_removed
         As :meth:`braid_cli.datasets.staging.Staging.superseded_but_removed` yields it.
 
@@ -40,8 +43,7 @@ def refuse_contradictions(
     DatasetError
         If something is superseded that is not there or would be removed, or by itself.
     """
-    tenant_id = dataset.tenant_id
-    current = max([application.schemas.current(tenant_id), *(schema.version for schema in dataset.schemas)])
+    current = max([application.schemas.current(tenant_id), *(schema.version for schema in schemas)])
     newer = [
         printable(
             f"{place}: schema_version: {version} is newer than the current version {current} of tenant {tenant_id!r}"

@@ -169,7 +169,8 @@ def ingest(
             read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
             if prune and any(staging.superseded_but_removed()):
                 read_others(objects, tenant_id, key, staging)
-        refuse_contradictions(dataset, staging, application, staging.superseded_but_removed() if prune else ())
+        gone = staging.superseded_but_removed() if prune else ()
+        refuse_contradictions(tenant_id, dataset.schemas, staging, application, gone)
         if objects:
             # Until the end the stores hold some of both; an interrupted ingest removes what either holds.
             write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)

@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import key_value
+from braid.engines.embedded import graph_changes, key_value
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.graph import changes, edge_rows
+from braid.engines.embedded.graph import edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedCache
 from braid.ingestion import checks
@@ -276,7 +276,7 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
 def test_a_hub_and_the_evidence_of_many_edges_are_deleted_few_edges_at_a_time(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 30)
+    monkeypatch.setattr(graph_changes, "ROWS_AT_ONCE", 30)
     store_hub(stages, evidence="said")
     stages.index.upsert([record("said", "what was said")])
     most: list[int] = []

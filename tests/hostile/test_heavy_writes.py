@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.deadline import Locks
-from braid.engines.embedded.graph import changes, vertex_rows
+from braid.engines.embedded import graph_changes
+from braid.engines.embedded.graph import vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
 from braid.ingestion import deleting, found_names, supersession, tenant_locks, writing
@@ -321,7 +322,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
 @pytest.fixture
 def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many names each removal was given, of which one transaction has few."""
-    for module in (deleting, writing, changes):
+    for module in (deleting, writing, graph_changes):
         monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
     given: list[int] = []
     really = vertex_rows.delete_unmentioned
@@ -371,7 +372,7 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let more than two mentions leave after the write, two at a time."""
     monkeypatch.setattr(writing, "MENTIONS_AT_ONCE", 2)
-    monkeypatch.setattr(changes, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(graph_changes, "ROWS_AT_ONCE", 2)
 
 
 def of_names(*texts: str) -> WriteRequest:
@@ -392,13 +393,13 @@ def test_mentions_that_very_many_texts_lose_leave_few_at_a_time_and_nobody_sees_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_written(write(of_names("Here Aba met Cec, Dod, Eve and Fif.", "So Gig met Hah."), library))
-    really, seen = changes.remove_rows, []
+    really, seen = graph_changes.remove_rows, []
 
     def remove_rows(*given: Any) -> list[int]:
         seen.append(edges_and_rows(library))
         return really(*given)
 
-    monkeypatch.setattr(changes, "remove_rows", remove_rows)
+    monkeypatch.setattr(graph_changes, "remove_rows", remove_rows)
     require_written(write(of_names("Here Aba met nobody.", "So Gig met Hah."), library))
     assert seen == [(3, 3, 7), (3, 3, 5)]
     assert edges_and_rows(library) == (3, 3, 3)
@@ -417,7 +418,7 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
         raise StoreError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(changes, "remove_rows", stop)
+        patch.setattr(graph_changes, "remove_rows", stop)
         with pytest.raises(StoreError, match="stopped"):
             write(after, library)
     with closing(DemoStages(library.settings)) as next_process:

@@ -9,10 +9,10 @@ from botocore.exceptions import ClientError
 from braid.engines.aws.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.manifest import read_object
 from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.ports.ingestion import ImportAsked, ImportStatus
+from braid.ports.object_store import read_object
 from braid.settings import Settings
 
 from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, definition

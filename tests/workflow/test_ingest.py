@@ -11,6 +11,7 @@ from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk import steps as import_steps
 from braid.ingestion.bulk.step_messages import Batch, Phase, Task
 from braid.lambda_runtime.stage_handlers import stage_handler
+from braid.ports.object_store import read_object
 from braid.settings import Settings
 
 from braid_cli.state_machine.interpreter import INGEST_DEFINITION, Workflow, WorkflowFailed, definition
@@ -42,7 +43,7 @@ class Steps:
 
     def read(self, key: str) -> bytes:
         """Return an object as the bucket has it."""
-        return manifest.read_object(self.store.objects, *key.split("/", 1))
+        return read_object(self.store.objects, *key.split("/", 1))
 
 
 @pytest.fixture(scope="module")

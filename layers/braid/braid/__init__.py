@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from braid.version import __version__
 
 if TYPE_CHECKING:
+    from braid.client.api_errors import ApiError
     from braid.client.asynchronous import AsyncBraid
     from braid.client.braid import Braid
-    from braid.client.deployed import ApiError
     from braid.client.results import Fact, Results
     from braid.errors import BraidError, InvalidRequest
     from braid.models import Answer, Filters, Query, Question, Record, Relationship, Result, Vertex
@@ -55,7 +55,7 @@ os.environ.update(NO_TELEMETRY)
 _MODULES = {
     "braid.client.asynchronous": ("AsyncBraid",),
     "braid.client.braid": ("Braid",),
-    "braid.client.deployed": ("ApiError",),
+    "braid.client.api_errors": ("ApiError",),
     "braid.client.results": ("Fact", "Results"),
     "braid.errors": ("BraidError", "InvalidRequest"),
     "braid.models": ("Answer", "Filters", "Query", "Question", "Record", "Relationship", "Result", "Vertex"),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.engines.embedded import graph_changes
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.graph import adjacency, changes, following
+from braid.engines.embedded.graph import adjacency, following
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.knowledge_graph import ExpandRequest
@@ -43,7 +44,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def counted(store: EmbeddedStore) -> GraphStats:
     with store.read_tenant(ACME) as (connection, tenant):
         assert tenant is not None
-        return changes.count(connection, tenant)
+        return graph_changes.count(connection, tenant)
 
 
 def test_removed_mentions_are_counted_once_though_their_rows_go_later(store: EmbeddedStore) -> None:
@@ -92,7 +93,7 @@ def test_what_one_transaction_writes_twice_is_followed_whole(store: EmbeddedStor
 def test_a_graph_is_read_again_when_a_write_changes_more_than_the_log_names(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "MAX_LOGGED", 2)
+    monkeypatch.setattr(graph_changes, "MAX_LOGGED", 2)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex("a")], [])
     graph.expand(WALK)
@@ -189,7 +190,7 @@ def test_a_graph_joined_with_its_changes_equals_the_rows(
         with store.read_tenant(ACME) as (connection, tenant):
             assert tenant is not None
             generation = Generation.GRAPH.read(connection, tenant)
-            since = changes.since(connection, tenant, read.generation)
+            since = graph_changes.since(connection, tenant, read.generation)
             assert since is not None
             nothing = following.ChangedRows(read.generation, {}, {})
             changed = following.read_changed(connection, tenant, generation, since, nothing)
@@ -212,15 +213,15 @@ def test_the_counts_of_an_older_store_are_taken_when_it_is_opened(tmp_path: Path
 
 
 def test_the_log_keeps_the_last_generations(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "GENERATIONS_KEPT", 2)
+    monkeypatch.setattr(graph_changes, "GENERATIONS_KEPT", 2)
     graph = EmbeddedKnowledgeGraph(store)
     for name in "abcd":
         graph.upsert([vertex(name)], [])
     with store.read_tenant(ACME) as (connection, tenant):
         assert tenant is not None
         now = Generation.GRAPH.read(connection, tenant)
-        assert changes.since(connection, tenant, now - 3) is None
-        assert changes.since(connection, tenant, now - 2) == changes.Changes(frozenset("cd"), frozenset())
+        assert graph_changes.since(connection, tenant, now - 3) is None
+        assert graph_changes.since(connection, tenant, now - 2) == graph_changes.Changes(frozenset("cd"), frozenset())
         kept = [generation for (generation,) in connection.execute("SELECT generation FROM graph_changes ORDER BY 1")]
         assert kept == [-now, 1 - now, now - 1, now]  # each with its stamp
 

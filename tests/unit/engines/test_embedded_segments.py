@@ -101,7 +101,19 @@ def test_only_the_segment_that_grows_is_in_memory(tmp_path: Path, monkeypatch: p
     assert in_memory(index) == 500
     again = opened(tmp_path)
     through_graph(again)
-    assert in_memory(again) == 500
+    assert in_memory(again) == 0
+    again.upsert(rows(10, seed=3, first=2_500))
+    through_graph(again)
+    assert in_memory(again) == 510
+
+
+def test_a_mapped_segment_grows_even_if_its_file_was_removed(saved: Path) -> None:
+    index = opened(saved)
+    through_graph(index)
+    for file in files(saved):
+        (saved / "vectors" / file).unlink()
+    index.upsert(rows(10, seed=3, first=1_000))
+    assert through_graph(index) == exactly(saved)
 
 
 def test_full_segments_leave_the_memory_while_a_graph_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.embedded import graph_changes
 from braid.engines.embedded.graph import adjacency, surroundings
-from braid.engines.embedded.graph import changes as changes_of_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
@@ -196,7 +196,7 @@ def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_
             assert follows.query(query) == after.query(query)
             with store.read_tenant(ACME) as (connection, tenant):
                 assert tenant is not None
-                counts = changes_of_graphs.count(connection, tenant)
+                counts = graph_changes.count(connection, tenant)
             assert follows.stats(ACME) == counts
 
 

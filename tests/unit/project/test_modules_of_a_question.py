@@ -38,7 +38,7 @@ def stages(tmp_path_factory: pytest.TempPathFactory) -> DemoStages:
 def new_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Have names linked in a thread that begins with the question: those that stand ready are not profiled."""
     with ThreadPoolExecutor(1) as threads:
-        monkeypatch.setattr(pipeline, "_BESIDE", threads)
+        monkeypatch.setattr(pipeline, "_POOL", threads)
         yield
 
 

@@ -10,4 +10,5 @@
     in_process.py        answers with the engines and models of this process
     deployed.py          answers by the HTTP interface
     posted_documents.py  posts files and folders of documents to it
+    api_errors.py        errors of both: what the server refused, and why it could not be reached
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,7 +11,6 @@ import urllib3
 from opentelemetry.trace import SpanKind
 from pydantic import ValidationError
 
-from braid.api.problems import MEDIA_TYPE, ProblemDetails
 from braid.api.schemas import (
     Deletes,
     GraphRequest,
@@ -26,7 +24,8 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.errors import BraidError, InvalidRequest
+from braid.client.api_errors import ApiError, RefusedFields, refusal, unreachable
+from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
@@ -58,42 +57,6 @@ _TIMES: Final = 10
 _PART_BYTES: Final = 1 << 16
 _BUSY: Final = (429, 503)
 _Shape = TypeVar("_Shape", bound=Frozen)
-
-
-class ApiError(BraidError):
-    """The server refused, or could not be reached.
-
-    Attributes
-    ----------
-    status
-        HTTP status; 0 when there was no answer.
-    problem
-        What the server said, where it said so as problem details.
-    """
-
-    def __init__(self, message: str, *, status: int = 0, problem: ProblemDetails | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.problem = problem
-
-
-class RefusedFields(InvalidRequest):
-    """The server refused fields of a request; ``problem`` names each."""
-
-    def __init__(self, message: str, problem: ProblemDetails) -> None:
-        super().__init__(message, field=problem.errors[0].field)
-        self.problem = problem
-
-    def at(self, request: WriteRequest) -> InvalidRequest:
-        """Return the error with the place of each item as the caller wrote it, for its number in the request."""
-        clauses, first = [], None
-        for error in self.problem.errors:
-            what, _, rest = error.field.partition(".")
-            number, _, field = rest.partition(".")
-            place = request.place(what, int(number)) if number.isdigit() else error.field
-            clauses.append(": ".join(filter(None, (place, field, error.detail))))
-            first = first or field or error.field
-        return InvalidRequest("\n".join(clauses), field=first)
 
 
 class _Retry(urllib3.Retry):
@@ -242,13 +205,13 @@ class Deployed:
                 answer, content = self._send(method, path, headers, body)
                 running.set({names.HTTP_STATUS: answer.status})
         except urllib3.exceptions.HTTPError as error:
-            raise ApiError(f"{self._url}: {_unreachable(error)}") from error
+            raise ApiError(f"{self._url}: {unreachable(error)}") from error
         if 300 <= answer.status < 400:  # noqa: PLR2004 - HTTP's redirections
             # What is asked and written is for the server that was named, wherever it may send us.
             to = answer.headers.get("Location", "")
             raise ApiError(f"{self._url}: redirects to {to[:200]!r}; give the address itself", status=answer.status)
         if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
-            raise _refusal(answer, content)
+            raise refusal(answer, content)
         try:
             return shape.model_validate_json(content)
         except ValidationError as error:
@@ -301,36 +264,6 @@ def _in_path(name: str) -> str:
     return quote(name, safe="").replace(".", "%2E")
 
 
-def _unreachable(error: urllib3.exceptions.HTTPError) -> str:
-    """Return why there was no answer, in words; urllib3's own name many addresses and objects."""
-    match reason := getattr(error, "reason", None) or error:
-        case urllib3.exceptions.NameResolutionError():
-            return "no such host; is the address right?"
-        case urllib3.exceptions.SSLError():
-            return "its certificate cannot be verified"
-        case urllib3.exceptions.NewConnectionError():
-            return "nothing answers there; is it running, and the address right?"
-        case urllib3.exceptions.TimeoutError():
-            return "no answer in time; `timeout_s` may be longer"
-    return type(reason).__name__
-
-
 def _as_given(item: Frozen, shape: type[_Shape]) -> _Shape:
     """Return an item without what only a stored one has, its tenant above all."""
     return shape(**{name: getattr(item, name) for name in item.model_fields_set & shape.model_fields.keys()})
-
-
-def _refusal(answer: urllib3.BaseHTTPResponse, content: bytes) -> ApiError | InvalidRequest:
-    """Return what a server said in refusing, in its own words where they are problem details."""
-    try:
-        if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
-            problem = ProblemDetails.model_validate_json(content)
-            fields = "; ".join(f"{error.field}: {error.detail}" for error in problem.errors)
-            message = fields or problem.detail or problem.title
-            if problem.errors and answer.status == HTTPStatus.UNPROCESSABLE_ENTITY:
-                return RefusedFields(message, problem)
-            return ApiError(message, status=answer.status, problem=problem)
-        said = json.loads(content).get("message")
-    except (ValidationError, ValueError, AttributeError, RecursionError):
-        said = None
-    return ApiError(f"HTTP {answer.status}{f': {said}' if said else ''}", status=answer.status)

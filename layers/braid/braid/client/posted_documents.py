@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from braid.api.schemas import DocumentRequest, ImportSummary
-from braid.client.deployed import ApiError
+from braid.client.api_errors import ApiError
 from braid.client.documents import Added
 from braid.errors import InvalidRequest
 from braid.ingestion.documents import files

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
+from braid.ingestion.given_entities import GIVEN
 from braid.models import MENTIONS, Kind, Relationship, Vertex
 from braid.models.records import FOUND_PREFIX
 from braid.ports.name_finder import SourceText
@@ -27,9 +28,7 @@ _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 _MAX_NAMES = 3_000
 """Most names of one write, the first ones: they occupy the embedded store's writer for half a second."""
 NAMES_AT_ONCE = 1_000
-"""Names that are looked up, or removed in one transaction, together."""
-GIVEN = "="
-"""Prefix of the keys of given names; no normalised name has it."""
+"""Names that are removed in one transaction."""
 
 
 class FoundNames(NamedTuple):

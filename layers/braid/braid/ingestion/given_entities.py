@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.ingestion.found_names import GIVEN, NAMES_AT_ONCE
 from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
 from braid.understanding.given_names import phrases_in
@@ -23,7 +22,10 @@ if TYPE_CHECKING:
 
 MAX_PHRASES = 100_000
 """Phrases of the texts of one write that are looked up among given names."""
-_AT_ONCE = 4 * NAMES_AT_ONCE
+GIVEN = "="
+"""Begins the keys of given names; no normalised name has it."""
+_AT_ONCE = 4_000
+"""Phrases that are looked up together."""
 _ARTICLES = ("", "the ", "a ", "an ")
 """Articles that a name may begin with, but its key does not."""
 _NAME, _NAME_WITH_ARTICLE, _ALIAS = range(3)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, ObjectMissing, StoreError, StoreTooSlow, TransientStoreError
-from braid.ingestion.bulk.manifest import retry_if_replaced
 from braid.models import Frozen, RecordId, Relationship, TenantId, Vertex
+from braid.ports.object_store import retry_if_replaced
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

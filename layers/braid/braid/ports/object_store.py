@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol, TypeVar, runtime_checkable
 
 from pydantic import Field
 
-from braid.errors import InvalidRequest, StoreError
+from braid.errors import InvalidRequest, ObjectChanged, StoreError
 from braid.models import Frozen
 
 if TYPE_CHECKING:
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 10_000_000
 """Longest line of an object that is accepted: a whole line is held in memory."""
+_READ_ATTEMPTS: Final = 10
+_READ_WAIT_S: Final = 0.02
+_T = TypeVar("_T")
 
 
 class ObjectInfo(Frozen):
@@ -81,6 +84,39 @@ class ObjectStore(Protocol):
 
         Any key of :meth:`list` is accepted, even one that :meth:`put` refuses: a bucket may have other writers.
         """
+
+
+def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
+    """Return the whole of one version of a small object, starting over if it is replaced meanwhile.
+
+    Lines are joined without their line feeds.
+
+    Raises
+    ------
+    ObjectMissing
+        If it does not exist.
+    ObjectChanged
+        If it was replaced during each of ten reads.
+    StoreError
+        As the store.
+    """
+    return retry_if_replaced(lambda: b"".join(objects.open(tenant_id, key)))
+
+
+def retry_if_replaced(read: Callable[[], _T]) -> _T:
+    """Return what ``read`` reads of one object, starting over, up to ten times, if it is replaced meanwhile.
+
+    Raises ObjectChanged if it was replaced during each read.
+    """
+    from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random  # no question needs it
+
+    attempts = Retrying(
+        stop=stop_after_attempt(_READ_ATTEMPTS),
+        wait=wait_random(0, _READ_WAIT_S),
+        retry=retry_if_exception_type(ObjectChanged),
+        reraise=True,
+    )
+    return attempts(read)
 
 
 def check_range(info: ObjectInfo, start: int, end: int) -> None:

@@ -1,10 +1,10 @@
-"""Combines, scores and orders hits, without a store; long work checks the request's deadline.
+"""Fuses, scores and orders hits, without a store; long computations check the request's deadline.
 
-- ``fusion``: the strands' hits as one list of candidates
-- ``pagerank``: propagation over the neighbourhood of names and hits, and the boost of shared entities
-- ``neighbourhood``: what PageRank runs on; ``found_mentions``: the weights there of mentions that were found in texts,
-  and the share of propagation over them in the fused score
-- ``graph_answers``: relationships as answers, in groups, and the answer to a declarative graph query
-- ``scoring``: comparable scores, ranking profiles, schema drift and the schema window, freshness, closeness; where they
-  are applied, ``braid.retrieval.stages.candidates`` says
+- ``fusion``: fuses the strands' hits into one list of candidates
+- ``pagerank``: propagation (personalised PageRank) from names and hits, and the boost of records that share an entity
+- ``neighbourhood``: the arrays that PageRank runs on; ``found_mentions``: its weights for mentions that were found in
+  texts, and the share of propagation over them in the fused score
+- ``graph_answers``: evaluates declarative graph queries; groups and ranks relationships as answers
+- ``scoring``: comparable scores, ranking profiles, schema drift and the schema window, freshness, closeness;
+  ``braid.retrieval.stages.candidates`` applies drift and the window to candidates
 """

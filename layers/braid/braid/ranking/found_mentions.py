@@ -1,9 +1,9 @@
 """Weights of found mentions in PageRank, and the share of propagation over them in the fused score.
 
-A text that mentions an entity and one that is *about* it are told apart: the latter has its name as the title. From a
-text the walk prefers entities that another text is about, and from an entity the text that is about it; a name that
-many texts mention says little. Where texts stand alone, as abstracts and chats do, no title is mentioned elsewhere, and
-where a question names only what is mentioned everywhere, nothing leads on: there vectors and words answer.
+A text is *about* an entity if it has the entity's name as its title; any other text only mentions it. From a text the
+walk prefers entities that another text is about, and from an entity the text about it; a name counts less the more
+texts mention it. Where texts do not mention one another's titles, as abstracts and chats do not, or where the question
+names only entities that most texts mention, propagation has little or no share: vectors and words answer.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ if TYPE_CHECKING:
 TITLE = 1.0
 """Confidence of the mention of a name by the text that has it as its title."""
 MAX_TITLED = 2
-"""Most texts that can be about one entity; what more have as their title, such as a chat's speaker, heads them only."""
+"""Most texts that can be about one entity; a title of more texts, such as a chat's speaker, is only their heading."""
 ABOUT, LEADS = 10.0, 5.0
-"""Weight of the way from an entity to the text about it, and from a text to an entity that another text is about."""
+"""Factors of an edge's weight: from an entity to the text about it; from a text to an entity that another is about."""
 FIRST_HITS = 3
+"""Hits that are seeds, best first."""
 HIT_POWER = 1.5
-"""Of the weights of hits, which are squares of scores: so hits that stand out pull more."""
+"""Exponent of the hits' weights, which are squares of scores: hits that stand out pull more."""
 ALONE, LINKED_TEXTS = 0.02, 0.05
-"""Share of a neighbourhood's texts whose title another one mentions: up to which propagation has no share at all, and
-from which on its full one."""
+"""Share of a neighbourhood's texts whose title another text mentions: up to the first of these propagation has no share
+in the fused score, from the second on its full share."""
 SPECIFIC_NAME = 0.9
 """Weight of a question's name over the number of texts that mention it, from which propagation has its full share."""
 CERTAIN_NAME = 2.5
-"""Weight of a question's name from which on it is surely meant, and whole: not of one that is a form of it."""
+"""Least weight of a question's name that is surely meant as a name and matched whole, not by another form of it."""
 
 
 class FoundMentions:
@@ -46,9 +47,9 @@ class FoundMentions:
     Parameters
     ----------
     request
-        What was asked.
+        The seeds of the propagation: hits and names.
     around
-        All vertices and edges.
+        The neighbourhood's vertices and edges.
     """
 
     def __init__(self, request: PropagateRequest, around: Neighbourhood) -> None:
@@ -60,7 +61,13 @@ class FoundMentions:
         return self._any
 
     def weights(self, edges: Numbers) -> tuple[Scores, Scores]:
-        """Return the weights of some edges from their sources to their targets, and back."""
+        """Return the walk's weights of some edges: from source to target, and back.
+
+        Parameters
+        ----------
+        edges
+            Indices of the edges in the neighbourhood.
+        """
         around = self._around
         confidence = around.confidence[edges]
         if not self:
@@ -76,9 +83,10 @@ class FoundMentions:
         return there, back * np.where(mentions & titled[sources] & ~about, LEADS, 1.0)
 
     def seeds(self) -> dict[str, float]:
-        """Return how much each seed counts: the first hits, and names by how few texts mention them.
+        """Return the weight of each seed by id: a name's is divided by the number of texts that mention it.
 
-        As the request says where nothing was found, or what was given is walked and found mentions weigh nothing.
+        The request's own weights where there are no found mentions, or they weigh nothing and a seed has a given edge;
+        otherwise the seeds are the first :data:`FIRST_HITS` hits and all names.
         """
         if not self or (self._is_given_at_seeds and not self._weight_of_found_mentions):
             return self._request.seeds()
@@ -93,7 +101,7 @@ class FoundMentions:
     def propagation_weight(self) -> float:
         """Return the share of propagation in the fused score, in [0, 1]; vectors and words have the rest.
 
-        1 where relationships at the seeds were given, and not found in texts.
+        1 where there are no found mentions, or a seed has a given edge.
         """
         return 1.0 if not self or self._is_given_at_seeds else self._weight_of_found_mentions
 
@@ -101,9 +109,9 @@ class FoundMentions:
     def _weight_of_found_mentions(self) -> float:
         """Weight of propagation over found mentions, in [0, 1].
 
-        The product of two: how common it is that a text's title is mentioned by another, and how specific the
-        question's best name is. Where a text has a name of the question as its whole title, texts are about what is
-        asked, and the first factor is 1. Descriptions of entities are no such texts: all others name them.
+        The product of two factors: how many of the texts have a title that another one mentions, and how specific the
+        question's most specific name is. The first is 1 where a text has a certain name of the question as its whole
+        title. Descriptions of entities do not count among these texts, since other texts name every entity.
         """
         around = self._around
         is_page = around.is_page
@@ -130,7 +138,7 @@ class FoundMentions:
         return bool((~around.found & (is_seed[around.sources] | is_seed[around.targets])).any())
 
     def _texts_mentioning(self, identity: str) -> int:
-        """Return how many texts mention a name; of a text, the name that is its title."""
+        """Return how many texts mention a vertex, or an entity whose name is its title; at least 1."""
         place = self._around.place(identity)
         if place is None:
             return 1
@@ -138,12 +146,12 @@ class FoundMentions:
 
     @cached_property
     def _texts(self) -> Numbers:
-        """How many texts mention each vertex."""
+        """Number of texts that mention each vertex."""
         return np.bincount(self._around.sources[self._around.mentions], minlength=len(self._around.ids))
 
     @cached_property
     def _titles(self) -> dict[int, list[int]]:
-        """The entities that have the name which is a text's title, by the text."""
+        """Entities whose name is a text's title, by text."""
         titles: defaultdict[int, list[int]] = defaultdict(list)
         around = self._around
         for entity, text in self._ends_of_titles(around.found | around.same_name):
@@ -153,7 +161,7 @@ class FoundMentions:
 
     @cached_property
     def _titled(self) -> dict[int, list[int]]:
-        """The texts that are about an entity, by the entity."""
+        """Texts that are about an entity, by entity."""
         titled: defaultdict[int, list[int]] = defaultdict(list)
         for text, entities in self._titles.items():
             for entity in entities:
@@ -162,11 +170,11 @@ class FoundMentions:
 
     @cached_property
     def _same_name(self) -> set[tuple[int, int]]:
-        """The entities with the texts that have the entity's name as their whole title."""
+        """Pairs of an entity and a text that has the entity's name as its whole title."""
         return set(self._ends_of_titles(self._around.same_name))
 
     def _ends_of_titles(self, among: Mask) -> Iterator[tuple[int, int]]:
-        """Yield the ends of mentions by a title, of those among some edges, in order."""
+        """Yield entity and text of each mention by a title, of the edges in a mask, in their order."""
         around = self._around
         edges = np.flatnonzero(around.mentions & (around.confidence >= TITLE) & among)
         return zip(around.sources[edges].tolist(), around.targets[edges].tolist(), strict=True)

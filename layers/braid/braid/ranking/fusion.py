@@ -1,4 +1,4 @@
-"""Fusion: combines the strands' ranked hits into candidates; deterministic, ties by id."""
+"""Fusion of the strands' ranked hits into one list of candidates; deterministic, ties by id."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 RANK_CONSTANT = 60
 MAX_PATHS = 3
 FEW_HITS, MANY_HITS = 5, 10
-"""A strand with fewer than the first loses some weight to one with more than the second."""
+"""A strand with fewer hits than the first loses weight to one with more than the second."""
 DEFAULT_PARAMETERS: Final = FusionParameters()
 MIN_FULL_LIST = 10
-"""A list of fewer hits was not cut off: there are no more."""
+"""Fewest hits of a list that may have been cut off; a shorter one holds all there are."""
 MAX_STRAND_SHARE = 0.7
-"""Largest share of the text's weight that vectors or words get for standing out."""
+"""Largest share that the spread of its scores gives either text strand, before the base share is applied."""
 
 
 def reciprocal_rank_fusion(
@@ -58,9 +58,9 @@ def fuse(
     """Combine the strands' hits into candidates, best first, ties by id.
 
     ``weighted`` adds each strand's score times its weight, see :func:`sum_of_texts`. ``rrf`` adds weighted reciprocal
-    ranks, divided by the most that can be reached, so that both methods end on the same scale. A graph score is the
-    best of all walks and name matches that reached the record. ``propagate`` ranks by the hits of propagation, which
-    began at the text's hits and the names; what it did not reach follows, in the order of the weighted sum.
+    ranks, divided by their maximum, so that both methods have the same scale. A graph score is the best of all walks
+    and name matches that reached the record. ``propagate`` ranks first what propagation from the text hits and the
+    names reached, then all other records in the order of the weighted sum.
 
     Parameters
     ----------
@@ -69,8 +69,8 @@ def fuse(
     propagation_weight
         Share of propagation in the fused score, in [0, 1]; vectors and words have the rest, relative to the best.
     cut_off
-        Whether both lists of the text hold only the best hits: a record that one of them lacks then gets the lowest
-        score of that list. Else, as inside a graph constraint, the lists are whole, and it gets 0.
+        Whether the vector and lexical lists hold only the best hits: a record that is missing from one then gets the
+        lowest score of that list. Otherwise, as inside a graph constraint, the lists are complete, and it gets 0.
     """
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
@@ -86,14 +86,14 @@ def fuse(
         propagation_weight=propagation_weight,
         cut_off=cut_off,
     )
-    # Sources are gone through in their order.
+    # The order in which sources are added is that of a candidate's ``sources``.
     ranks: defaultdict[str, dict[Source, int]] = defaultdict(dict)
     for source, hits in ((Source.VECTOR, vector), (Source.LEXICAL, lexical)):
         for hit in hits:
             ranks[hit.id][source] = hit.rank
-    # Matches of names and hits of walks come in one ranking; each is ranked among its own here.
+    # ``graph`` ranks name matches and hits of walks together; here each of the two is ranked by itself.
     for source in (Source.KNOWLEDGE, Source.GRAPH):
-        # A graph hit without a path is a seed that came from the text search: the graph did not find it.
+        # A graph hit whose path has no edges is a seed from the text search: the graph did not find it.
         own = (hit for hit in graph if hit.source is source and (hit.path.types or source is Source.KNOWLEDGE))
         for identity, rank in _ranks(best_scores(own)).items():
             ranks[identity][source] = rank
@@ -122,7 +122,7 @@ def fuse(
 
 
 def append_scaled_tail(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores of ``first``, and below the least of them those of ``rest`` that it lacks, scaled to fit."""
+    """Return the scores of ``first``, and those that only ``rest`` has scaled to at most the lowest of ``first``."""
     least = min(first.values(), default=1.0)
     return {identity: score * least for identity, score in rest.items()} | dict(first)
 
@@ -191,7 +191,7 @@ def _combine_strands(
         vectors, words = strands[Source.VECTOR], strands[Source.LEXICAL]
         texts = sum_of_texts(vectors, words, weights.vector, weights.lexical, cut_off=cut_off)
         combined = weighted_sum([(1.0, texts), (weights.graph, strands[Source.GRAPH])])
-    # Nearly all are in bounds.
+    # Nearly all scores are in bounds, and a comparison is cheaper than a call.
     return {one: score if 0.0 <= score <= 1.0 else clamp(score) for one, score in combined.items()}
 
 
@@ -208,22 +208,22 @@ def adaptive_weights(
 ) -> Weights:
     """Return the strands' fusion weights, shifted by the question's intent and by how many hits each strand has.
 
-    The intent shifts weight between text and graph; a strand that found much while the other found little gains
-    some; weights are clamped at 0 and normalised to 1. The text strand's weight is then split between vectors and
-    words. A strand that found nothing is neutral: its weight goes to those that did.
+    The intent shifts weight between text and graph; a strand with many hits gains some from one with few; weights are
+    clamped at 0 and normalised to a sum of 1. The text weight is then split between vectors and words. The weight of a
+    strand without hits goes to the others.
 
     Parameters
     ----------
     vector_weight, graph_weight
         Base weights of text and graph, in [0, 1].
     intent
-        What the question wants to know.
+        The question's intent.
     vector_hits, graph_hits, lexical_hits
-        Hits by strand; ``lexical_hits`` None means that words are no strand of their own.
+        Number of hits by strand; ``lexical_hits`` None means that there is no lexical strand.
     lexical_share
-        The words' share of the text.
+        The lexical strand's share of the text weight, in [0, 1].
     parameters
-        The shifts.
+        The sizes of the shifts.
     """
     shift, count_shift = parameters.intent_shift(intent), parameters.count_shift
     text, graph = vector_weight + shift, graph_weight - shift
@@ -254,15 +254,16 @@ def adaptive_weights(
 def adaptive_lexical_share(vector: Mapping[str, float], lexical: Mapping[str, float], base_share: float) -> float:
     """Return the lexical strand's share of the text weight for one question.
 
-    It is larger the further the best lexical score stands above the lowest, compared with the same of the vector
-    scores. A strand that tells little apart, such as vectors of short turns of a conversation, scores its list evenly.
+    It grows with the spread of the lexical scores, from :func:`least_scores` to the best, relative to the spread of the
+    vector scores. A strand that discriminates little, such as vectors of short turns of a conversation, has nearly
+    equal scores.
 
     Parameters
     ----------
     vector, lexical
         Scores by id of one question.
     base_share
-        The share, in [0, 1], where both strands stand out equally.
+        The share, in [0, 1], where both spreads are equal.
     """
     if not vector or not lexical:
         return base_share
@@ -283,8 +284,8 @@ def sum_of_texts(
 ) -> dict[str, float]:
     """Return the weighted sum of both text strands' scores for each id.
 
-    Where lists were cut off, a record that one of them lacks gets the lowest score of that list, the most that it can
-    have there; else 0.
+    Where the lists were cut off, a record that is missing from one gets the lowest score of that list, the upper bound
+    of its own; otherwise 0.
     """
     vector_least, lexical_least = least_scores(vector, lexical) if cut_off else (0.0, 0.0)
     vector_least, lexical_least = vector_weight * vector_least, lexical_weight * lexical_least
@@ -296,14 +297,17 @@ def sum_of_texts(
 
 
 def least_scores(vector: Mapping[str, float], lexical: Mapping[str, float]) -> tuple[float, float]:
-    """Return the least score of each list; 0 of a short one, beyond which there is nothing more to find."""
+    """Return the lowest score of each list; 0 of the shorter one and of a short one, which were not cut off.
+
+    A list is short if it has fewer than :data:`MIN_FULL_LIST` hits.
+    """
     full = max(MIN_FULL_LIST, len(vector), len(lexical))
     vector_least, lexical_least = (min(scores.values()) if len(scores) >= full else 0.0 for scores in (vector, lexical))
     return vector_least, lexical_least
 
 
 def weighted_sum(strands: Sequence[tuple[float, Mapping[str, float]]]) -> dict[str, float]:
-    """Return ``Σ weight × score`` for each id; a strand that did not find it adds nothing."""
+    """Return ``Σ weight × score`` for each id, over the strands that found it."""
     combined: defaultdict[str, float] = defaultdict(float)
     for weight, scores in strands:
         for identity, score in scores.items():
@@ -321,9 +325,9 @@ def in_order(scores: Mapping[str, float]) -> list[str]:
 
 
 def _explained(hits: Sequence[GraphHit]) -> tuple[tuple[str, ...], tuple[Path, ...]]:
-    """Return the different reasons of one record's hits, the best first, and the best few distinct walks to it.
+    """Return the distinct reasons of one record's hits, best first, and its best distinct paths.
 
-    A record that the question names needs no walk.
+    A path without edges, of a seed or of a record that the question names, is left out.
     """
     if len(hits) == 1:  # as most are
         (hit,) = hits

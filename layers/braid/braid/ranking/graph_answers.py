@@ -1,7 +1,7 @@
-"""Answers that are the graph's own: declarative queries, and relationships as facts, in groups of one way of answering.
+"""Evaluates declarative graph queries, and groups and ranks relationships that answer a question (facts).
 
-A query is answered here from the vertices and edges that an engine gathered, so that all engines agree. The expansion
-from a question's seeds is another walk, which each engine does itself: ``engines.embedded.graph.expansion`` and
+A query is evaluated on the vertices and edges that an engine gathered, so that all engines agree. The expansion from a
+question's seeds is another walk, which each engine implements: ``engines.embedded.graph.expansion`` and
 ``engines.neptune.expansion``.
 """
 
@@ -64,17 +64,17 @@ class StoredEdge(NamedTuple):
 
 
 class GatheredGraph(NamedTuple):
-    """All that a query may walk, within its bounds."""
+    """Vertices and edges that a query may walk, gathered by an engine within the query's bounds."""
 
     starts: Sequence[str]
     edges: Sequence[Mapping[str, Sequence[WalkEdge]]]
-    """For each step: the edges to follow from a vertex, in the order of the budget and no more than it."""
+    """For each step, the edges to follow by vertex: at most the fan-out, in its order."""
     nodes: Mapping[str, Node]
     truncated: bool
 
 
 class _Walk(NamedTuple):
-    """A path with its score; of two to the same vertex the smaller is the better."""
+    """A path with its score; of two paths to the same vertex the better one compares as the smaller."""
 
     negative_score: float
     ids: tuple[str, ...]
@@ -82,22 +82,22 @@ class _Walk(NamedTuple):
     inward: tuple[bool, ...]
     evidence: tuple[str | None, ...]
     trusted: bool
-    """Whether all its edges are."""
+    """Whether all its edges are trusted."""
     invalid_at: datetime | None = None
     """When the first of its edges ceases to be valid."""
     predicates: tuple[str, ...] = ()
-    """Of its edges, for facts; else empty."""
+    """Predicates of its edges, for facts; else empty."""
     valid_at: datetime | None = None
     """Since when all its edges are valid, for facts; else None."""
 
 
 def max_starts(query: GraphQuery) -> int:
-    """Return how many vertices a query begins at."""
+    """Return the most vertices at which a query begins."""
     return MAX_FRONTIER if query.steps else MAX_STARTS
 
 
 def answer_query(query: GraphQuery, gathered: GatheredGraph) -> GraphResult:
-    """Walk what was gathered, and return the hits that the query asks for."""
+    """Evaluate a query on the gathered graph and return its hits, in the query's order."""
     walks = [_Walk(-1.0, (start,), (), (), (), trusted=True) for start in gathered.starts]
     truncated = gathered.truncated
     for place, edges in enumerate(gathered.edges, start=1):
@@ -119,7 +119,7 @@ def _extend(walks: Iterable[_Walk], edges: Mapping[str, Sequence[WalkEdge]], *, 
         seen: set[tuple[str | bool, ...]] = set()
         for edge in edges.get(walk.ids[-1], ()):
             way = (edge.target, edge.type, edge.inward, edge.predicate if as_facts else "")
-            # Edges that differ in their predicate alone are one way but for facts; the surest of them comes first.
+            # Parallel edges that differ only in predicate count as one, except for facts; the most confident is first.
             if edge.target in walk.ids or way in seen:
                 continue
             seen.add(way)
@@ -154,7 +154,7 @@ def _order_key(walk: _Walk) -> tuple[float, tuple[str, ...], tuple[str, ...], tu
 
 
 def _ordered(walks: list[_Walk], query: GraphQuery, nodes: Mapping[str, Node]) -> list[_Walk]:
-    """Order walks; sorting is stable, so that the later keys are sorted by first."""
+    """Order walks as the query asks; sorts are stable, so the least significant keys are sorted by first."""
     walks = sorted(walks, key=lambda walk: (walk.negative_score, walk.ids[-1], walk.ids, walk.types, walk.inward))
     if query.order_by is QueryOrder.SCORE:
         return sorted(walks, key=lambda walk: walk.negative_score, reverse=query.descending is False)
@@ -164,7 +164,7 @@ def _ordered(walks: list[_Walk], query: GraphQuery, nodes: Mapping[str, Node]) -
     return known + [walk for walk in walks if values[walk.ids[-1]] is None]
 
 
-def _value(node: Node, order: QueryOrder) -> Any:  # noqa: ANN401 - what compares with its like: texts, or moments
+def _value(node: Node, order: QueryOrder) -> Any:  # noqa: ANN401 - str or datetime, compared only with its own type
     if order is QueryOrder.TIMESTAMP:
         return node.timestamp
     return node.name if order is QueryOrder.NAME else node.id
@@ -195,19 +195,19 @@ def _hit(walk: _Walk, rank: int, nodes: Mapping[str, Node]) -> GraphHit:
 
 
 LEAST_FACT_SCORE: Final = 0.6
-"""Least score of facts that are an answer: they explain more than half of the question's words."""
+"""Lowest score of a group of facts that is an answer: it explains more than half of the question's words."""
 OTHER_KIND: Final = 0.6
-"""Factor of an answer that is not of the kind that is asked for."""
-WITHOUT_DOUBT: Final = 0.7
-"""Share of the score that does not depend on the confidence of the relationships."""
+"""Score factor of an answer whose entity type is not one that the question asks for."""
+CERTAIN_SHARE: Final = 0.7
+"""Share of a group's score that does not depend on the confidence of its relationships."""
 BESIDE_BEST: Final = 0.75
-"""Share of the best score below which another group is no answer beside it."""
+"""Share of the best group's score below which another group is dropped."""
 MAX_GROUPS: Final = 3
 
 
 @dataclass
 class RankedFacts:
-    """Paths that answer a question in one way: from one name, along the same types and the same way."""
+    """Paths that answer a question alike: from one entity, along the same relationship types and directions."""
 
     score: float
     hits: list[GraphHit] = field(default_factory=list)
@@ -216,16 +216,17 @@ class RankedFacts:
 def rank_facts(
     scored: Iterable[tuple[GraphHit, float, tuple[str, ...]]], *, weights: Mapping[str, float], kinds: Collection[str]
 ) -> list[RankedFacts]:
-    """Return the paths that answer a question, in groups, the best first.
+    """Group the paths that answer a question; return the best groups, at most :data:`MAX_GROUPS`, best first.
 
-    In each group those of the best score are kept: what else leads the same way answers less of the question.
+    A group keeps only its paths of the highest score: the others explain less of the question.
 
     Parameters
     ----------
     scored
-        Each path with the share of the question that it explains, and what tells it from others of the same types.
+        Each path with the share of the question's words that it explains, in [0, 1], and the predicates that tell it
+        from other paths of the same types.
     weights
-        By the id of a path's start: how well the question's name matched.
+        How well the question's name matched, in (0, 1], by the id of the path's start.
     kinds
         Entity types that are asked for; empty means any.
     """
@@ -247,5 +248,5 @@ def rank_facts(
 def _group(scored: Sequence[tuple[float, GraphHit]], weights: Mapping[str, float]) -> RankedFacts:
     best = max(score for score, _ in scored)
     kept = [hit for score, hit in scored if score == best]
-    doubt = WITHOUT_DOUBT + (1.0 - WITHOUT_DOUBT) * max(hit.score for hit in kept)
-    return RankedFacts(clamp(best * weights[kept[0].path.ids[0]] * doubt), kept)
+    confidence = CERTAIN_SHARE + (1.0 - CERTAIN_SHARE) * max(hit.score for hit in kept)
+    return RankedFacts(clamp(best * weights[kept[0].path.ids[0]] * confidence), kept)

@@ -1,4 +1,4 @@
-"""Neighbourhood of a question's seeds as arrays: engines gather it, and propagation ranks it."""
+"""Neighbourhood of a question's seeds as NumPy arrays: engines gather it, and propagation ranks it."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def group_begins(groups: Numbers) -> Numbers:
-    """Return the place of the first of each run of equal values."""
+    """Return the index of the first element of each run of equal values."""
     begins = np.ones(len(groups), dtype=np.bool_)
     np.not_equal(groups[1:], groups[:-1], out=begins[1:])
     return np.flatnonzero(begins)
 
 
 def distinct(numbers: Numbers) -> Numbers:
-    """Return the different values in order; ``np.unique`` does so as well, and imports masked arrays to begin with."""
+    """Return the sorted distinct values, as ``np.unique`` does, but without its import of masked arrays."""
     ordered = np.sort(numbers)
     return ordered[group_begins(ordered)]
 
 
 def are_among(numbers: Numbers, ordered: Numbers) -> Mask:
-    """Return which numbers are among ordered ones; for few of these faster than ``np.isin``."""
+    """Return a mask of the numbers that are in a sorted array; faster than ``np.isin`` where that is short."""
     if not len(ordered):
         return np.zeros(len(numbers), dtype=np.bool_)
     places = np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
@@ -54,12 +54,12 @@ class Neighbourhood(NamedTuple):
     ids: Sequence[str]
     """Sorted."""
     place: Callable[[str], int | None]
-    """Returns the place in ``ids`` of a vertex; None where it is not among them."""
+    """Returns a vertex's index in ``ids``; None if it is not among them."""
     has_record: Mask
     is_page: Mask
-    """Whether each vertex is a text of its own, and not the description of an entity."""
+    """Whether each vertex is a document's text, and not the description of an entity."""
     sources: Numbers
-    """Places in ``ids``."""
+    """Indices in ``ids``."""
     targets: Numbers
     confidence: Scores
     mentions: Mask
@@ -67,7 +67,7 @@ class Neighbourhood(NamedTuple):
     found: Mask
     """Whether each edge was found in a text, and not given."""
     same_name: Mask
-    """Whether both ends of each edge have one name, whatever its case."""
+    """Whether both ends of each edge have the same name, apart from case."""
     node: Callable[[int], Node]
     edge: Callable[[int], StoredEdge]
     truncated: bool
@@ -75,7 +75,7 @@ class Neighbourhood(NamedTuple):
 
     @classmethod
     def of(cls, nodes: Mapping[str, Node], edges: Sequence[StoredEdge], *, truncated: bool) -> Neighbourhood:
-        """Return the arrays of vertices by id, and of edges between them in the order of their identities."""
+        """Return the neighbourhood of some vertices by id, and edges between them in the order of their identities."""
         ids = sorted(nodes)
         place = {identity: number for number, identity in enumerate(ids)}
         return cls(
@@ -95,7 +95,7 @@ class Neighbourhood(NamedTuple):
         )
 
     def with_records(self, identities: Iterable[str]) -> Neighbourhood:
-        """Add records of which the graph knows nothing: they are tied to nothing."""
+        """Return the neighbourhood with the records that it lacks added, as vertices without edges."""
         alone = {identity for identity in identities if self.place(identity) is None}
         if not alone:
             return self

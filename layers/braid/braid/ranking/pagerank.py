@@ -25,42 +25,46 @@ if TYPE_CHECKING:
     from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12
-"""Of the sum of all shares between two iterations."""
+"""Sum of the changes of all shares in an iteration, below which they have converged."""
 DIGITS = 9
-"""Of shares and scores: what lies beyond differs between machines, and would order equals differently."""
+"""Decimal places of shares and scores: further ones differ between machines, and would order equal ones differently."""
 MAX_ITERATIONS = 1_000
 CHECKED_EVERY = 4
-"""Iterations after which it is looked whether shares, or the time, are over."""
+"""Iterations between two checks of convergence and of the deadline."""
 
 
 class _Ties(NamedTuple):
-    """One edge between any two vertices, in the order of their ids; arrays have one value a tie."""
+    """The neighbourhood as a simple graph: at most one edge, a tie, between two vertices, ordered by their ids.
+
+    Arrays have one value a tie.
+    """
 
     edges: Numbers
-    """Places in the neighbourhood."""
+    """Indices of the edges in the neighbourhood."""
     sources: Numbers
     targets: Numbers
     confidence: Scores
 
 
-class _Ways(NamedTuple):
-    """The best ways from some starts; arrays have one value a vertex."""
+class _SearchTree(NamedTuple):
+    """Breadth-first search tree: the best paths from some starts; arrays have one value a vertex."""
 
     came_from: Numbers
-    """The vertex before, -1 for a start."""
+    """Index of the vertex before; -1 for a start."""
     along: Numbers
-    """The tie from there."""
+    """Index of the tie from that vertex."""
     reached: Mask
 
 
 def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> Expansion:
     """Return the records that the walk visits most, seeds among them.
 
-    An entity tied to many others is visited often whatever the question is, so its share is divided by the root of its
-    number of ties; that a text mentions many things says nothing against it, and mentions of a record are not counted.
-    A hit's score is the root of what remains relative to the best record's: shares fall steeply, and the root, which
-    changes no order, keeps the tenth in sight of the first. What a bridge leads to is then raised
-    (:func:`boost_shared_entities`). Hits of the text search that the graph does not know keep what they begin with.
+    A vertex of high degree is visited often for any question, so each share is divided by the square root of the
+    degree, in which a text's mentions do not count: a text that mentions many entities is not less relevant. A
+    hit's score is the square root of this relative to the best record's: shares fall steeply, and the root keeps their
+    order but narrows the distances. Records that share an entity with the best ones are then raised
+    (:func:`boost_shared_entities`). Text hits that the graph does not have are vertices without edges, and are visited
+    as restarts only.
     """
     around = around.with_records(identity for identity, _ in request.hits)
     mentions = FoundMentions(request, around)
@@ -70,7 +74,7 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
         return Expansion(truncated=around.truncated)
     ties = _strongest_edges(around)
     shares = _shares(around, ties, seeds, request.damping, mentions)
-    # What rounds to nothing was not reached: only an edge of no confidence leads there.
+    # A share that rounds to 0 counts as not reached: only edges of confidence 0 lead there.
     visits = np.where(around.has_record, np.round(shares / np.sqrt(np.maximum(1, _degrees(around, ties))), DIGITS), 0.0)
     most = float(visits.max())
     if most <= 0:
@@ -79,16 +83,16 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     scores = np.minimum(1.0, np.round(raised, DIGITS))
     reached = np.flatnonzero(visits)
     chosen = reached[np.argsort(-scores[reached], kind="stable")][: request.limit].tolist()
-    ways = _seed_paths(request, around, ties, chosen)
+    paths = _seed_paths(request, around, ties, chosen)
     hit = _hit_maker(around)
-    hits = tuple(hit(rank, float(scores[one]), *ways[one]) for rank, one in enumerate(chosen, start=1))
+    hits = tuple(hit(rank, float(scores[one]), *paths[one]) for rank, one in enumerate(chosen, start=1))
     return Expansion.unchecked(
         hits=hits, truncated=around.truncated, propagation_weight=round(mentions.propagation_weight(), DIGITS)
     )
 
 
 def _strongest_edges(around: Neighbourhood) -> _Ties:
-    """Keep one edge between any two vertices: the surest, then the first; a loop leads nowhere."""
+    """Keep one edge between any two vertices: the most confident, of equal ones the first; loops are dropped."""
     edges = np.flatnonzero(around.sources != around.targets)
     sources, targets, confidence = around.sources[edges], around.targets[edges], around.confidence[edges]
     pairs = np.minimum(sources, targets) * len(around.ids) + np.maximum(sources, targets)
@@ -101,7 +105,7 @@ def _strongest_edges(around: Neighbourhood) -> _Ties:
 
 
 def _degrees(around: Neighbourhood, ties: _Ties) -> Numbers:
-    """Count each vertex's ties in the neighbourhood, without those by which it is mentioned."""
+    """Return each vertex's number of ties in the neighbourhood, without those by which it is mentioned."""
     size = len(around.ids)
     mentioned = ties.targets[~around.mentions[ties.edges]]
     return np.bincount(ties.sources, minlength=size) + np.bincount(mentioned, minlength=size)
@@ -110,11 +114,11 @@ def _degrees(around: Neighbourhood, ties: _Ties) -> Numbers:
 def _shares(
     around: Neighbourhood, ties: _Ties, seeds: Mapping[int, float], damping: float, mentions: FoundMentions
 ) -> Scores:
-    """Return the share of its time that the walk spends at each vertex; a given edge is taken by its confidence.
+    """Return the walk's stationary distribution, one share a vertex; a given edge is weighted by its confidence.
 
-    The shares solve ``x = damping · P x + (1 − damping) · start``; what a walk from a vertex without edges begins again
-    is only a factor. Weights that are equal both ways make the walk reversible, and Chebyshev's semi-iterative method
-    (Golub and Varga, 1961) then needs less than half of the iterations.
+    The shares solve ``x = damping · P x + (1 − damping) · start``; restarts from vertices without edges only scale
+    them, and they are normalised. Weights that are equal in both directions make the walk reversible, and Chebyshev's
+    semi-iterative method (Golub and Varga, 1961) then needs less than half of the iterations.
     """
     size, count = len(around.ids), len(ties.edges)
     there, back = mentions.weights(ties.edges)
@@ -125,7 +129,7 @@ def _shares(
     start = np.zeros(size)
     start[list(seeds)] = list(seeds.values())
     start *= (1.0 - damping) / start.sum()
-    # Most vertices have one tie: from there a walk goes back, and no iteration is needed to know how often.
+    # Most vertices are leaves, from which the walk can only return: they are eliminated before the iterations.
     is_leaf = (np.bincount(sources, minlength=size) == 1) & (start == 0)
     leaving = is_leaf[sources]
     returned = np.bincount(targets[leaving], (steps * np.roll(steps, count))[leaving], minlength=size)
@@ -146,12 +150,13 @@ def _shares(
 
 
 def _solved(sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *, damping: float | None) -> Scores:
-    """Return the ``x`` of ``x = P x + start``, where ``P`` is made of steps between vertices.
+    """Solve ``x = P x + start`` iteratively; ``P`` has the probabilities of the steps between vertices.
 
     Parameters
     ----------
     damping
-        Bound of the eigenvalues of ``P`` where these are real, as of weights that are equal both ways; else None.
+        Bound of the eigenvalues of ``P`` where these are real, as with weights that are equal in both directions:
+        Chebyshev's method is used. None where they may not be.
     """
     before, shares, relaxation = start, start, 1.0
     for iteration in range(MAX_ITERATIONS):
@@ -171,9 +176,10 @@ def _solved(sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *,
 def _seed_paths(
     request: PropagateRequest, around: Neighbourhood, ties: _Ties, wanted: Sequence[int]
 ) -> dict[int, tuple[list[int], list[int]]]:
-    """Return the best way to each wanted vertex: from a name of the question, else from another hit, else none.
+    """Return the best path to each wanted vertex: from a name of the question, else from a hit, else the vertex alone.
 
-    The fewest hops are best, then the surest product of confidence, then the ids. A way is its vertices and its edges.
+    The fewest hops are best, then the highest product of confidences, then the ids. A path is the indices of its
+    vertices and of its edges.
     """
     found: dict[int, tuple[list[int], list[int]]] = {}
     missing = list(wanted)
@@ -181,18 +187,18 @@ def _seed_paths(
         if not missing:
             break
         starts = [place for identity, _ in seeds if (place := around.place(identity)) is not None]
-        ways = _breadth_first(around, ties, starts, missing, request.max_hops)
+        tree = _breadth_first(around, ties, starts, missing, request.max_hops)
         for vertex in missing:
-            if ways.reached[vertex]:
-                found[vertex] = _followed_back(ways, ties, vertex)
+            if tree.reached[vertex]:
+                found[vertex] = _path_to(tree, ties, vertex)
         missing = [vertex for vertex in missing if vertex not in found]
     return found | {vertex: ([vertex], []) for vertex in missing}
 
 
 def _breadth_first(
     around: Neighbourhood, ties: _Ties, starts: Sequence[int], wanted: Sequence[int], max_hops: int
-) -> _Ways:
-    """Walk from some starts until all that is wanted is reached, keeping the best way to each vertex."""
+) -> _SearchTree:
+    """Search breadth-first until all wanted vertices are reached, keeping the best path to each vertex."""
     size, count = len(around.ids), len(ties.edges)
     reached = np.zeros(size, dtype=np.bool_)
     reached[list(starts)] = True
@@ -200,7 +206,7 @@ def _breadth_first(
     came_from, along = np.full(size, -1), np.full(size, -1)
     certainty = np.where(reached, 1.0, 0.0)
     order_of = np.where(reached, np.arange(size), -1)
-    """Of a vertex that the last hop reached: its place among them in the order of their ways; else -1."""
+    """Rank of each vertex that the last hop reached, by its path; -1 for the others."""
     for _ in range(max_hops):
         if reached[list(wanted)].all():
             break
@@ -216,19 +222,19 @@ def _breadth_first(
         in_order = targets[np.lexsort((targets, order_of[nearer]))]
         order_of = np.full(size, -1)
         order_of[in_order] = np.arange(len(in_order))
-    return _Ways(came_from, along, reached)
+    return _SearchTree(came_from, along, reached)
 
 
-def _followed_back(ways: _Ways, ties: _Ties, vertex: int) -> tuple[list[int], list[int]]:
+def _path_to(tree: _SearchTree, ties: _Ties, vertex: int) -> tuple[list[int], list[int]]:
     vertices, edges = [vertex], []
-    while (before := int(ways.came_from[vertices[-1]])) >= 0:
-        edges.append(int(ties.edges[ways.along[vertices[-1]]]))
+    while (before := int(tree.came_from[vertices[-1]])) >= 0:
+        edges.append(int(ties.edges[tree.along[vertices[-1]]]))
         vertices.append(before)
     return vertices[::-1], edges[::-1]
 
 
 def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[int]], GraphHit]:
-    """Return a function that makes the hit of a rank, a score and a way; each vertex and edge is read once."""
+    """Return a function that makes a hit of a rank, a score and a path; each vertex and edge is read once."""
     node_of: Callable[[int], Node] = cache(around.node)
     edge_of: Callable[[int], StoredEdge] = cache(around.edge)
 
@@ -259,29 +265,29 @@ def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[i
 
 
 BOOSTING_RECORDS: Final = 3
-"""How many of the best records raise others."""
+"""Best records whose entities raise other records."""
 
 
 def boost_shared_entities(scores: Scores, request: PropagateRequest, around: Neighbourhood) -> Scores:
-    """Return the scores of records, raised where a bridge leads to one.
+    """Return the records' scores, raised where a record shares an entity, a bridge, with one of the best records.
 
-    A score becomes ``score + (1 − score) × bridging × likeness × bridge``. Likeness is what the request's texts say,
-    and a bridge counts the score of the record that it leads from over the root of how many others of the neighbourhood
-    mention the entity. The best bridge counts. Names of the question are none, since what mentions them is reached from
-    them, nor are entities with a record, which are reached themselves.
+    A score becomes ``score + (1 − score) × bridging × likeness × bridge``. ``likeness`` is the similarity to the
+    question in the request's ``texts``. ``bridge`` is the best record's score over the square root of how many others
+    in the neighbourhood mention the entity; the largest counts. Names of the question are no bridges, since propagation
+    already reaches the records that mention them, nor are entities with a record, which it reaches themselves.
 
     Parameters
     ----------
     scores
-        Of every vertex, 0 to 1; 0 of those that were not reached and of those without a record.
+        Scores of all vertices, in [0, 1]; 0 for a vertex that was not reached or has no record.
     """
     if not request.bridging or not request.texts:
         return scores
     size = len(around.ids)
     is_bridge = ~around.has_record
     is_bridge[[place for one, _ in request.names if (place := around.place(one)) is not None]] = False
-    told = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
-    one, other = told // size, told % size
+    pairs = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
+    one, other = pairs // size, pairs % size
     entities, records = np.concatenate([one, other]), np.concatenate([other, one])
     between = is_bridge[entities] & around.has_record[records]
     entities, records = entities[between], records[between]

@@ -25,15 +25,15 @@ RECENCY_FLOOR = 0.1
 RECENCY_UNKNOWN = 0.5
 PLACEHOLDER_STEP = 0.01
 FURTHER_PART_FACTOR = 0.9
-"""Factor of a vector hit by a further part of a long text: a text is mostly about what it begins with."""
+"""Factor of a vector hit on a further part of a long text: a text is mostly about what it begins with."""
 MAX_L2_DISTANCE = 0.3
 """The furthest Euclidean distance that counts as similar, where a threshold applies."""
 
 
 def clamp(value: float) -> float:
-    """Bring a number that rounding pushed just outside [0, 1] back in.
+    """Clamp to [0, 1] a score that rounding errors may have moved outside.
 
-    Raises ValueError if the value is NaN or infinite, which no rounding explains.
+    Raises ValueError if the value is NaN or infinite.
     """
     if 0.0 <= value <= 1.0:
         return value
@@ -43,7 +43,7 @@ def clamp(value: float) -> float:
 
 
 def from_cosine(cosine: float) -> float:
-    """Map a cosine in [-1, 1] to a score: opposed is no better than unrelated."""
+    """Map a cosine in [-1, 1] to a score in [0, 1]; a negative one to 0."""
     return clamp(cosine)
 
 
@@ -53,7 +53,7 @@ def from_lucene_cosine(score: float) -> float:
 
 
 def weigh_parts(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return vector hits, those by a further part of their text times :data:`FURTHER_PART_FACTOR`, best first."""
+    """Return vector hits, those on a further part times :data:`FURTHER_PART_FACTOR`, ranked anew, ties by id."""
     weighed = [hit.altered(score=hit.score * FURTHER_PART_FACTOR) if hit.part_start else hit for hit in hits]
     weighed.sort(key=lambda hit: (-hit.score, hit.id))
     return tuple([hit if hit.rank == rank else hit.altered(rank=rank) for rank, hit in enumerate(weighed, 1)])
@@ -68,21 +68,21 @@ def from_l2(distance: float, *, furthest: float = math.inf) -> float:
 def from_bm25(score: float) -> float:
     """Map a BM25 score in [0, ∞) into [0, 1): ``s / (s + 10)``.
 
-    Monotone, so the order stands; the half-way point is a score that a good match of two rare words reaches.
+    Monotone, so it keeps the order; the half-way point is the BM25 score of a good match of two rare words.
     """
     score = _measured(score)
     return score / (score + BM25_HALF)
 
 
 def _measured(value: float) -> float:
-    """Refuse NaN and infinity before a comparison can hide them; what rounding pushed below 0 is 0."""
+    """Return a distance or BM25 score, at least 0. Raises ValueError for NaN and infinity."""
     if not math.isfinite(value):
         raise ValueError(f"{value} is neither a distance nor a score")
     return max(0.0, value)
 
 
 def placeholder_score(index: int) -> float:
-    """Score of the candidate at ``index`` (from 0) when the reranker is lost: ``1 - .01 * index``."""
+    """Return the score of the candidate at ``index``, from 0, when the reranker is lost: ``1 - .01 * index``."""
     return clamp(1.0 - PLACEHOLDER_STEP * index)
 
 
@@ -104,14 +104,14 @@ SHARES_BY_KIND = {
     "decision": EPISODIC_SHARES,
     "tool_call": EPISODIC_SHARES,
 }
-"""Shares of relevance and of recency, by kind; working state is ``message``."""
+"""Weights of relevance and of recency in the profile ``recency``, by kind; working state is ``message``."""
 OTHER_SHARES = (0.5, 0.5)
 MEMORY_RECENCY, MEMORY_RELEVANCE = 0.1, 0.5
-"""Shares of the ranking profile ``memory``."""
+"""Weights of recency and of relevance in the ranking profile ``memory``."""
 
 
 def freshness(ranking: Ranking, at: datetime | None, now: datetime) -> float:
-    """Return what age does to a score in a ranking profile, in [0, 1]; it never grows as time passes."""
+    """Return a record's freshness in a ranking profile, in [0, 1]; it never grows as time passes."""
     if ranking is not Ranking.MEMORY:
         return recency(at, now)
     if at is None:
@@ -120,12 +120,12 @@ def freshness(ranking: Ranking, at: datetime | None, now: datetime) -> float:
 
 
 def relevance_share(ranking: Ranking) -> float:
-    """Return how much of the final score of a profile without shares by kind is relevance."""
+    """Return the weight of relevance in the final score of the profiles ``memory`` and ``relevance``."""
     return MEMORY_RELEVANCE if ranking is Ranking.MEMORY else 1.0
 
 
 def freshness_share(ranking: Ranking, kind: str) -> float:
-    """Return how much of the final score is :func:`freshness`."""
+    """Return the weight of :func:`freshness` in the final score of a record of this kind."""
     if ranking is Ranking.RELEVANCE:
         return 0.0
     return MEMORY_RECENCY if ranking is Ranking.MEMORY else SHARES_BY_KIND.get(kind, OTHER_SHARES)[1]
@@ -150,9 +150,9 @@ def final_score(
     Parameters
     ----------
     access
-        How often it was read, as a share of the most read candidate.
+        Number of uses relative to the most used candidate's, in [0, 1].
     hops
-        Edges between it and the nearest seed; 0 for a direct hit.
+        Edges between the record and the nearest seed; 0 for a direct hit.
     """
     if ranking is Ranking.RELEVANCE:
         return clamp(relevance)
@@ -178,7 +178,7 @@ DRIFT_FACTORS: Final = {Drift.NONE: 1.0, Drift.MINOR: 0.95, Drift.MODERATE: 0.85
 def drift(record_version: int, current_version: int, threshold: int = 3) -> Drift:
     """Classify the difference: 0 none, 1 minor, up to ``threshold`` moderate, more severe.
 
-    A record newer than the current version is not behind, and so has no drift; writing it is what gets refused.
+    A record newer than the current version has no drift; writes refuse such records.
     """
     behind = max(0, current_version - record_version)
     if behind > threshold:
@@ -194,19 +194,19 @@ def max_versions_behind(threshold: int = 3, window: SchemaWindow = SchemaWindow.
 
 
 def oldest_searched(current_version: int | None, max_versions_behind: int) -> int:
-    """Return the lowest schema version inside the search window; the first where the current one is not known."""
+    """Return the lowest schema version inside the search window; 1 where the current version is not known."""
     return 1 if current_version is None else max(1, current_version - max_versions_behind)
 
 
 FOREVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""Expiry of what never expires."""
+"""Expiry of a value that never expires."""
 _ROUNDING = 1e-9
-"""Scores closer than this count as equal: a tie is ordered by something other than age."""
+"""Scores closer than this count as equal: ties are not ordered by age."""
 
 
 @dataclass(frozen=True)
 class ScoredCandidate:
-    """What a ranking profile needs to know of one candidate."""
+    """A candidate's final score, its kind, and the time from which its age counts."""
 
     final: float
     kind: str
@@ -214,17 +214,18 @@ class ScoredCandidate:
 
 
 def order_stable_until(ordered: Iterable[ScoredCandidate], *, shown: int, ranking: Ranking, now: datetime) -> datetime:
-    """Return until when age cannot change which candidates come first, or their order.
+    """Return the time until which ageing cannot change the first ``shown`` candidates or their order.
 
-    Freshness only falls, and by at most ``f (1 - exp(-t / tau))`` in the time ``t``. So one candidate stays before
-    another until its own share of that could eat up what is between them; two of the same age and share fall alike.
+    Freshness ``f`` only falls, and by at most ``f (1 - exp(-t / tau))`` in the time ``t``. So a candidate stays before
+    another at least until its own loss can exceed the difference of their scores; two of the same age and weight lose
+    alike.
 
     Parameters
     ----------
     ordered
-        All candidates, as they are ordered at ``now``.
+        All candidates, best first at ``now``.
     shown
-        How many of them are the answer.
+        Number of candidates that the answer shows.
     """
     if ranking is Ranking.RELEVANCE:
         return FOREVER
@@ -238,7 +239,7 @@ def order_stable_until(ordered: Iterable[ScoredCandidate], *, shown: int, rankin
 
 
 def _seconds_before_overtaken(one: ScoredCandidate, other: ScoredCandidate, ranking: Ranking, now: datetime) -> float:
-    """Return for how many seconds at least."""
+    """Return a lower bound of the seconds until ageing puts the other before the one; infinity if it never does."""
     share = freshness_share(ranking, one.kind)
     if one.at is None or (one.at == other.at and share == freshness_share(ranking, other.kind)):
         return math.inf
@@ -254,7 +255,7 @@ def _seconds_before_overtaken(one: ScoredCandidate, other: ScoredCandidate, rank
 
 
 def refreshed(answer: Answer, ranking: Ranking, now: datetime) -> Answer:
-    """Return an answer as it is at a later moment before it ends: ages and final scores are of then."""
+    """Return a cached answer that has not expired, with recency and final scores as of ``now``."""
     return answer.model_copy(
         update={
             "results": tuple(_refreshed(result, ranking, answer.answered_at, now) for result in answer.results),
@@ -272,21 +273,20 @@ def _refreshed(result: Result, ranking: Ranking, before: datetime, now: datetime
 
 
 def closeness(results: Sequence[Result], related: Iterable[RelatedEntity]) -> float:
-    """Return the strongest evidence that a question is about what is stored: similarity, words or a name in it.
+    """Return how close the results are to the question, by the best absolute score among them.
 
-    Fusion tells which record is the best of those there are, and not how good that is; what one strand says of one
-    record by itself does.
+    Fused scores are relative to the best record and do not say how good that one is; a single strand's scores do.
 
     Returns
     -------
     float
-        The best, in [0, 1], of the results' similarities and scores of words, and of the certainty with which the
-        question names an entity; 0 without results, and 1 where they were reached from what the caller gave.
+        The highest, in [0, 1], of the results' vector and lexical scores, and of the certainty with which the question
+        names an entity; 0 without results, and 1 where there is no such score, as where the caller gave the seeds.
     """
     if not results:
         return 0.0
-    named = [entity.certainty for entity in related]  # only what the question names has one
-    # Of a vector that came with its record nobody knows that it is the text's.
+    named = [entity.certainty for entity in related]  # None for all but the question's names
+    # A vector that came with its record may not be that of the text.
     similar = [0.0 if result.vector_supplied else result.vector_score for result in results]
     found = [*similar, *(result.lexical_score for result in results)]
     return max((score for score in (*named, *found) if score is not None), default=1.0)

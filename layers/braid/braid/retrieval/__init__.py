@@ -1,6 +1,6 @@
-"""Answering a question.
+"""Answers questions: stages, pipeline, caches and contexts.
 
-``pipeline`` runs the ``stages`` of one question in process; ``caches`` keeps vectors, answers and graph answers;
-``context`` builds the context of a model's next answer; ``tenant_questions`` are the questions that one tenant asks;
-``listing`` pages through what is stored; ``use_counts`` counts what was returned or opened.
+``pipeline`` runs the ``stages`` of one question in process; ``caches`` has the caches of question vectors, answers and
+graph look-ups; ``context`` builds the context of a model's next answer; ``tenant_questions`` is the Python interface to
+one tenant; ``listing`` pages through stored documents and entities; ``use_counts`` counts uses of records.
 """

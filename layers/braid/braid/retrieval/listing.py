@@ -1,4 +1,4 @@
-"""Lists what is stored, a page at a time: documents by the records that they were cut into, and named entities."""
+"""Pages through stored documents, by the records that they were split into, and through named entities."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
 
 READ_AT_ONCE: Final = 20
-"""Records that are read together: those written by older versions may have megabytes."""
+"""Number of records that are read at once: few, since records of older versions may have megabytes."""
 _IDLE_READS: Final = 50
-"""Reads without a document after which a page ends, as where nothing but messages is stored."""
+"""Reads without a new document after which a page ends, as where only messages are stored."""
 _LAST: Final = "#\U0010ffff"
-"""Appended to a document's id, it sorts behind the ids of all its chunks."""
+"""Suffix of a document's id that sorts after the ids of all its chunks."""
 
 
 class DocumentsPage(NamedTuple):
-    """The first record of each of some documents, in the order of their ids."""
+    """A page of documents, each as its first record, in the order of their ids."""
 
     first_records: list[Record]
     cursor: str | None
-    """What the next page is asked with; None when there is none."""
+    """Cursor of the next page; None on the last."""
 
 
 def documents(
     index: SearchIndex, tenant_id: str, *, after: str | None, limit: int, read: int = READ_AT_ONCE
 ) -> DocumentsPage:
-    """Return the next documents; only the first chunks of long ones are read.
+    """Return the next page of documents; only the first chunks of long ones are read.
 
-    A document is all records of kind ``chunk`` whose ids are the same up to a ``#``, as those of ingested files are.
-    The record that stands for it is the first by id.
+    A document is all records of kind ``chunk`` whose ids are equal up to a ``#``, as those of ingested files are. It is
+    represented by its first record by id.
 
     Parameters
     ----------
     after
-        Cursor of the page before; None begins.
+        Cursor of the page before; None for the first page.
     limit
         Most documents of the page.
     read
-        Records that are read at once.
+        Number of records that are read at once.
     """
     found: dict[str, Record] = {}
     idle = 0
@@ -64,22 +64,22 @@ def documents(
             break
         last = page.records[-1]
         if last.kind is Kind.CHUNK and "#" in last.id:
-            # An id may lie behind even that, and no page begins before its last one ended.
+            # An id may sort after even that suffix, and a page must not begin before the end of the last one.
             after = encode(tenant_id, max(last.id, last.document_id + _LAST))
     return DocumentsPage([*found.values()], after)
 
 
 class NamesPage(NamedTuple):
-    """Some named vertices of the graph, each with its number of edges in the page, those with most first."""
+    """A page of named vertices, each with its number of edges in the page, those with most edges first."""
 
     vertices: list[tuple[Vertex, int]]
     cursor: str | None
 
 
 def names(graph: WritableGraph, tenant_id: str, *, after: str | None, limit: int) -> NamesPage:
-    """Return the named vertices among the next ``limit`` of the graph in the order of their ids, best connected first.
+    """Return the named vertices among the graph's next ``limit`` in the order of ids, those with most edges first.
 
-    Edges that lead to a vertex from another page are not counted.
+    An edge from a vertex of another page is not counted.
     """
     page = graph.scan(tenant_id, after=after, limit=limit, hubs=False)
     edges = Counter(end for edge in page.relationships for end in (edge.source, edge.target))

@@ -1,8 +1,8 @@
 """Runs the stages of one question in process, as the state machine does in AWS.
 
-The order, the retries and what happens to a lost stage are those of ``shared/statemachines/retrieve.asl.yaml``: the
-others go on, and ``fuse_rerank`` marks the answer as degraded. A test runs every strategy and every single failure
-through both and requires equal answers.
+Order, retries and the handling of lost stages are those of ``shared/statemachines/retrieve.asl.yaml``: the other stages
+go on, and ``fuse_rerank`` marks the answer as degraded. A test runs every strategy and every single failure through
+both and requires equal answers.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 3
 LONGEST_WAIT_S = 0.2
-"""Longest wait before a stage is tried again; how long is drawn by chance."""
+"""Longest wait before a stage is tried again; the wait is uniformly random (full jitter)."""
 REFUSED_BY_PLAN = frozenset({"InvalidRequest", "UnknownTenant"})
 REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
 """Errors that end a question rather than degrade it, by exact class name, as the state machine matches them."""
-_BESIDE = ThreadPoolExecutor(64, thread_name_prefix="braid-link")
-"""Threads that link names while the question is embedded. They stay: starting one takes longer than giving it work."""
+_POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-link")
+"""Threads that link names while the question is embedded; kept, since starting one takes longer than its task."""
 _T = TypeVar("_T")
 _Request = TypeVar("_Request")
 
@@ -56,16 +56,16 @@ class Stages(Protocol):
         """Plan one question."""
 
     def embed(self, request: EmbedRequest) -> Embedded:
-        """Embed it."""
+        """Embed the question."""
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
-        """Search the index."""
+        """Search the index by vector and words."""
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
-        """Ask the graph."""
+        """Run one operation on the graph."""
 
     def fuse_rerank(self, request: FuseRequest) -> Answer:
-        """Make the answer."""
+        """Fuse, rerank and return the answer."""
 
     def now(self) -> datetime:
         """Return the present moment."""
@@ -85,13 +85,13 @@ DEFAULT_PLAN = Plan(
 def answer(query: Query, stages: Stages, *, trace_id: str | None = None) -> Answer:
     """Answer one question.
 
-    Raises InvalidRequest if the question is wrong, and StoresUnavailable if neither store answered.
+    Raises InvalidRequest if the question is not valid, and StoresUnavailable if neither store answered.
     """
     return _Run(stages, query, trace_id or str(uuid.uuid4())).answer()
 
 
 class _Run:
-    """State of one question between the stages."""
+    """Results of the stages of one question so far, and the order of the stages."""
 
     def __init__(self, stages: Stages, query: Query, trace_id: str) -> None:
         self.stages, self.query = stages, query
@@ -125,7 +125,7 @@ class _Run:
 
     def _search_and_walk(self) -> None:
         """Link names while the question is embedded and searched, then expand what both found."""
-        linking = _BESIDE.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
+        linking = _POOL.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
         self._embed()
         self._search(None)
         self.linked = linking.result()
@@ -139,7 +139,7 @@ class _Run:
             self._walk()
 
     def _constrained(self) -> None:
-        """Answer inside a graph constraint: graph or search first, as planned, then check or search again."""
+        """Answer inside a graph constraint: graph or search first, as planned, then check hits or search again."""
         frontier: tuple[str, ...] | None = None
         if self.plan.strategy is not Strategy.VECTOR_FIRST:
             self.linked = self._graph("link", GraphOperation.CONSTRAIN)
@@ -148,7 +148,7 @@ class _Run:
         while True:
             found = self._search(frontier)
             linked = self.linked
-            # Hits may lie outside where the search was first, or the graph's reach had to be cut.
+            # Hits may be outside of the constraint if the search was first, or if the graph's reach was cut.
             to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
             if "link" in self.lost or not to_check:
                 return
@@ -206,7 +206,7 @@ class _Run:
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
         if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
-            self._search_and_walk()  # the planner's own steps led nowhere: answered without them
+            self._search_and_walk()  # the planner's own steps found nothing
 
     def _fuse(self) -> Answer:
         request = FuseRequest(
@@ -224,7 +224,7 @@ class _Run:
         try:
             return _retrying("fuse_rerank", self.stages.fuse_rerank, request)
         except Exception as error:
-            # The reranker may be the cause: the second try goes without it.
+            # The reranker may be the cause, so the second try does without it.
             if type(error).__name__ in REFUSED_BY_FUSE:
                 raise
             self.lost["rerank"] = Lost(error=type(error).__name__, cause=str(error))
@@ -235,11 +235,11 @@ class _Run:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
-        """Run a stage with retries; a lost one is recorded in ``lost``, and gives None."""
+        """Run a stage with retries; if it fails, record it in ``lost`` and return None."""
         try:
             return _retrying(name, stage, request)
         except Exception as error:
-            # As the state machine's States.ALL: a lost stage never fails the answer.
+            # As States.ALL of the state machine: a lost stage never fails the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
                 raise
             self.lost[name] = Lost(error=type(error).__name__, cause=str(error))

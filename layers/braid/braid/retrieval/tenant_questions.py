@@ -1,7 +1,7 @@
-"""Python interface to one tenant's memory: search, relations and graph queries.
+"""Python interface to one tenant: search, related entities and graph queries.
 
-A search here is answered by :meth:`Library.answer`: from the cache, by the deployed workflow where one is named, else
-by the stages of this process. Relations and graph queries are one call to the graph.
+A search is answered by :meth:`Library.answer`: from the cache, else by the deployed workflow if one is configured, else
+by the stages in this process. Related entities and graph queries call the graph directly.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 MAX_RELATED: Final = 200
 MAX_SUGGESTED: Final = 3
-"""Names that an error suggests."""
+"""Most names that an error suggests."""
 _MAX_COMPARED: Final = 512
-"""Characters of an unknown name for which similar ones are looked up."""
-_CALLED: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
-"""Names of a query's fields in the calls that set them."""
-_WALK_CALLED: Final = {"max_hops": "depth", "seeds.0": "entity"}
-"""Names of a walk's fields in :meth:`TenantQuestions.related`."""
+"""Longest prefix of an unknown name, in characters, for which similar names are looked up."""
+_ARGUMENTS: Final = {"top_k": "limit", "filters.entity_types.0": "entity_type"}
+"""Arguments of the calls by the fields of a query that they set, for error messages."""
+_WALK_ARGUMENTS: Final = {"max_hops": "depth", "seeds.0": "entity"}
+"""Arguments of :meth:`TenantQuestions.related` by the fields of a walk that they set."""
 _MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 
 
@@ -69,32 +69,42 @@ class Library(Protocol):
 
 
 class TenantQuestions:
-    """The calls of one tenant.
+    """Questions to one tenant's records and graph.
 
     Parameters
     ----------
     library
         Stages and engines, such as :func:`braid.app.application` returns.
     tenant_id
-        The tenant asked; from the verified token, never from a request's body.
+        The tenant that is asked; from the verified token, never from a request's body.
 
     Raises
     ------
     InvalidRequest
-        From every call, if an argument is not as it must be; it is named.
+        From every method, if an argument is not valid; it is named.
     StoresUnavailable, StoreError
-        From every call, if the stores it needs do not answer.
+        From every method, if the stores that it needs do not answer.
     """
 
     def __init__(self, library: Library, tenant_id: str) -> None:
         self._library, self._tenant_id = library, tenant_id
 
     def search(self, query: str, *, limit: int = 10, **fields: Any) -> Answer:  # noqa: ANN401 - any of a query's fields
-        """Answer a question as the planner sees fit; ``fields`` are any others of :class:`braid.models.Query`."""
+        """Answer a question by the strategy that the planner chooses.
+
+        Parameters
+        ----------
+        query
+            The question's text.
+        limit
+            Most results.
+        fields
+            Other fields of :class:`braid.models.Query`.
+        """
         try:
             asked = Query.model_validate({"text": query, "tenant_id": self._tenant_id, "top_k": limit} | fields)
         except ValidationError as error:
-            raise InvalidRequest.from_validation(error, _CALLED) from error
+            raise InvalidRequest.from_validation(error, _ARGUMENTS) from error
         return self._library.answer(asked)
 
     def semantic_search(
@@ -108,7 +118,17 @@ class TenantQuestions:
         as_of: datetime | None = None,
         metadata: Sequence[FieldCondition] = (),
     ) -> Answer:
-        """Answer by vectors and words alone: of these types, this time and metadata, at least this similar."""
+        """Answer by vectors and words alone.
+
+        Parameters
+        ----------
+        types
+            Only records of these entity types; none means any.
+        time_range, metadata
+            Only records whose timestamp is in the range, whose metadata meet the conditions.
+        min_similarity
+            Least vector score, in [0, 1]; None for any.
+        """
         return self.search(
             query,
             limit=limit,
@@ -118,12 +138,12 @@ class TenantQuestions:
         )
 
     def hybrid_search(self, query: str, graph_constraint: GraphConstraint | None = None, limit: int = 10) -> Answer:
-        """Answer by text and graph; with a constraint, only what it reaches, in the order that the planner chooses."""
+        """Answer by text and graph; with a constraint, only with records that it reaches."""
         hints = Hints() if graph_constraint else Hints(strategy=Strategy.HYBRID)
         return self.search(query, limit=limit, graph_constraint=graph_constraint, hints=hints)
 
     def search_by_entity_type(self, query: str, entity_type: str, limit: int = 10) -> Answer:
-        """Answer with records of one entity type, by the intent and weights that suit it."""
+        """Answer with records of one entity type, by the intent and weights of that type."""
         intent, vector_weight, graph_weight = BY_ENTITY_TYPE.get(entity_type, ANY_OTHER_TYPE)
         return self.search(
             query,
@@ -146,9 +166,9 @@ class TenantQuestions:
         fan_out: int = 200,
         trusted_only: bool = False,
     ) -> Expansion:
-        """Return the entities related to one, the nearest first, with or without records.
+        """Return the entities related to one, nearest first, with or without records.
 
-        Raises InvalidRequest if nothing has this name or id, as well.
+        Raises InvalidRequest also if no entity has this name or id.
 
         Parameters
         ----------
@@ -182,7 +202,7 @@ class TenantQuestions:
         return found
 
     def similar_names(self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False) -> list[str]:
-        """Return names of entities that may be meant by one that the graph does not have, the likeliest first."""
+        """Return names of entities as suggestions for one that the graph does not have, the likeliest first."""
         links = self._library.graph.link(
             self._tenant_id,
             list(similar_keys(normalise(entity[:_MAX_COMPARED]))),
@@ -193,7 +213,7 @@ class TenantQuestions:
         return list(dict.fromkeys(link.name for link in links))
 
     def graph_query(self, question: GraphQuestion | dict[str, Any], *, as_of: datetime | None = None) -> GraphResult:
-        """Answer a declarative, read-only traversal: start, steps, order, limit, nodes or paths."""
+        """Answer a declarative, read-only graph query, as a :class:`GraphQuestion` or a dictionary of its fields."""
         fields = dict(question) if isinstance(question, GraphQuestion) else question
         try:
             if not isinstance(question, GraphQuestion):
@@ -204,7 +224,7 @@ class TenantQuestions:
         return self._library.graph.query(asked)
 
     def _moment(self, as_of: datetime | None) -> datetime:
-        """Return the moment that is asked about, in UTC."""
+        """Return a question's ``as_of`` in UTC, by default now."""
         if as_of is None:
             return self._library.now()
         try:
@@ -230,17 +250,17 @@ def related_request(
     fan_out: int = 200,
     trusted_only: bool = False,
 ) -> ExpandRequest:
-    """Return the walk to the entities related to one, the nearest first, with or without records.
+    """Return the request of a walk to the entities related to one, nearest first, with or without records.
 
-    Raises InvalidRequest if an argument is out of its bounds, or an entity that has no such name can be no id; it is
-    named.
+    Raises InvalidRequest if an argument is out of its bounds, or ``entity`` has no ``links`` and can be no id; the
+    argument is named.
 
     Parameters
     ----------
     entity
         Id of the entity, or its name where ``links`` resolve it.
     links
-        Entities of that normalised name; with none, ``entity`` is an id.
+        Entities that have this name; with none, ``entity`` is an id.
     types
         Only these relationship types; none means any.
     depth
@@ -269,15 +289,15 @@ def related_request(
             trusted_only=trusted_only,
         )
     except ValidationError as error:
-        raise InvalidRequest.from_validation(error, _WALK_CALLED) from error
+        raise InvalidRequest.from_validation(error, _WALK_ARGUMENTS) from error
 
 
 def nothing_called(entity: str, similar: Sequence[str] = ()) -> InvalidRequest:
-    """Return the error of an entity that the graph does not have, with names that may be meant."""
+    """Return the error for an entity that the graph does not have, with suggested names."""
     message = f"entity: nothing in the graph is called {entity!r}{did_you_mean(similar)}"
     return InvalidRequest(message, field="entity")
 
 
 def did_you_mean(similar: Sequence[str]) -> str:
-    """Return the end of an error about a name that is not known: names that may be meant; empty without any."""
+    """Return the suggestion at the end of an error about an unknown name; empty without similar names."""
     return f"; did you mean {' or '.join(similar)}?" if similar else ""

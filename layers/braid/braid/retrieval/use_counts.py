@@ -1,8 +1,8 @@
-"""How often each record was returned or opened of late, for the ranking profile ``memory``.
+"""Use counts: how often each record was returned or opened recently, for the ranking profile ``memory``.
 
-Counts are kept in the cache, one value a tenant, and not with the records, whose documents hold vectors and words that
-a write would make again. They are gathered in memory and added by a thread of its own, so that no question waits; what
-a process gathered and did not add is lost with it, as is everything where there is no cache.
+They are stored in the cache, one value a tenant, and not in the search index, where an update would index the whole
+document again, vectors included. Uses are gathered in memory and added by a background thread, so that no question
+waits; those that a process has not added are lost when it ends, and all of them where there is no cache.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 KEY: Final = "uses"
 HALF_LIFE_S: Final = 30 * 86_400.0
-"""Seconds after which a use counts half."""
+"""Half-life of a use, in seconds."""
 KEPT_S: Final = 90 * 86_400
-"""Seconds for which counts are kept when nothing is used."""
+"""Time to live of a tenant's counts after its last use, in seconds."""
 MAX_RECORDS, MAX_BYTES = 1_000, 200_000
-"""Of one tenant's counts, the most used; ids have up to 512 bytes."""
+"""Largest counts of one tenant, of its most used records; ids have up to 512 bytes."""
 MAX_GATHERED: Final = 5_000
-"""Records of all tenants together of which uses are gathered before they are added.
+"""Most records of all tenants together whose uses are gathered before they are added.
 
-Beyond it a record takes the place of one of the tenant that has most, while its own tenant has less than its share."""
+Beyond it, a record of a tenant that has less than an equal share replaces one of the tenant that has most."""
 ADDED_AFTER_S: Final = 30.0
 _ATTEMPTS = 3
 _LEAST = 0.01
@@ -47,7 +47,7 @@ class UseCounts:
     now
         Returns the present moment.
     clock
-        Seconds of a clock that never goes back.
+        Returns seconds of a monotonic clock.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class UseCounts:
         self._added_at = clock()
 
     def note(self, tenant_id: str, ids: Iterable[str]) -> None:
-        """Count a use of each record; returns at once."""
+        """Count a use of each record, without waiting for the cache."""
         with self._lock:
             own = self._gathered.setdefault(tenant_id, Counter())
             for identity in ids:
@@ -79,7 +79,7 @@ class UseCounts:
             threading.Thread(target=self.add_gathered, name="braid-uses", daemon=True).start()
 
     def _has_room(self, own: Counter[str]) -> bool:
-        """Return whether a tenant's uses may grow by a record, for which one of the tenant with most may leave."""
+        """Return whether a tenant's uses may grow by a record; if necessary, evict one of the tenant with most."""
         if self._records < MAX_GATHERED:
             return True
         if len(own) >= MAX_GATHERED // len(self._gathered):
@@ -89,7 +89,7 @@ class UseCounts:
         return True
 
     def add_gathered(self) -> None:
-        """Add what was gathered to the tenants' counts."""
+        """Add the gathered uses to the tenants' counts in the cache."""
         with self._lock:
             gathered, self._gathered, self._records = self._gathered, {}, 0
         with self._adding:
@@ -99,7 +99,7 @@ class UseCounts:
     close = add_gathered
 
     def of(self, tenant_id: str) -> dict[str, float]:
-        """Return how often records of a tenant were used, each use by its age; of the most used ones."""
+        """Return the uses of a tenant's most used records by id, as decayed by their age when last written."""
         return _read(self._cache().get(tenant_id, KEY))[1]
 
     def _add(self, tenant_id: str, uses: Mapping[str, int]) -> None:
@@ -114,7 +114,17 @@ class UseCounts:
 
 
 def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> bytes:
-    """Return a tenant's counts with further uses: earlier ones by their age, and the most used records alone."""
+    """Return a tenant's counts as JSON: those before decayed by their age, plus new uses; the most used records only.
+
+    Parameters
+    ----------
+    kept
+        The counts before, as this function returned them; None for none.
+    uses
+        New uses by record id.
+    now_s
+        Seconds since 1970.
+    """
     since, counts = _read(kept)
     share = 0.5 ** (max(0.0, now_s - since) / HALF_LIFE_S)
     summed = Counter({identity: count * share for identity, count in counts.items()})
@@ -130,7 +140,7 @@ def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> byte
 
 
 def _read(kept: bytes | None) -> tuple[float, dict[str, float]]:
-    """Return when counts were written, in seconds since 1970, and the counts; none of what cannot be read."""
+    """Return when counts were written, in seconds since 1970, and the counts; 0 and none if they cannot be parsed."""
     try:
         since, counts = json.loads(kept) if kept else (0.0, {})
         return float(since), {str(identity): float(count) for identity, count in counts.items()}

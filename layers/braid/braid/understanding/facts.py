@@ -1,4 +1,4 @@
-"""Reads which relationships a question asks for, and how many answers of which kind, in the tenant's own labels."""
+"""Detects which of the tenant's relationship types a question asks for, and the entity type and number of answers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Final
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
 from braid.understanding.multi_hop import label_words, singular
-from braid.understanding.relations import AUXILIARY, EMPTY, MAX_WORDS, NOW, Reading, loosely, spelled_alike
+from braid.understanding.relations import (
+    AUXILIARY,
+    EMPTY,
+    MAX_WORDS,
+    NOW,
+    Reading,
+    base_form,
+    said_by_preposition,
+)
 from braid.understanding.tokens import STOP_WORDS, word_set
 
 if TYPE_CHECKING:
@@ -22,7 +30,7 @@ MAX_TYPES: Final = 32
 MAX_LABELS: Final = 200
 """Relationship types, and entity types, that a question is compared with."""
 MAX_OF_A_KIND: Final = 199
-"""Things of a kind among which those are found that do not stand in a relation."""
+"""Most entities of a type among which those *without* a relationship are looked up."""
 
 _KINDS: Final = tuple(
     word_set(group)
@@ -36,7 +44,7 @@ _KINDS: Final = tuple(
         "document page",
     )
 )
-"""Nouns for things of one kind, one of which is an entity type's."""
+"""Groups of nouns for entities of one kind; an entity type belongs to the group that has a word of its name."""
 _WHO: Final = _KINDS[0] | _KINDS[1]
 _ASKING: Final = word_set("which what who whom whose where")
 _SET_WORDS: Final = word_set("list show name give tell all every any each me us number count how many everything")
@@ -46,14 +54,14 @@ _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everythi
 
 
 def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuestion | None, str | None]:
-    """Return which relationships a question asks for, None where none, and a reason for the plan.
+    """Return the relationships that a question asks for and a reason for the plan; None for either where there is none.
 
     Parameters
     ----------
     stats
         The tenant's counts, whose labels are the vocabulary.
     intent
-        What the question wants to know: causes and times are answered by walks.
+        The question's intent: causal and temporal questions are answered by walks instead.
     """
     reading = Reading(text)
     labels = [
@@ -75,7 +83,7 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
     kinds, explained = _kinds(reading, stats, heads)
     named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
     if not named and kinds:
-        named = [label for label in labels if loosely(reading, label_words(label)) is not None]
+        named = [label for label in labels if said_by_preposition(reading, label_words(label)) is not None]
     by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
     others = [label for label in by_count if label not in named]
     anything = stats.records == 0 and asked is Asked.ONE and not named
@@ -103,12 +111,13 @@ def _asked(text: str) -> Asked:
 
 
 def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple[list[Label], set[int]]:
-    """Return the entity types that a question asks for, and the places of the words that say so.
+    """Return the entity types that a question asks for, and the positions of the words that say so.
 
     Parameters
     ----------
     heads
-        Places of words that say a relationship: "What calls Fairlead?" asks for no calls.
+        Positions of words that express a relationship, and are not taken for nouns: "What calls Fairlead?" asks for no
+        calls.
     """
     tokens = reading.tokens
     types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MAX_LABELS]}
@@ -130,7 +139,7 @@ def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple
 
 
 def _noun(tokens: Sequence[str]) -> int | None:
-    """Return the place of the noun that is asked for: of "which services", "how many people", "list all teams"."""
+    """Return the position of the noun that is asked for: "which *services*", "how many *people*", "list *teams*"."""
     start = next(
         (place for place, token in enumerate(tokens) if token in {"which", "what", "many", "list", "number"}), None
     )
@@ -141,13 +150,13 @@ def _noun(tokens: Sequence[str]) -> int | None:
         place += 1
     if place >= len(tokens) or tokens[place] in STOP_WORDS | EMPTY:
         return None
-    # "What happened to …" asks for no thing that is called happened, but "What club does …" asks for a club.
+    # After "what" a word is a noun only before an auxiliary: "What club does …", but not "What happened to …".
     return place if tokens[start] != "what" or AUXILIARY.issuperset(tokens[place + 1 : place + 2]) else None
 
 
 def _of_kind(noun: str, types: Mapping[Label, tuple[str, ...]]) -> list[Label]:
-    """Return the entity types that a noun stands for: one of its name, else those with a noun of the same kind."""
-    one = singular(spelled_alike(noun))
+    """Return the entity types that a noun names: the one of this name, else those in its group of nouns."""
+    one = singular(base_form(noun))
     exactly = [label for label, parts in types.items() if one == "".join(parts)]
     group = next((group for group in _KINDS if one in group), frozenset())
     return exactly or [label for label, parts in types.items() if group.intersection(parts)]

@@ -1,4 +1,4 @@
-"""Finds given names in the texts of a write, however they are written; for ``name_finding``."""
+"""Finds the names that the tenant has given in the texts of a write, regardless of case; for ``name_finding``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 LONGEST_PIECE: Final = 200
-"""Characters between two spaces; of a longer piece the rest is not read."""
+"""Most characters without white space that are read as one piece; the rest of a longer piece is skipped."""
 LONGEST_TEXT: Final = 200_000
-"""Characters of a text that are read."""
+"""Longest prefix of a text that is read, in characters."""
 MAX_NAME_WORDS: Final = 8
 MAX_PHRASE_WORDS, MAX_PHRASE_IDEOGRAPHS = 4, 8
-"""Words, and ideographs, of a given name that is looked for however it is written."""
+"""Most words, and most ideographs, of a phrase that is looked up as a given name, regardless of case."""
 PIECE = re.compile(r"\S+")
 _ENDS_WORD = frozenset(",;:.!?)")
 """Punctuation that is not part of the word before it."""
@@ -27,7 +27,7 @@ class _FoldedWord(NamedTuple):
 
     text: str
     joined: bool
-    """Whether no space stands before it."""
+    """Whether there is no space before it."""
     start: int
 
 
@@ -35,7 +35,7 @@ def _folded_words(content: str) -> Iterator[_FoldedWord]:
     for piece in PIECE.finditer(content):
         raw = piece[0][:LONGEST_PIECE]
         word = raw[:-1] if raw[-1] in _ENDS_WORD else raw
-        if word.isalnum() and word.isascii():  # most words, with which the rest does the same
+        if word.isalnum() and word.isascii():  # a fast path for most words; the code below does the same
             yield _FoldedWord(word.lower(), False, piece.start())
             continue
         for word in cased_words(raw):
@@ -47,7 +47,7 @@ def _folded_words(content: str) -> Iterator[_FoldedWord]:
 
 
 def _growing(words: Sequence[_FoldedWord], start: int, most: int) -> list[str]:
-    """Return the runs of words that begin at a place, each one word longer than the last."""
+    """Return the runs of 1 to ``most`` words that begin at ``start``, the shortest first."""
     phrase = words[start].text
     runs = [phrase]
     for word in words[start + 1 : start + most]:
@@ -57,11 +57,11 @@ def _growing(words: Sequence[_FoldedWord], start: int, most: int) -> list[str]:
 
 
 def phrases_in(content: str) -> Iterator[str]:
-    """Yield the phrases of a text that may be given names in lower case, in the form in which names are looked up.
+    """Yield the phrases of a text that may be given names, normalised for the look-up.
 
-    Two to :data:`MAX_PHRASE_WORDS` words that neither begin nor end with a function word, up to
+    Two to :data:`MAX_PHRASE_WORDS` words that neither begin nor end with a stop word, up to
     :data:`MAX_PHRASE_IDEOGRAPHS` ideographs, and single words of other scripts without case. A single word of a script
-    with case is a name only where it is written as one: "red" is not "Red".
+    with case is left out: it is a name only if it is capitalised.
     """
     words = list(_folded_words(content[:LONGEST_TEXT]))
     common = [word.text in STOP_WORDS for word in words]
@@ -82,7 +82,7 @@ def phrases_in(content: str) -> Iterator[str]:
 
 
 def longest_by_first_word(given: Mapping[str, str]) -> dict[str, int]:
-    """Return the number of words of the longest given name, by its first word."""
+    """Return the number of words of the longest given name that begins with each word; names too long are left out."""
     longest: dict[str, int] = {}
     for phrase in given:
         words = [part for word in phrase.split() for part in split_ideographs(word)]
@@ -94,7 +94,15 @@ def longest_by_first_word(given: Mapping[str, str]) -> dict[str, int]:
 def given_in(
     content: str, given: Mapping[str, str], longest_by_first_word: Mapping[str, int]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield key, name and position of given names, the longest at each place; a function word alone is none."""
+    """Yield key, normalised name and character position of the given names in a text, the longest at each position.
+
+    A stop word alone is no name.
+
+    Parameters
+    ----------
+    given
+        Keys of the given names by their normalised form.
+    """
     folded = list(_folded_words(content))
     place = 0
     while place < len(folded):

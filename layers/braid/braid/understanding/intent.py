@@ -1,4 +1,4 @@
-"""Reads a question's words: mode, intent, embedding type, and which walks along causes or time answer it."""
+"""Detects a question's mode, intent and embedding type, and the causal or temporal walks that answer it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TEMPORAL_TYPES: Final[tuple[Label, ...]] = ("BEFORE", "AFTER", "DURING")
 
 
 def _any_of(*alternatives: str) -> re.Pattern[str]:
-    """Match any alternative as a whole word or phrase, never inside another word."""
+    """Return a pattern that matches any alternative as a whole word or phrase, in any case."""
     return re.compile(rf"(?<!\w)(?:{'|'.join(alternatives)})(?!\w)", re.IGNORECASE)
 
 
@@ -56,7 +56,7 @@ _TEMPORAL = _any_of(
     r"(?:happen(?:s|ed|ing)?|occur(?:s|red|ring)?|(?:took|takes?) place) (?:\w+ ){0,2}between",
     "yesterday|today|tomorrow|ago",
 )
-"""A quarter is a part of a year, but no part of a town or an inch. "May" is a verb or a name as often as a month."""
+"""A quarter must be a part of a year, not of a town or an inch; "may" alone is a verb or a name as often as a month."""
 _NUMBERED = _any_of(
     rf"(?:room|number|no\.?|nr\.?|part|port|gate|berth|flat|model|version|order|invoice|ticket|line|route|unit)"
     rf" #?{_YEAR}",
@@ -68,11 +68,11 @@ _QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^']*'(?!\w)")
 _NAME_WORD = re.compile(
     r"(?<=\w )(?:Before|After|During|Since|When|Why|Because|Causes?|Due|Prevents?|Enables?|Today|Tomorrow|Yesterday)\b"
 )
-"""Words that tell of times and causes, with a capital inside a sentence: there they are parts of names."""
+"""Temporal and causal words with a capital inside a sentence, where they are parts of names."""
 _SENTENCE_CASE = re.compile(
     r"(?<![\w'’])(?!(?:a|an|and|as|at|by|for|from|in|into|of|on|or|the|to|with)\b)[a-z]+\b",
 )
-"""A word without a capital that has one in headlines: where there is any, capitals tell names."""
+"""A lower-case word that a headline would capitalise: a text with one is in sentence case, so capitals mark names."""
 _EFFECT = _any_of(
     "le(?:a)?ds? to",
     "prevent(?:s|ed|ing)?",
@@ -95,7 +95,7 @@ _PREVENTED = _any_of(
     r"\bto (?:prevent|avert|avoid|enable)",
     r"ma(?:de|kes?) [^?.!]{1,80} possible",
 )
-"""What was done is asked for, and what it prevents, averts or enables is named."""
+"""Asks for a measure, and names what it prevents, averts or enables."""
 _CAUSE = _any_of(
     "why",
     "caus(?:e|es|ed|ing)",
@@ -107,7 +107,7 @@ _CAUSE = _any_of(
 )
 _REASON = _any_of("why", "causes? of", "root causes?", "reasons? (?:for|behind)")
 _NAMED_CAUSE = _any_of(r"(?:because|due to) (?!(?:of )?(?:what|which|whom)\b)\w+")
-"""The cause is given: "Who resigned because of the leak?" asks for its effects."""
+"""Names the cause and asks for its effects: "Who resigned because of the leak?"."""
 _HELPING = "did|does|do|is|was|are|were|has|have|had|will|would|could|can|may|might|should"
 _CAUSE_IS_SUBJECT = re.compile(
     rf"(?:\bwhat|^\s*(?:who|which))(?:\s+(?!(?:{_HELPING})\b)[\w'-]+){{0,4}}"
@@ -116,13 +116,13 @@ _CAUSE_IS_SUBJECT = re.compile(
     r"|\s+(?:is|was|are|were)(?:\s+\w+ly)?\s+(?:preventing|averting|enabling|leading\s+to|resulting\s+in|causing))\b",
     re.IGNORECASE,
 )
-"""What brought it about is the subject of the verb: "What led to X?", but not "What did X lead to?"."""
-_CAUSE_IS_OBJECT = re.compile(
+"""Asks for the cause, as the verb's subject: "What led to X?", but not "What did X lead to?"."""
+_EFFECT_IS_OBJECT = re.compile(
     rf"\s*(?:what|which)(?:\s+(?!(?:{_HELPING})\b)\w+){{0,4}}\s+(?:{_HELPING})\s+[^?.!]{{1,120}}?"
     r"\s(?:caus(?:e|ed)|(?:prevent|avert)(?:ed)?|enabled?|le(?:a)?d\s+to|result(?:ed)?\s+in)(?!\w)",
     re.IGNORECASE,
 )
-"""What is asked for is what the verb brings about: "What did X lead to?", whatever date X has."""
+"""Asks for the effect, as the verb's object: "What did X lead to?", even if X has a date."""
 _LOOKUP = _any_of("who", "whose", "which", "find", "where", r"what(?: is| are| was| were|['’](?:s|re))")
 
 _CODE = _any_of(
@@ -138,7 +138,7 @@ _CODE = _any_of(
 _GRADE = _any_of(
     rf"(?:{_ORDINAL}|business|economy|world|working|middle|upper|lower|ruling|social)[ -]class(?:es)?(?! functions?)"
 )
-"""A class that is no code: of mail, seats, hotels, people."""
+"""Classes other than of code: of mail, seats, hotels, people."""
 _DOCUMENT = _any_of(
     "document(?:s|ed|ing)?", r"files?(?! an?\b)", r"notes?(?! that\b)", "articles?", r"papers?(?! over\b)"
 )
@@ -154,13 +154,13 @@ def detect_mode(text: str) -> Mode:
 
 
 def detect_intent(text: str) -> Intent:
-    """Return what the question wants to know; causal wins over temporal where it is asked outright."""
+    """Return the question's intent; temporal wins over causal, unless a cause or an effect is asked for outright."""
     asked, text = text, _without_names(text)
     causal = bool(_CAUSE.search(text) or _EFFECT.search(text) or _PREVENTED.search(text))
     outright = (
         re.match(r"\s*why\b", text, re.IGNORECASE)
         or _CAUSE_IS_SUBJECT.match(text.strip())
-        or _CAUSE_IS_OBJECT.match(text)
+        or _EFFECT_IS_OBJECT.match(text)
     )
     if _TEMPORAL.search(_NUMBERED.sub(" ", text)) and not (causal and outright):
         return Intent.TEMPORAL
@@ -170,7 +170,7 @@ def detect_intent(text: str) -> Intent:
 
 
 def _without_names(text: str) -> str:
-    """Blank what stands in quotation marks, and words with a capital that are parts of names."""
+    """Blank quotations, and capitalised temporal and causal words that are parts of names."""
     unquoted = _QUOTED.sub(" _ ", text)
     if not unquoted.strip(" _?.!"):
         return text
@@ -189,12 +189,12 @@ _COMPARATIVE: Final = _any_of(
 
 
 def unsupported_operators(text: str, *, negation_obeyed: bool = False) -> list[str]:
-    """Return what a question excludes, puts first or compares that no search obeys, each said with its word.
+    """Return a message for each negation, superlative and comparison in a question, which no search obeys.
 
     Parameters
     ----------
     negation_obeyed
-        Whether what is negated is looked up in the graph.
+        Whether the graph is asked for the negation, so that it is obeyed.
     """
     text = _without_names(text)
     negated = None if negation_obeyed else _NEGATION.search(text)
@@ -220,8 +220,8 @@ def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
 def walk_direction(text: str, intent: Intent) -> Direction:
     """Return which way causal edges are walked: towards causes for "why", towards effects otherwise.
 
-    Temporal questions read ``earlier BEFORE later`` forwards, so "before X" walks BEFORE edges backwards; both ways
-    are walked, and the order in time tells them apart.
+    Temporal edges are walked both ways: ``earlier BEFORE later`` leads to later events forwards and to earlier ones
+    backwards, and :func:`follows_relation` tells the two apart.
     """
     if intent is Intent.TEMPORAL:
         return Direction.BOTH
@@ -231,7 +231,7 @@ def walk_direction(text: str, intent: Intent) -> Direction:
 
 
 def _seeks_causes(text: str) -> bool:
-    """Whether the question names an effect and asks what brought it about."""
+    """Whether the question names an effect and asks for its cause."""
     text = _without_names(text)
     if _REASON.search(text) or _PREVENTED.search(text):
         return True
@@ -242,14 +242,14 @@ def _seeks_causes(text: str) -> bool:
 
 
 BETWEEN_FACTOR: Final = 0.5
-"""Factor on the score of a vertex between the start of a walk and the end asked for."""
+"""Score factor of a vertex between the start of a walk and its end, where the end is asked for."""
 
 
 PREVENTED: Final = ("PREVENTS",)
 
 
 class TimeRelation(StrEnum):
-    """Relation in time of the answer to what the question names."""
+    """Temporal relation of the answer to what the question names."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -276,16 +276,17 @@ _ENDS: Final = _any_of(
 )
 _MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?", "avoid(?:s|ed|ing)?")
 CAUSE_OF_PREVENTED_FACTOR: Final = 0.25
-"""Factor on the score of a cause of what is to be prevented, where a measure that prevents it is known."""
+"""Score factor of a cause of what is to be prevented, where a measure that prevents it is found."""
 _FORWARDS: Final = {("BEFORE", False), ("AFTER", True)}
-"""Edges that lead to what is later: ``earlier BEFORE later`` along it, ``later AFTER earlier`` against it."""
+"""Type and inward flag of steps that lead to later events: along ``earlier BEFORE later``, against ``later AFTER
+earlier``."""
 _BACKWARDS: Final = {("BEFORE", True), ("AFTER", False)}
 
 
 def time_relation(text: str, context: TemporalContext | None) -> TimeRelation | None:
-    """Return how the answer stands in time to what the question names; None where it says nothing, or two things.
+    """Return the temporal relation of the answer to what the question names; None for none, or more than one.
 
-    A caller's temporal context wins over the words.
+    A caller's temporal context wins over the question's words.
     """
     if context is not None and context.relation is not None:
         stated = context.relation.lower()
@@ -296,9 +297,10 @@ def time_relation(text: str, context: TemporalContext | None) -> TimeRelation | 
 
 
 def follows_relation(path: Path, relation: TimeRelation) -> bool:
-    """Whether a path along time leads where the relation says.
+    """Whether a path of temporal edges leads in the direction of a relation.
 
-    What happens during something is before or after whatever that is: an edge DURING on the way is neither.
+    For before and after, DURING edges are ignored: an event precedes and follows the same events as the one that it
+    happens during.
     """
     inward = path.inward or (False,) * len(path.types)
     steps = set(zip(path.types, inward, strict=True))
@@ -312,7 +314,7 @@ def follows_relation(path: Path, relation: TimeRelation) -> bool:
 
 
 def relation_bounds(relation: TimeRelation | None) -> dict[str, object]:
-    """Return the fields of the walk's request that a relation narrows."""
+    """Return the fields of the walk's request that a temporal relation restricts, with their values."""
     match relation:
         case TimeRelation.DURING:
             return {"types": ("DURING",), "direction": Direction.IN, "max_hops": 1}
@@ -322,28 +324,29 @@ def relation_bounds(relation: TimeRelation | None) -> dict[str, object]:
 
 
 def wants_ends(text: str) -> bool:
-    """Whether a question asks for where a chain begins or ends rather than for all of it."""
+    """Whether a question asks for an end of a causal chain, such as the root cause, rather than for all of it."""
     return _ENDS.search(text) is not None
 
 
 @dataclass(frozen=True)
 class WalkPreference:
-    """Which walks along its intent's relationship types answer one question."""
+    """Which causal or temporal walks answer one question, and which of their hits to prefer."""
 
     types: frozenset[str] | None
-    """None where the question asks for no such walk: "When did X happen?" asks for X, not for what came before it."""
+    """Relationship types of the walks; None if none answers: "When did X happen?" asks for X, not what preceded it."""
     relation: TimeRelation | None = None
     ends: bool = False
     prevention: bool = False
 
     def answers(self, hit: GraphHit) -> bool:
-        """Whether a hit was reached along those types alone."""
+        """Whether a hit was reached along edges of :attr:`types` alone."""
         return self.types is not None and bool(hit.path.types) and self.types.issuperset(hit.path.types)
 
     def keep(self, hits: list[GraphHit]) -> list[GraphHit]:
-        """Keep what lies on the side in time that is asked for; count less what lies before the end asked for.
+        """Drop hits in the wrong temporal direction, and lower the scores of hits that are asked for less.
 
-        Of what is prevented the causes are no answer once a measure is: they count less, and so does what led to it.
+        Where the end of a chain is asked for, the vertices before it are lowered. Where prevention is asked for and a
+        measure was found, all other hits of causal walks are.
         """
         if self.relation is not None:
             return [hit for hit in hits if follows_relation(hit.path, self.relation)]
@@ -363,7 +366,7 @@ class WalkPreference:
 
 
 def walk_preference(text: str, intent: Intent, context: TemporalContext | None) -> WalkPreference:
-    """Return what a question asks of walks along causes or time."""
+    """Return which causal or temporal walks answer a question."""
     if intent is Intent.CAUSAL:
         prevention = _MEASURES.search(text) is not None
         return WalkPreference(frozenset(CAUSAL_TYPES), ends=wants_ends(text), prevention=prevention)

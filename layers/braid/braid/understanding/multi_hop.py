@@ -1,9 +1,8 @@
-"""Reads a multi-hop question as steps, in the words of the tenant's own labels.
+"""Parses a multi-hop question into steps, by the tenant's own labels.
 
-"Patterns used by implementations of functions similar to X" names a chain: types of entities, and between them
-relationships. Words are compared with the labels that the graph counts, by their inflections and without synonyms. The
-whole question has to be understood: one word that fits nowhere, and it is answered as any other, because a wrong chain
-is worse than none.
+"Patterns used by implementations of functions similar to X" is a chain of entity types with relationships between them.
+Its words are compared with the labels that the graph has, by their stems and without synonyms. A question with any word
+that does not fit has no steps and is answered like any other, because a wrong chain is worse than none.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ MAX_NAME_WORDS: Final = 8
 SEARCH_LIMIT: Final = 10
 STEP_LIMIT: Final = 50
 MAX_STEMMED: Final = 80
-"""Characters: a label has 64, and no inflection of its words is longer than this."""
+"""Longest word that is stemmed, in characters: a label has at most 64, and no inflection of its words is longer."""
 
 _ARTICLES: Final = word_set("the a an all any")
 BEING: Final = word_set("is are was were be been being")
@@ -46,25 +45,25 @@ class Vocabulary:
 
     entity_types: dict[tuple[str, ...], Label]
     relationships: dict[tuple[str, ...], tuple[Label, ...]]
-    """By the stems of a label's words without the prepositions at its end."""
+    """Keys are the stems of a label's words, without the prepositions at its end."""
 
 
 @dataclass(frozen=True)
 class _Relation:
     label: Label
     direction: Direction
-    """Which way it is walked from what stands behind it to what stands before it."""
+    """Direction of the walk, from the phrase after the relationship's words to the phrase before them."""
     end: int
 
 
 def parse_steps(text: str, stats: GraphStats) -> tuple[PlanStep, ...]:
-    """Return the steps that a question's words name, first step first; empty where they name no chain.
+    """Return the steps of the chain that a question names, first step first; empty if it names none.
 
     Parameters
     ----------
     text
-        The question. Its chain ends in a name, from which the first step walks, or in what something is similar to,
-        for which it searches. At least two relationships are walked, or one after a search.
+        The question. Its chain ends in a name, from which the first step walks, or in "similar to …", for which the
+        first step searches. It has at least two relationships, or one and the search.
     stats
         The tenant's counts, whose labels are the vocabulary.
     """
@@ -103,7 +102,7 @@ def singular(word: str) -> str:
 
 
 def stem(word: str) -> str:
-    """Return what the inflections of a verb, and the nouns made of it, have in common; a very long word as it is."""
+    """Return the stem that a verb's inflections and derived nouns share; a very long word as it is."""
     while len(word) <= MAX_STEMMED:
         shorter = _SUFFIX.sub(lambda found: "i" if found.group() in {"ies", "ied"} else "", word)
         if shorter == word:
@@ -113,25 +112,25 @@ def stem(word: str) -> str:
 
 
 class _ChainParser:
-    """One question, read from left to right."""
+    """Parses one question, from left to right."""
 
     def __init__(self, tokens: list[str], known: Vocabulary) -> None:
         self.tokens, self.known = tokens, known
         self.at = 0
         self.types: list[Label | None] = []
-        """Of each place in the chain, from left to right; the last is what the chain ends in."""
+        """Entity types of the chain, None for any, from left to right; the last is that of the chain's end."""
         self.relations: list[_Relation] = []
         self.similar = False
 
     def read(self) -> bool:
-        """Read the whole question; return whether it was understood as a chain that is worth walking."""
+        """Parse the whole question; return whether it is a chain that is long enough to be walked."""
         self._skip(_OPENERS)
         if not self._end_of_chain():
             return False
         return len(self.relations) + self.similar >= 2 and len(self.relations) in range(1, MAX_RELATIONS + 1)  # noqa: PLR2004 - a chain
 
     def _end_of_chain(self) -> bool:
-        """Read places and relations up to the end; return whether there is a name or a likeness to begin from."""
+        """Parse types and relations up to the end; return whether there is a name or a likeness to begin from."""
         while len(self.relations) <= MAX_RELATIONS:
             noun = self._relation(nouns_only=True)
             kind = self._type()
@@ -173,7 +172,7 @@ class _ChainParser:
         return None
 
     def _form(self, label: Label, word: str, end: int, *, nouns_only: bool) -> _Relation | None:
-        """Tell a verb from its passive and from a noun, and so which way the relationship is walked."""
+        """Return the relation and its direction, as its word is an active verb, a passive or a noun; else None."""
         prepositions = [part for part in label_words(label) if part in _PREPOSITIONS]
         following = self.tokens[end : end + 2]
         if following[:1] == ["of"] and "of" not in prepositions:
@@ -194,7 +193,7 @@ class _ChainParser:
         return _Relation(label, _both_if_mentions(label, Direction.IN), end)
 
     def _is_likeness(self) -> bool:
-        """Whether what follows is "similar to …" or "like …"."""
+        """Whether the rest begins with "similar to …" or "like …"."""
         rest = self.tokens[self.at :]
         if rest[:2] == ["similar", "to"]:
             return len(rest) > 2  # noqa: PLR2004 - something follows
@@ -205,7 +204,7 @@ class _ChainParser:
         return 0 < len(rest) <= MAX_NAME_WORDS and not _NO_NAME.intersection(rest)
 
     def steps(self) -> tuple[PlanStep, ...]:
-        """Return the chain from its end to its beginning."""
+        """Return the steps of the chain, from its end to its beginning."""
         steps = []
         if self.similar:
             steps.append(

@@ -1,12 +1,12 @@
-"""Finds names in the texts of a write by rules: by their form, by their position, and by a list of given names.
+"""Finds names in the texts of a write by rules: by their form, their position, and a list of given names.
 
 :mod:`braid.ingestion.found_names` makes vertices and edges of them. Names in a question are looked up in the graph
 instead, by :mod:`braid.understanding.name_forms`.
 
-What is a name: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers
+Names are: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers
 (``E42``, ``LX-400``), code symbols (``should_notify()``), versions, e-mail addresses and URLs; quoted titles; the short
-form behind a long one ("World Health Organization (WHO)"). What is none: a word that has its capital only because a
-sentence begins, months and weekdays, function words, and all words of a text in capitals.
+form behind a long one ("World Health Organization (WHO)"). Not names are: a word that is capitalised only because it
+begins a sentence, months and weekdays, function words, and the words of a text that is all in capitals.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 MAX_TITLE_WORDS: Final = 12
 MAX_NAMES: Final = 200
-"""Of one text, those that stand first."""
+"""Most names of one text, the first ones."""
 TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
-"""Confidence of a mention by what it says of the text."""
+"""Confidence of a mention, by where the text has the name: as title, in its first sentence, or elsewhere."""
 _NO_SURNAME: Final = word_set("of the for")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 """Control characters besides white space, which no name may hold."""
@@ -44,7 +44,7 @@ class _Tally:
     name: str
     entity_type: str
     texts: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """First position, and number of times, by the text's id; a title has the position -1."""
+    """Position of the first mention, and number of mentions, by the text's id; a title has the position -1."""
 
 
 class RuleNameFinder:
@@ -62,7 +62,10 @@ class RuleNameFinder:
 
 
 def title_names(title: str) -> list[str]:
-    """Return the names that a title gives: itself, and itself without what follows a bracket or the first comma."""
+    """Return the names in a title: the whole, that without brackets at its end, and that up to the first comma.
+
+    Empty for a title that is too long to be a name.
+    """
     whole = " ".join(title.split())
     if not whole or len(whole) > LONGEST_NAME or len(whole.split()) > MAX_TITLE_WORDS:
         return []
@@ -144,7 +147,7 @@ def _initials(name: str) -> str:
 
 
 def _surnames(names: Iterable[str]) -> dict[str, str]:
-    """Return the full names of a document by their last words, where these belong to one of them alone."""
+    """Return the full names of a document by their last words, where no other full name ends in the same word."""
     full: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(names):
         words = without_brackets(name).partition(",")[0].split()

@@ -1,6 +1,6 @@
-"""Keys and forms of names: those by which writes store an entity, and those by which questions look it up.
+"""Keys and forms of names, by which writes store an entity and questions look it up.
 
-Also which words of a question are meant as a name, and how surely. The names in texts that are written are found by
+Also how certain it is that words of a question are meant as a name. Names in the texts of a write are found by
 :mod:`braid.understanding.name_finding`.
 """
 
@@ -34,40 +34,40 @@ SHORTENED, PART, INITIALS, MISSPELT = "~", "^", "@", "%"
 FORM_SCORES = {SHORTENED: 0.8, MISSPELT: 0.75, PART: 0.6, INITIALS: 0.6}
 """Scores of a match by a variant of a name, by its prefix."""
 ALTERED_SHARE = 0.8
-"""Of the score of a name that the question has in the plural or the singular, or writes apart."""
+"""Score factor of a name that the question has in another number, written apart or together, or with umlauts."""
 CERTAIN = 0.5
-"""Least certainty of a phrase to be looked up as a variant."""
+"""Least certainty with which a phrase is looked up by other forms than itself."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
-"""Letters of a word, and characters of a name, in which a wrong letter is allowed for; phrases of a question."""
+"""Fewest letters of a word, and most characters of a name, that may be misspelt; most such phrases of a question."""
 MAX_MISSPELT_NAMES = 5
-"""Names of one entity in which it is: an entity may have a hundred, and each of these is stored by up to 33 keys."""
+"""Names of one entity that may be misspelt: it may have a hundred names, and each of these has up to 33 more keys."""
 _HASH_BYTES = 6
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
-"""Where "KeelsonApi" and "LX500" are also written apart."""
+"""Where names such as "KeelsonApi" and "LX500" may also be written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
 _WRITTEN_OUT = re.compile(r"(?<![aeq])([aou])e(?![aeou])")
-"""An umlaut written with an e, as it is where there is no key for it."""
+"""An umlaut written as a vowel and an e, as on a keyboard without umlauts."""
 _LONG_WORD = re.compile(rf"\b[a-z\u00df-\u058f\u10d0-\u10ff]{{{MIN_MISSPELT},}}\b")
-"""A word of an alphabet, in which a letter may be mistaken; of a syllabary each is a good part of the word."""
+"""A word of an alphabet, which may be misspelt; one character of a syllabary is too large a part of a word."""
 _LONG_PLURAL = re.compile(r"(?:s|x|z|ch|sh)es$")
 
 
 class LookupKey(NamedTuple):
-    """A key that is looked up in the graph's names, and the phrase that it stands for."""
+    """A key that is looked up in the graph's names, with the phrase of the question that it was made of."""
 
     phrase: str
     """The words of the question."""
     score_factor: float
-    """Factor of the match's score, in (0, 1]; below 1 where the words were altered."""
+    """Factor of the match's score, in (0, 1]; below 1 for an altered form of the phrase."""
 
 
 def stored_forms(*names: str) -> list[str]:
-    """Return the keys by which an entity is found in other forms of its names, each behind its mark.
+    """Return the keys of other forms of an entity's names, each with the prefix of its kind of form.
 
-    "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to what stands before the bracket and
+    "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to the part before the bracket and
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
-    first; one of three to six, by its initials. The first names are also known by their :func:`misspellings`.
+    first; one of three to six, by its initials. The first :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
     """
     misspelt = [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
     return other_forms(*names) + misspelt
@@ -79,7 +79,7 @@ def other_forms(*names: str) -> list[str]:
 
 
 def misspelling_numbers(*names: str) -> list[int]:
-    """Return the :func:`misspellings` of an entity's first names as numbers, for stores that keep these apart."""
+    """Return the :func:`misspellings` of an entity's first names as numbers, for stores that index them separately."""
     return [
         int.from_bytes(digest, "big")
         for name in names[:MAX_MISSPELT_NAMES]
@@ -88,7 +88,7 @@ def misspelling_numbers(*names: str) -> list[int]:
 
 
 def misspelling_number(key: str) -> int:
-    """Return the number of one of the :func:`misspellings`."""
+    """Return one of the :func:`misspellings` as a number."""
     return int.from_bytes(a2b_base64(key[len(MISSPELT) :]), "big")
 
 
@@ -112,11 +112,11 @@ def _forms(name: str) -> list[str]:
 
 
 def misspellings(name: str) -> list[str]:
-    """Return the keys that two normalised names share if one letter tells them apart; none without long words.
+    """Return the keys that two normalised names have in common if they differ in one letter; none without long words.
 
-    They are the name and what is left of it without each letter of its words of five and more, so that a letter that
-    is missing, too many, wrong or in the wrong place is found by equal keys (as in SymSpell). Digits are never wrong:
-    LX-400 is not LX-500. Each key is a hash of 48 bits: there are many, and nobody reads them.
+    As in SymSpell, the keys are those of the name and of the name without one letter of its words of five letters and
+    more, each in turn: names with a missing, extra, wrong or transposed letter share one. Digits are not left out:
+    LX-400 is not LX-500. Each key is a hash of 48 bits, to save space.
     """
     return [MISSPELT + b2a_base64(digest, newline=False).decode() for digest in _misspelling_digests(name)]
 
@@ -131,7 +131,7 @@ def _misspelling_digests(name: str) -> list[bytes]:
 
 
 def without_brackets(name: str) -> str:
-    """Return a name without what stands in round brackets at its end."""
+    """Return a name without the round brackets at its end and their content."""
     whole = name.rstrip()
     opened = whole.rfind("(")
     if opened < 0 or whole.find(")", opened) != len(whole) - 1:
@@ -144,19 +144,20 @@ def _joined(spelled: list[str]) -> str:
 
 
 def match_score(key: str, *, is_name: bool) -> float:
-    """Return how well an entity matched by a key, in (0, 1]: its name, an alias, or a form of either."""
+    """Return the score of a match by a key, in (0, 1]: of an entity's name, an alias, or another form of either."""
     return FORM_SCORES.get(key[:1], NAME_SCORE if is_name else ALIAS_SCORE)
 
 
 def is_form(key: str) -> bool:
-    """Return whether a key is a marked form of a name."""
+    """Return whether a key is another form of a name, by its prefix."""
     return key[:1] in FORM_SCORES
 
 
 def lookup_keys(question: str) -> dict[str, LookupKey]:
     """Return the keys to look up for a question: its phrases as they are, and other forms of those written as names.
 
-    What is altered or a part of a name stands alone: "A Whirl Of Sex And Politics" names no "Gentle Sex".
+    Altered forms and parts of names are looked up only for phrases that are not inside a longer name: "A Whirl Of Sex
+    And Politics" names no "Gentle Sex".
     """
     offered = phrases(question)
     keys = {phrase: LookupKey(phrase, 1.0) for phrase in offered}
@@ -183,13 +184,13 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
 
 
 def similar_keys(name: str) -> list[str]:
-    """Return the keys of names that a normalised name may stand for: any of its forms, its other number, misspelt."""
+    """Return the keys of names similar to a normalised one: other forms, singular or plural, misspellings."""
     marked = [mark + name for mark in FORM_SCORES if mark != MISSPELT]
     return [*marked, *inflections(name), name.replace(" ", ""), *misspellings(name)]
 
 
 def _could_be_misspelt(offered: Sequence[str]) -> list[str]:
-    """Return the shorter phrases of a question that neither begin nor end with a function word, the shortest first."""
+    """Return the shorter phrases of a question that neither begin nor end with a stop word, the shortest first."""
     found = []
     for phrase in reversed(offered):
         run = phrase.split()
@@ -199,7 +200,7 @@ def _could_be_misspelt(offered: Sequence[str]) -> list[str]:
 
 
 def respellings(question: str, phrase: str) -> list[str]:
-    """Return a phrase of a question written apart where case or digits change, and with its umlauts spelled otherwise.
+    """Return other spellings of a phrase of a question: split where case or digits change, or with other umlauts.
 
     "LX500" and "KeelsonApi" are also "lx 500" and "keelson api", "Mueller" is "muller" and "Müller" is "mueller".
     """
@@ -213,7 +214,7 @@ def respellings(question: str, phrase: str) -> list[str]:
 
 @lru_cache(maxsize=8)
 def _spellings(question: str) -> list[list[str]]:
-    """Return the words of a question as :func:`respellings` has them, without case."""
+    """Return the words of a question, without case, in each way in which :func:`respellings` spells them."""
     found = [[_SEAM.sub(" ", word).casefold() for word in _read(question)[0]]]
     written_out = composed(question).translate(_UMLAUTS)
     if written_out != question:
@@ -239,7 +240,7 @@ MAX_PHRASE_IDEOGRAPHS = 12
 MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
-"""Certainty of a phrase whose spelling does not tell it from common words."""
+"""Certainties of a phrase whose spelling does not distinguish it from common words."""
 
 
 class Token(NamedTuple):
@@ -259,7 +260,7 @@ def tokenize(text: str) -> list[Token]:
 
 @lru_cache(maxsize=1_024)
 def _folded(text: str) -> tuple[str, ...]:
-    # Each phrase of a question is asked for several times.
+    # Cached, since each phrase of a question is split several times.
     return tuple(piece.text.casefold() for piece in tokenize(text))
 
 
@@ -267,15 +268,15 @@ def phrases(question: str) -> list[str]:
     """Return every run of 1 to 8 words of a question that could be a name, the longest first.
 
     A phrase needs one word of more than two characters that is not a function word, two Han characters, or three
-    letters of another script without case; very long questions are read up to their 200th word, which bounds the
-    look-up. Where no spaces are written, runs have up to 12 characters.
+    letters of another script without case; a question is read up to its 200th word, which bounds the look-up. In
+    scripts without spaces, runs have up to 12 characters.
     """
     return list(_runs(question))
 
 
 @lru_cache(maxsize=8)
 def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
-    """Return the words, without case, of each of a question's :func:`phrases`, and the places at which they begin."""
+    """Return the words, without case, of each of a question's :func:`phrases`, and the positions where they begin."""
     tokens = tokenize(question)[:MAX_QUESTION_WORDS]
     folded = [piece.text.casefold() for piece in tokens]
     telling = [is_content_word(piece.text) for piece in tokens]
@@ -297,12 +298,12 @@ def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
 
 
 def _written(run: Sequence[Token], words_of_run: Sequence[str]) -> str:
-    """Return the words of a run with a space before each that has one."""
+    """Return a run as text, with a space before each word that is not glued."""
     return "".join(f"{'' if piece.glued else ' '}{word}" for piece, word in zip(run, words_of_run, strict=True)).strip()
 
 
 def _run(question: str, phrase: str) -> tuple[tuple[str, ...], list[int]]:
-    """Return the words of a phrase, without case, and the places at which they begin in a question."""
+    """Return the words of a phrase, without case, and the positions where they begin in a question."""
     known = _runs(question).get(phrase)
     if known is not None:
         return known
@@ -321,18 +322,18 @@ def _is_name_without_case(run: Sequence[str]) -> bool:
 def name_certainty(question: str, phrase: str) -> float:
     """Return how certain it is that a phrase of a question is meant as a name, by its spelling there, in [0, 1].
 
-    "Which country is Aristarete from?" names Aristarete; that a page is called "Country" says little. A name has a
-    capital, a digit or a script without case. Where capitals tell nothing, since all words or none have one, several
-    words together are taken for a name.
+    "Which country is Aristarete from?" certainly names Aristarete, but hardly an entity called "Country". A name has a
+    capital, a digit or a script without case. Where capitals do not distinguish, since all words or none have one,
+    several words together count as a name.
 
     Parameters
     ----------
     phrase
-        Normalised, as it was linked.
+        Normalised phrase, as it was linked.
     """
     _, _, standing, cased = _read(question)
     if not cased:
-        # A script without case, in which what has one is the name of something foreign.
+        # In a script without case, spelling does not distinguish names, and a word with case is a foreign name.
         return 1.0
     run, starts = _run(question, phrase)
     capitals_tell = len(set(standing[1:])) > 1
@@ -342,7 +343,7 @@ def name_certainty(question: str, phrase: str) -> float:
                 return 1.0
     several = sum(word not in STOP_WORDS for word in run) > 1
     if run and starts[:1] == [0] and standing[0] and not all(standing):
-        # The first word has its capital whatever it is.
+        # The first word of a sentence is capitalised even if it is no name.
         return 1.0 if several else FIRST_WORD
     if not capitals_tell:
         return 1.0 if several else IN_PLAIN_WRITING
@@ -352,7 +353,7 @@ def name_certainty(question: str, phrase: str) -> float:
 def is_whole_name(question: str, phrase: str) -> bool:
     """Return whether a phrase is, somewhere in a question, the whole of a run of words written as a name.
 
-    "Sex" in "A Whirl Of Sex And Politics" is not. A function word at the beginning has its capital whatever it is.
+    "Sex" in "A Whirl Of Sex And Politics" is not. The capital of a stop word that begins the question is ignored.
     """
     spelled, _, standing, _ = _read(question)
     run, starts = _run(question, phrase)
@@ -369,14 +370,14 @@ def looks_like_name(word: str) -> bool:
 
 
 def is_content_word(word: str) -> bool:
-    """Return whether a word is more than a function word or a syllable."""
+    """Return whether a word has at least three characters and is no stop word."""
     return len(word) >= MIN_WORD_CHARACTERS and word.casefold() not in STOP_WORDS
 
 
 @lru_cache(maxsize=8)
 def _read(question: str) -> tuple[tuple[str, ...], tuple[str, ...], list[bool], bool]:
-    """Return the words of a question, those without case, whether each stands out, and whether most have a case."""
-    # Asked for every phrase of one question in turn.
+    """Return a question's words, those without case, whether each looks like a name, and whether most have case."""
+    # Cached, since it is called for every phrase of a question.
     spelled = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
     cased = sum(map(str.isalpha, spelled)) < 2 * sum(map(_has_case, spelled))
     return spelled, tuple(word.casefold() for word in spelled), [looks_like_name(word) for word in spelled], cased

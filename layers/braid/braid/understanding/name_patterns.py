@@ -1,6 +1,6 @@
-"""Strings of a text that are written like names: by their capitals, their form or quotation marks.
+"""Finds strings that are written like names: capitalised, quoted, or of a form such as an identifier's.
 
-Part of ``name_finding``, for the texts of a write.
+Used by ``name_finding``, for the texts of a write.
 
 Time is linear in the length of the text: it is split at white space, and no pattern is applied to more than
 :data:`~braid.understanding.given_names.LONGEST_PIECE` characters.
@@ -24,14 +24,14 @@ LONGEST_NAME: Final = 120
 LONGEST_RUN: Final = 24
 """Words with capitals in a row; a longer run is no name, and another begins."""
 FEW_WORDS, MOSTLY_CAPITALS = 12, 0.6
-"""In a text of that many words of which so many have capitals, capitals say nothing."""
+"""In a text of at least that many words, of which this share is capitalised, capitals tell no names."""
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
 FOUND_TYPES: Final = (NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE)
 _PARTICLES: Final = word_set("""
     of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &
 """)
 _CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
-"""Words without a capital in a title."""
+"""Words that a title does not capitalise."""
 _MAX_PARTICLES: Final = 2
 _MONTHS: Final = word_set("""
     january february march april may june july august september october november december jan feb mar apr jun jul
@@ -51,9 +51,9 @@ _OPENERS: Final = word_set("""
 """)
 """Words that begin a sentence and belong to no name."""
 _NEXT_SENTENCE: Final = _OPENERS | FUNCTION_WORDS
-"""Words that begin the next one where no space stands before it."""
+"""Words that begin a sentence even where the space after the full stop before it is missing."""
 _GIVEN_NAMES: Final = word_set("april may june august jan")
-"""Months that are names of people as well."""
+"""Months that are given names of people too."""
 _HONORIFICS: Final = word_set("""
     mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
 """)
@@ -66,7 +66,7 @@ _HEADINGS: Final = word_set("""
 _ABBREVIATED: Final = word_set("""
     dr mr mrs ms prof st mt ft gen lt col maj capt sgt rev hon sen rep gov pres jr sr vs inc co corp ltd no vol
 """)
-"""Words of names behind which a full stop ends no sentence."""
+"""Abbreviations after which a full stop ends no sentence."""
 _PART = re.compile(r"[^/|\u2013\u2014,;:()\[\]{}<>\"\u201c\u201d]+|[^\s]")
 _CORE = re.compile(r"[^\W_]|[_@]")
 _URL = re.compile(r"(?:https?://|www\.)[^\s<>\"\u201c\u201d]+")
@@ -81,27 +81,27 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-+]?[a-z]+\d*)?|v\d+(?:\.\d+)*")
 _ADJECTIVE = re.compile(
     r"-(?:language|born|like|style|type|era|level|wide|side|only|\w{3,}ed|\w{4,}(?:ing|ive|ent)|\w{5,}al)$"
 )
-"""Ends a word that is made of a name and does not belong to it: "Hindi-language", "Oct4-transduced"."""
+"""Ending that makes an adjective of a name and is no part of it: "Hindi-language", "Oct4-transduced"."""
 _NUMBER = re.compile(r"\d{1,4}(?:\.\d+)*|[IVX]+")
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]")
 _SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
 _FORMS_KNOWN: Final = 4_096
-"""Words of at most :data:`LONGEST_PIECE` characters whose form is remembered: few of a text are not in others."""
+"""Size of the cache of words' types; words have at most :data:`LONGEST_PIECE` characters, and most recur."""
 _NAMES_KNOWN: Final = 4_096
-"""Names whose keys are remembered: a text has most of its names several times."""
+"""Size of the cache of names' keys: a text has most of its names several times."""
 _ENDS_PART = frozenset(",;:")
-"""Punctuation that is a part of its own behind a word."""
+"""Punctuation that separates the word before it from the next."""
 
 
 class _Word(NamedTuple):
-    """A word of a text as it is written, with what stands before it."""
+    """A word of a text as it is written, and whether a sentence, punctuation or a bracket precedes it."""
 
     text: str
     start: int
     begins: bool
     """Whether a sentence begins here."""
     apart: bool
-    """Whether punctuation stands before it, so that a name cannot span it."""
+    """Whether punctuation precedes it, across which no name extends."""
     opened: bool
     """Whether that punctuation is an opening bracket."""
 
@@ -116,12 +116,12 @@ class Candidate(NamedTuple):
     unambiguous: bool = True
     """Whether it is a name by itself; a word that begins a sentence is one only if the document has it elsewhere."""
     bracketed: bool = False
-    """Whether it stands behind an opening bracket."""
+    """Whether an opening bracket precedes it."""
 
 
 @lru_cache(maxsize=_NAMES_KNOWN)
 def name_key(name: str) -> str:
-    """Return the name without case, accents, hyphens, possessives and a leading article, as its spellings share it."""
+    """Return the key that a name's spellings share: without case, accents, hyphens, possessives, leading article."""
     words = normalise(name).split()
     while len(words) > 1 and words[0] in {"the", "a", "an"}:
         del words[0]
@@ -129,9 +129,9 @@ def name_key(name: str) -> str:
 
 
 def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
-    """Yield what is written like a name: quoted titles, then what has a form of its own, then words with capitals.
+    """Yield the strings written like names: quoted titles, then identifiers and the like, then capitalised words.
 
-    Within a quoted title, and where the text's own title stands, no other names are looked for.
+    No names are looked for inside a quoted title, nor inside the first occurrence of the text's own title.
     """
     whole: list[tuple[int, int]] = []
     for quoted in _QUOTED.finditer(content):
@@ -154,7 +154,7 @@ def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
 
 
 def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterator[_Word]:
-    """Yield the words that stand in none of some spans; no name goes on behind one."""
+    """Yield the words outside of some spans; the first word after a span is marked as set apart."""
     ahead, apart = deque(sorted(spans)), False
     for word in words:
         while ahead and ahead[0][1] <= word.start:
@@ -167,14 +167,14 @@ def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterat
 
 
 def _is_title(quoted: str) -> bool:
-    """Return whether all words have capitals, apart from those that connect others."""
+    """Return whether all words of a quotation are capitalised, apart from connecting ones."""
     return all(
         word[:1].isupper() or not word[:1].isalpha() or word.casefold() in _CONNECTING for word in quoted.split()
     )
 
 
 def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
-    """Yield the names in runs of capitalised words, which may have particles between them and numbers behind."""
+    """Yield the names in runs of capitalised words, with particles between them and numbers after them."""
     run: list[_Word] = []
     particles: list[_Word] = []
     for word in words:
@@ -202,7 +202,7 @@ def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
 
 
 def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[Candidate]:
-    """Yield the names that a run of capitalised words holds: as a whole, and on either side of an "of"."""
+    """Yield the names in a run of capitalised words: the whole, and the parts on either side of an "of"."""
     words = list(run)
     bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins
@@ -281,7 +281,7 @@ def words_of(content: str) -> Iterator[_Word]:
         end = piece.end()
         last = raw[-1]
         plain = raw if raw.isalnum() else raw[:-1]
-        # Most words: what follows does the same with them, and takes five times as long.
+        # A fast path for most words: the code below does the same, and takes five times as long.
         if (last == "." or last in _ENDS_PART or plain is raw) and plain.isalnum():
             yield _Word(plain, piece.start(), begins, apart, opened)
             begins = last == "." and len(plain) > 1 and plain.casefold() not in _ABBREVIATED

@@ -48,7 +48,21 @@ def choose_strategy(
     candidates: int = 50,
     steps: tuple[PlanStep, ...] = (),
 ) -> tuple[Strategy, str]:
-    """Return in which order the stores are asked, and why. A caller's hint wins; then structure; then counts."""
+    """Return the strategy, that is the order in which the stores are asked, and the reason for it.
+
+    The caller's hints win, then a graph constraint, then the graph's counts and what the question asks for.
+
+    Parameters
+    ----------
+    stats
+        Stored counts of the tenant's graph; None when they are not known.
+    within
+        Estimated reach of the graph constraint; None when it is not known.
+    candidates
+        Hits fetched from a store.
+    steps
+        Steps that the question's words name.
+    """
     hints = query.hints
     if hints.strategy is not None:
         return hints.strategy, f"{hints.strategy.value}: asked for by the caller"
@@ -73,7 +87,7 @@ def choose_strategy(
 def _constrained_strategy(
     constraint: GraphConstraint, estimate: Estimate | None, *, wanted: int, top_k: int
 ) -> tuple[Strategy, str]:
-    """Return the cheaper way to answer inside a graph constraint; without counts, the one for a small scope."""
+    """Return the cheaper strategy inside a graph constraint, and why; without an estimate, graph first."""
     only = f"only what {constraint.entity!r} reaches can be an answer"
     if estimate is None:
         return Strategy.GRAPH_FIRST, f"graph_first: {only}"
@@ -109,13 +123,13 @@ def make_plan(
     Parameters
     ----------
     model_ids
-        Model that embeds each type of question.
+        Ids of the models by the embedding type of the question.
     candidates
         Smallest number of candidates fetched from a store; ``2 × top_k`` when that is more.
     stats
         Stored counts of the tenant's graph; None when they could not be read.
     records
-        Number of its records in the index, which only a graph constraint is weighed by.
+        Number of the tenant's records in the index; used only with a graph constraint.
     """
     mode = detect_mode(query.text)
     intent = query.intent or detect_intent(query.text)

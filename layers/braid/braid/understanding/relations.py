@@ -1,7 +1,7 @@
-"""Compares a question's words with relationship types and predicates, and finds the end that it starts from.
+"""Matches a question's words with relationship types and predicates, and tells from which end an edge is walked.
 
-"Who owns Keelson?" says OWNS from its target; "What is owned by the Platform team?" from its source. Words are compared
-by their stems and by a table of synonyms of everyday English, which knows no tenant.
+"Who owns Keelson?" walks OWNS from its target; "What is owned by the Platform team?" from its source. Words are
+compared by their stems and by a table of synonyms of everyday English, the same for all tenants.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from braid.models import GraphHit, Label
 
 MAX_WORDS: Final = 60
-"""Words of a question that is read; facts answer short ones."""
+"""Most words of a question that facts can answer."""
 
 MAX_PREDICATE_WORDS: Final = 32
-"""Words of a predicate that are compared with a question's, each with each."""
+"""Most words of a predicate that are compared with a question's, each with each."""
 
 
 _SYNONYMS: Final = (
@@ -54,7 +54,7 @@ _SYNONYMS: Final = (
     ("border adjoin neighbour surround", ""),
     ("star act appear feature", ""),
 )
-"""Stems that say a relationship from the same end, and those that say it from the other."""
+"""Words that express one relationship from the same end, and those that express it from the other end."""
 _IRREGULAR: Final = {
     "wrote": "write", "written": "write", "made": "make", "built": "build", "led": "lead", "held": "hold",
     "bought": "buy", "sold": "sell", "taught": "teach", "won": "win", "ran": "run", "born": "bear", "bore": "bear",
@@ -64,26 +64,26 @@ _IRREGULAR: Final = {
 AUXILIARY: Final = BEING | word_set("do does did has have had can could will would may might must should")
 _PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
-"""Words of labels and questions that say no relationship by themselves."""
+"""Words of labels and questions that express no relationship by themselves."""
 NOW: Final = word_set("today now currently presently nowadays")
 _DENYING: Final = word_set("not never don doesn didn isn aren wasn weren hasn haven t")
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
-"""Stop words elsewhere that make another question of one about a relationship."""
+"""Stop words that change what a question about a relationship asks for, and so have to be explained too."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
 _NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
 
 
-def spelled_alike(word: str) -> str:
-    """Return the word of which another is an irregular form; any other word as it is."""
+def base_form(word: str) -> str:
+    """Return the base form of a word of irregular inflection; any other word as it is."""
     return _IRREGULAR.get(word, word)
 
 
 @lru_cache(maxsize=4_096)
 def _key(word: str) -> str:
-    """Return the stem by which words are compared, doubled consonants at its end made one."""
+    """Return the stem by which words are compared, with one of two equal letters at its end."""
     short = stem(_IRREGULAR.get(word, word))
     return short[:-1] if len(short) > 2 and short[-1] == short[-2] else short  # noqa: PLR2004 - "ee" stays
 
@@ -95,27 +95,30 @@ for _place, _sides in enumerate(_SYNONYMS):
             _MEANINGS[_key(_word)] = _MEANINGS.get(_key(_word), frozenset()) | {(_place, _converse)}
 _RELATED: Final = next(place for place, (same, _) in enumerate(_SYNONYMS) if same.startswith("relate"))
 SYNONYM: Final = 0.95
-"""Factor of a relationship that is said by a synonym."""
+"""Score factor of a relationship that is expressed by a synonym."""
 OTHER_PREPOSITION: Final = 0.95
-"""Factor of one that is said without its preposition: "played for" is asked for, and not "played as"."""
+"""Score factor of one that is expressed without its preposition: "played for" is asked for, and not "played as"."""
 
 
-class Said(NamedTuple):
-    """Words of a question that say a relationship."""
+class Occurrence(NamedTuple):
+    """One occurrence of a relationship in a question's words."""
 
     places: frozenset[int]
+    """Positions of the words."""
     quality: float
+    """How well the words match, in (0, 1]."""
     inward_before: bool
-    """Whether the edge is walked against its direction from a name that stands before the words."""
+    """Whether the edge is walked against its direction from a name before the words."""
     inward_after: bool
+    """The same from a name after them."""
 
     def inward(self, place: int) -> bool:
-        """Return which way the edge is walked from what stands at a place of the question."""
+        """Return whether the edge is walked against its direction from the name at a position of the question."""
         return self.inward_before if place < min(self.places) else self.inward_after
 
 
 def is_symmetric(parts: Sequence[str]) -> bool:
-    """Return whether a label says no more than that two things are related, so that its direction says nothing."""
+    """Return whether a label says only that two entities are related, so that its direction has no meaning."""
     content = _content(parts)
     return bool(content) and all((_RELATED, False) in _MEANINGS.get(_key(part), ()) for part in content)
 
@@ -140,23 +143,39 @@ class Reading:
     def _possessed(self) -> frozenset[str]:
         return frozenset(word for found in _POSSESSED.findall(self.text) for word in words(found))
 
-    def content(self, passed: Collection[int]) -> set[int]:
-        """Return the places of the words that an answer has to explain, without those that are explained."""
+    def content(self, skipped: Collection[int]) -> set[int]:
+        """Return the positions of the words that an answer has to explain.
+
+        Parameters
+        ----------
+        skipped
+            Positions of words that are explained already.
+        """
         return {
             place
             for place, token in enumerate(self.tokens)
-            if place not in passed and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
+            if place not in skipped and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
         }
 
-    def places_of(self, parts: Iterable[str], passed: Collection[int]) -> set[int]:
-        """Return the places of words that have the stem of one of these."""
+    def places_of(self, parts: Iterable[str], skipped: Collection[int]) -> set[int]:
+        """Return the positions of words, apart from those in ``skipped``, that have the stem of one of these."""
         wanted = {_key(part) for part in parts}
-        return {place for place, key in enumerate(self.keys) if key in wanted and place not in passed}
+        return {place for place, key in enumerate(self.keys) if key in wanted and place not in skipped}
 
-    def said(self, parts: Sequence[str], passed: Collection[int]) -> list[Said]:
-        """Return where the words of a label or predicate are said, each occurrence of its first word by itself."""
+    def said(self, parts: Sequence[str], skipped: Collection[int]) -> list[Occurrence]:
+        """Return the occurrences of a label or predicate, one for each place of the first of its words that occurs.
+
+        Empty if the question has less than half of its words.
+
+        Parameters
+        ----------
+        parts
+            The words of the label or predicate.
+        skipped
+            Positions of words that are not compared.
+        """
         content = _content(parts)
-        matched = [self._matches(part, passed) for part in content]
+        matched = [self._matches(part, skipped) for part in content]
         found = [places for places in matched if places]
         if not found or 2 * len(found) < len(content):
             return []
@@ -165,19 +184,19 @@ class Reading:
         loose = parts[-1] in _PREPOSITIONS and parts[-1] not in (*self.tokens, "by")
         said = []
         for place, (quality, converse) in heads.items():
-            before, after = self._acts(parts, place, named=place - 1 in passed)
-            # Of an edge that says what is done to its source, such as DIRECTED_BY, who acts is the target.
+            before, after = self._acts(parts, place, named=place - 1 in skipped)
+            # The agent of a passive label, such as DIRECTED_BY, is the edge's target.
             turned = converse is not _is_passive(parts)
             factor = OTHER_PREPOSITION if loose else 1.0
-            said.append(Said(beside | {place}, quality * factor, before is turned, after is turned))
+            said.append(Occurrence(beside | {place}, quality * factor, before is turned, after is turned))
         return said
 
-    def _matches(self, part: str, passed: Collection[int]) -> dict[int, tuple[float, bool]]:
+    def _matches(self, part: str, skipped: Collection[int]) -> dict[int, tuple[float, bool]]:
         key = _key(part)
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
         for place, asked in enumerate(self.keys):
-            if place in passed or self.tokens[place] in EMPTY:
+            if place in skipped or self.tokens[place] in EMPTY:
                 continue
             if asked == key:
                 found[place] = (1.0, False)
@@ -191,7 +210,7 @@ class Reading:
         return found
 
     def _acts(self, parts: Sequence[str], place: int, *, named: bool) -> tuple[bool, bool]:
-        """Tell a verb from its passive and from a noun: whether a name before it, and one after it, is who acts.
+        """Return whether a name before a word is its agent, and whether one after it is: of a verb, passive or noun.
 
         Parameters
         ----------
@@ -220,7 +239,7 @@ def _content(parts: Sequence[str]) -> list[str]:
 
 
 def _is_passive(parts: Sequence[str]) -> bool:
-    """Return whether an edge says what is done to its source, or what something of its source is: MOTHER, HAS_PART."""
+    """Return whether a label makes its source the object: a passive, HAS_PART, or a noun for its target, as MOTHER."""
     if "by" in parts[1:] or parts[:1] in (["has"], ["have"], ["had"]):
         return True
     if "of" in parts[1:-1]:
@@ -234,27 +253,33 @@ _MEMBERSHIP: Final = frozenset(
 )
 
 
-def loosely(reading: Reading, parts: Sequence[str]) -> Said | None:
-    """Return where a membership is said by a preposition alone: "people in the Till team"."""
+def said_by_preposition(reading: Reading, parts: Sequence[str]) -> Occurrence | None:
+    """Return where a preposition alone expresses a membership: "people in the Till team"; None if it does not.
+
+    Parameters
+    ----------
+    parts
+        The words of the label; a label that is no membership gives None.
+    """
     content = _content(parts)
     if not content or not _MEMBERSHIP & {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side}:
         return None
     place = next((at for at, token in enumerate(reading.tokens) if at and token in {"in", "of", "at", "on"}), None)
-    return None if place is None else Said(frozenset({place}), SYNONYM, inward_before=False, inward_after=True)
+    return None if place is None else Occurrence(frozenset({place}), SYNONYM, inward_before=False, inward_after=True)
 
 
-def said_by(reading: Reading, label: Label, passed: Collection[int]) -> list[Said]:
-    """Return where a question says a relationship type; a membership by a preposition where by nothing else."""
+def said_by(reading: Reading, label: Label, skipped: Collection[int]) -> list[Occurrence]:
+    """Return the occurrences of a relationship type; if there are none, that of a membership by a preposition."""
     parts = label_words(label)
-    found = reading.said(parts, passed)
+    found = reading.said(parts, skipped)
     if found:
         return found
-    loose = loosely(reading, parts)
-    return [] if loose is None or reading.content(passed) else [loose]
+    by_preposition = said_by_preposition(reading, parts)
+    return [] if by_preposition is None or reading.content(skipped) else [by_preposition]
 
 
 class Anchor(NamedTuple):
-    """An entity that the question names, where, and how well it matched."""
+    """An entity that the question names, with the positions of its words and the score of its match."""
 
     id: str
     places: frozenset[int]
@@ -262,29 +287,30 @@ class Anchor(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """How much of a question a path explains, and the predicates that tell it from others of its types."""
+    """The share of a question that a path explains, and the predicates that tell it from others of the same types."""
 
     score: float
     wording: tuple[str, ...]
 
 
 AGAINST: Final = 0.8
-"""Factor of a predicate in the writer's own words that is asked for from its other end, as far as grammar tells."""
+"""Score factor of a free-text predicate where the question's grammar suggests that it is walked the other way."""
 
 
 def explain(
     reading: Reading, explained: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
 ) -> Explained | None:
-    """Return the share of a question's words that a path's types and predicates explain; None where they do not.
+    """Return the share of a question's words that a path explains; None if the question does not say one of its edges.
 
-    What else the question names has to be explained too, and is no answer to one that asks who, which or where.
+    Names that are not on the path count as words to be explained. A path that ends at a name of the question is no
+    answer to one that asks who, which or where, and gives None.
 
     Parameters
     ----------
     explained
-        Places of words that are explained already.
+        Positions of words that are explained already.
     anchors
-        By id, what the question names; the path begins at one of them.
+        Entities that the question names, by id; the path begins at one of them.
     """
     path = hit.path
     if path.ids[-1] in anchors and _SOUGHT.intersection(reading.tokens):
@@ -308,25 +334,27 @@ def explain(
     return Explained(quality * share, tuple(wording))
 
 
-def _edge_said(reading: Reading, label: Label, predicate: str, way: tuple[int, bool], passed: set[int]) -> Said | None:
-    """Return the words that say one edge in its direction; of several those that explain most.
+def _edge_said(
+    reading: Reading, label: Label, predicate: str, way: tuple[int, bool], skipped: set[int]
+) -> Occurrence | None:
+    """Return the occurrence of one edge, in its direction, that explains most words; None if there is none.
 
     Parameters
     ----------
     way
-        Place of what the edge is walked from, and whether it is walked against its direction.
+        Position of the name or words that the edge is walked from, and whether it is walked against its direction.
     """
     before, inward = way
     symmetric = is_symmetric(label_words(label))
     spoken = words(predicate)[:MAX_PREDICATE_WORDS]
     offered = [
         said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
-        for said in reading.said(spoken, passed)
+        for said in reading.said(spoken, skipped)
     ]
     if not offered or not symmetric:
-        said_so = said_by(reading, label, passed)
+        said_so = said_by(reading, label, skipped)
         offered += [said for said in said_so if symmetric or said.inward(before) is inward]
-    beside = reading.places_of(spoken, passed)
+    beside = reading.places_of(spoken, skipped)
     offered = [said._replace(places=said.places | beside) for said in offered]
     return max(offered, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
 

@@ -1,9 +1,9 @@
-"""Selectivity of a graph constraint: how many records it is expected to reach, and the cost of either order.
+"""Selectivity of a graph constraint: its expected reach in records, and the cost of graph first and of vector first.
 
-The counts that the graph keeps give a mean degree for each relationship type; walking multiplies it, and what there is
-bounds it. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``; what
-counts is where they cross. A wrong estimate costs time, never an answer: the stages go on from either order to the
-other when what came back does not suffice.
+The graph's counts give a mean degree for each relationship type. It is multiplied at each hop, up to the number of
+vertices that there are. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``;
+only where they cross matters. A wrong estimate costs time, never an answer: the stages go on from either order to the
+other where too few hits came back.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphStats
 
 MAX_REACH: Final = 1_000
-"""Records of a constraint whose ids the search index is given; of what reaches further the text search begins."""
+"""Most records of a constraint whose ids are given to the search index; beyond it, the text search comes first."""
 MAX_COUNTED: Final = 100_000
-"""Records that are counted for an estimate. What a constraint can usefully reach is a hundredth of them: more records
-make no constraint more selective, and the count no question slow."""
+"""Most records that are counted for an estimate, which bounds the time of the count. :data:`MAX_REACH` is a hundredth
+of it, so that more records would not change the plan."""
 MAX_CANDIDATES: Final = 200
-"""Hits of one strand that one search returns at most."""
+"""Most hits of one strand that a search returns."""
 
 _CALL_MS: Final = 1.5
 _MS_PER_REACHED: Final = 0.045
@@ -52,19 +52,19 @@ class Estimate:
         return min(1.0, self.reach / self.records) if self.records else 0.0
 
     def candidates(self, wanted: int) -> int:
-        """Return how many hits are to be fetched for ``wanted`` of them to be inside, at most 200."""
+        """Return how many hits to fetch so that ``wanted`` are expected inside; at most :data:`MAX_CANDIDATES`."""
         if self.share <= 0:
             return MAX_CANDIDATES
         return min(MAX_CANDIDATES, max(wanted, math.ceil(wanted / self.share)))
 
 
 def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int | None) -> Estimate:
-    """Return what a constraint is expected to reach.
+    """Return how many records a constraint is expected to reach.
 
     Parameters
     ----------
     constraint
-        The walk. Of relationship types that it names, the entity is taken to have edges; of any type, to be an
+        The walk. Its entity is assumed to have edges of the relationship types that it names; without types, to be an
         average vertex.
     graph
         Stored counts of the tenant.
@@ -83,20 +83,20 @@ def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int 
 
 
 def graph_first_ms(estimate: Estimate) -> float:
-    """Return the expected cost of walking first and then searching inside what was reached."""
+    """Return the expected milliseconds of walking first and then searching inside the reach; infinity if too large."""
     if estimate.reach > MAX_REACH:
         return math.inf
     return 2 * _CALL_MS + estimate.reach * _MS_PER_REACHED
 
 
 def vector_first_ms(estimate: Estimate, *, wanted: int, top_k: int) -> float:
-    """Return the expected cost of searching first and then checking what was found.
+    """Return the expected milliseconds of searching first and then checking the hits against the constraint.
 
-    Where too few are expected to be inside, the way back over what the constraint reaches is part of it.
+    Where too few hits are expected inside, they include a second search, inside the constraint's reach.
     """
     candidates = estimate.candidates(wanted)
     cost = 2 * _CALL_MS + _SEARCH_MS + candidates * _MS_PER_CANDIDATE + estimate.reach * _MS_PER_WALKED
-    # Vectors and words bring so many each.
+    # Each of the two text strands returns that many.
     if 2 * candidates * estimate.share < top_k:
         cost += 2 * _CALL_MS + min(estimate.reach, MAX_REACH) * _MS_PER_REACHED
     return cost
@@ -118,7 +118,7 @@ def _degree(types: tuple[Label, ...], direction: Direction, graph: GraphStats) -
 
 
 def _ends(types: tuple[Label, ...], direction: Direction, graph: GraphStats) -> int:
-    """Return the most vertices that edges of these types, walked this way, can lead to."""
+    """Return an upper bound of the vertices that edges of these types lead to in this direction."""
     if not types:
         return graph.vertices
     ends = 0

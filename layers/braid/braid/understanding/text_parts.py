@@ -1,7 +1,7 @@
-"""Parts of a text: stretches along sentences that fit the window of an encoder, so that all of a long text has vectors.
+"""Splits a long text, at sentences, into parts that fit an encoder's window, so that all of it is embedded.
 
-The first part is the text as far as the window reaches. Each of the others begins with the sentence that the part
-before it cut, or at a word where no sentence begins in its second half, and carries the heading.
+The first part fills the window. Each further part begins with the sentence that the part before it cut off, or at a
+word if no sentence begins in the second half of that part, and has the heading before it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
 
 MAX_PARTS: Final = 2_048
-"""Most parts of one text: more than the longest record of plain language has, which only signs without words reach."""
+"""Most parts of one text: more than the longest record of prose has; only text without words reaches it."""
 _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。\uff01\uff1f]+|\n\s*")
 _WORD: Final = re.compile(r"\s+")
 _SPACE: Final = re.compile(r"\s*")
 _SPARE_TOKENS: Final = 2
-"""Left free: a text that begins inside another may have a token more than it had there."""
+"""Tokens of the window left free: a part of a text may have a token more by itself than it had in the text."""
 
 
 class Part(NamedTuple):
@@ -33,17 +33,17 @@ class Part(NamedTuple):
     start: int
     """Character of the whole text at which it begins."""
     text: str
-    """What is embedded: the heading, unless it is the first part, and the part."""
+    """The embedded text: the part, after the heading unless it is the first part."""
 
 
 def parts(text: str, heading: str, token_ends: Sequence[int], max_tokens: int) -> Iterator[Part]:
-    """Cut a text into parts of at most ``max_tokens`` tokens, :data:`MAX_PARTS` at most.
+    """Yield the parts of a text, of at most ``max_tokens`` tokens each, :data:`MAX_PARTS` at most.
 
     Parameters
     ----------
     heading
-        Line that the text begins with and every part is given; "" for none. One that fills half of the window is left
-        out of the further parts.
+        Line that the text begins with and that is put before each further part; "" for none. One that takes more than
+        half of the window is left out.
     token_ends
         Character at which each token of the text ends.
     max_tokens
@@ -69,7 +69,7 @@ def parts(text: str, heading: str, token_ends: Sequence[int], max_tokens: int) -
 
 
 def _next_start(text: str, middle: int, stop: int) -> int:
-    """Return where the sentence begins that a part ending at ``stop`` cuts, but no place before its ``middle``."""
+    """Return where the sentence begins that a part ending at ``stop`` cuts, at ``middle`` or later."""
     following = _SPACE.match(text, stop)
     end = following.end() if following else stop
     for boundary in (_SENTENCE, _WORD):
@@ -80,9 +80,9 @@ def _next_start(text: str, middle: int, stop: int) -> int:
 
 
 def embed(records: Sequence[NewRecord], encoder: Encoder) -> list[Embedding]:
-    """Return the vectors of each record's text: one for each of its parts.
+    """Return the embedding of each record's text, with one vector for each of its parts.
 
-    Raises ModelError as the encoder.
+    Raises ModelError if the encoder does.
     """
     cut = [list(_parts_of(record, encoder)) for record in records]
     vectors = iter(encoder.encode([part.text for of_one in cut for part in of_one]))
@@ -108,7 +108,7 @@ def has_all_parts(record: NewRecord, embedding: Embedding, encoder: Encoder) -> 
 
 def _parts_of(record: NewRecord, encoder: Encoder) -> Iterator[Part]:
     text = record.text()
-    # No token is shorter than a byte, so that most texts need not be taken apart twice.
+    # A token has at least one byte, so a short text fits without being tokenized here too.
     if len(text) <= encoder.max_tokens and len(text.encode()) <= encoder.max_tokens:
         return iter([Part(0, text)])
     return parts(text, record.heading(), encoder.token_ends(text), encoder.max_tokens)

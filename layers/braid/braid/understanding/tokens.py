@@ -1,7 +1,7 @@
 """Tokens and Unicode normalisation of texts, in time linear in their length.
 
-Normalising sorts each run of combining marks, which Python does by insertion: a text of nothing but marks takes time
-with the square of its length.
+Runs of combining marks are cut, since Python's normalisation sorts each run by insertion: a text of nothing but marks
+would take time quadratic in its length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_RUN: Final = 30
 
 
 def composed(text: str) -> str:
-    """Return a text in the form NFC; of a run of combining marks the first :data:`LONGEST_RUN`."""
+    """Return a text in the form NFC, with at most :data:`LONGEST_RUN` combining marks in a row."""
     if text.isascii():
         return text
     kept: list[str] = []
@@ -36,12 +36,12 @@ def without_marks(text: str) -> str:
     """Return a text in the form NFKD, without combining marks such as accents."""
     if text.isascii():
         return text
-    # Marks are dropped before as well: what is left decomposes into runs of a few.
+    # Marks are dropped before too: the other characters decompose into short runs of marks.
     return _unmarked(unicodedata.normalize("NFKD", _unmarked(text)))
 
 
-class Replaced(dict[int, int | None]):
-    """What becomes of each character, by a function of it: a table for ``str.translate``."""
+class TranslationTable(dict[int, int | None]):
+    """Table for ``str.translate`` that computes each character's replacement by a function, and caches it."""
 
     def __init__(self, of: Callable[[str], int | None]) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class Replaced(dict[int, int | None]):
 
 
 _CHARACTERS_KNOWN: Final = 4_096
-_MARKS: Final = Replaced(lambda character: None if unicodedata.combining(character) else ord(character))
+_MARKS: Final = TranslationTable(lambda character: None if unicodedata.combining(character) else ord(character))
 
 
 def _unmarked(text: str) -> str:
@@ -69,9 +69,9 @@ _IDEOGRAPH: Final = re.compile(f"[{_HAN}{_HIRAGANA}]")
 _PART: Final = re.compile(f"[{_HAN}{_HIRAGANA}]+|[^{_HAN}{_HIRAGANA}]+")
 
 MIN_HAN: Final = 2
-"""Han characters that make a word."""
+"""Fewest Han characters that make a word."""
 MAX_WORDS: Final = 256
-"""Different words of one question that are searched, the first ones; bounds the work of a 10,000-character question."""
+"""Most distinct words of a question that are searched, the first ones; bounds the work of a 10,000-character one."""
 
 
 def word_set(text: str) -> frozenset[str]:
@@ -84,19 +84,19 @@ FUNCTION_WORDS: Final = word_set("""
     or that the their then there these they this to was were what when where which who whom whose why
     will with
 """)
-"""Words without meaning of their own, which a search leaves out."""
+"""Words without meaning of their own, which searches leave out."""
 STOP_WORDS: Final = FUNCTION_WORDS | word_set("""
     about after all also any because before between both can could during each find her his last list
     many me most much new not one other our out over show since some such tell than them those two under
     until use used without would you your
 """)
-"""Words that are no name by themselves."""
+"""Words that are no names by themselves."""
 
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
 _INNER = re.compile(r"[.'’&-][.'’&+#-]*")
 _KEPT = ("L", "N", "M", "Co")  # what FTS5's unicode61 makes tokens of
-_SEARCHED: Final = Replaced(
+_SEARCHED: Final = TranslationTable(
     lambda character: ord(character) if unicodedata.category(character).startswith(_KEPT) else ord(" ")
 )
 _NAME_CHARACTERS: Final = 256
@@ -109,14 +109,14 @@ def words(text: str) -> list[str]:
 
 
 def terms(text: str) -> list[str]:
-    """Return the normalised words, and each two characters that stand together where no spaces are written."""
+    """Return the normalised words of a text, with ideographs as :func:`character_bigrams`."""
     return [term for word in words(text) for term in character_bigrams(word)]
 
 
 def cased_words(text: str) -> list[str]:
     """Split text into the same words as :func:`words`, in the case in which they are written."""
     written: list[str] = _WORD.findall(without_marks(text))
-    if all(map(str.isalnum, written)):  # most have nothing to cut off
+    if all(map(str.isalnum, written)):  # most texts have nothing to cut off
         return written
     found: list[str] = []
     for word in written:
@@ -128,30 +128,29 @@ def cased_words(text: str) -> list[str]:
 
 
 def normalise(name: str) -> str:
-    """Return the form in which a name is stored and looked up; empty when nothing of it is a word."""
+    """Return the form in which a name is stored and looked up; empty for a name without words."""
     return _normalised(name) if len(name) <= _NAME_CHARACTERS else " ".join(words(name))
 
 
 @lru_cache(maxsize=_NAMES_KNOWN)
 def _normalised(name: str) -> str:
-    # An answer asks for the same few names again and again: of links, of titles, of paths.
+    # An answer normalises the same few names many times: of links, titles and paths.
     return " ".join(words(name))
 
 
 def occurrences(run: Sequence[str], words: Sequence[str]) -> list[int]:
-    """Return the places in a sequence of words at which a run of them begins."""
+    """Return the positions at which a run of words begins in a sequence of words."""
     size, first = len(run), run[:1]
     starts = range(len(words) - size + 1)
-    # Most places are ruled out by their first word, without a slice of each.
+    # Most positions are ruled out by their first word, without a slice for each.
     return [start for start in starts if (not first or words[start] == first[0]) and words[start : start + size] == run]
 
 
 def search_words(text: str) -> list[str]:
-    """Return the different words of a question, in order, as FTS5's tokenizer splits them.
+    """Return the distinct words of a question, in order, as FTS5's tokenizer splits them.
 
-    Where no spaces are written between words, each two characters that stand together are one, with a space between.
-    Words that carry no meaning are dropped unless there are no others: they cost most of the time and, being in most
-    texts, move the score by next to nothing.
+    Ideographs become :func:`character_bigrams`. Function words are dropped unless there are no others: they take most
+    of the time and, being in most texts, hardly change a score.
     """
     found = composed(text).lower().translate(_SEARCHED).split()
     if not text.isascii():
@@ -161,7 +160,7 @@ def search_words(text: str) -> list[str]:
 
 
 def space_ideographs(text: str) -> str:
-    """Return a text in which every ideograph stands by itself, between spaces."""
+    """Return a text with a space on either side of each ideograph."""
     return _IDEOGRAPH.sub(r" \g<0> ", text) if has_ideographs(text) else text
 
 
@@ -171,12 +170,12 @@ def has_ideographs(text: str) -> bool:
 
 
 def split_ideographs(word: str) -> list[str]:
-    """Return a word's ideographs each by itself, and what is between them whole."""
+    """Split a word into its single ideographs and the parts between them."""
     return space_ideographs(word).split() if has_ideographs(word) else [word]
 
 
 def character_bigrams(word: str) -> list[str]:
-    """Return each two ideographs of a word that stand together, with a space between; one that is alone; the rest."""
+    """Split a word into bigrams of adjacent ideographs, with a space between the two; the rest stays whole."""
     if not has_ideographs(word):
         return [word]
     found: list[str] = []

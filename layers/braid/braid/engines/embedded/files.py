@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import mmap
 import os
 import sqlite3
 import stat
@@ -76,6 +77,17 @@ class FileVersion(NamedTuple):
         except OSError:
             return False
         return now.inode == self.inode and now != self
+
+
+class MappedFile(mmap.mmap):
+    """A memory-mapped file that detects later changes of the file."""
+
+    path: Path
+    version: FileVersion
+
+    def is_changed(self) -> bool:
+        """Return whether the file was truncated, so that reading it would kill the process, or overwritten."""
+        return self.size() < len(self) or self.version.is_changed(self.path)
 
 
 class StoreFiles:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded import tables
-from braid.engines.embedded.graph import changes
+from braid.engines.embedded import graph_changes, tables
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
 from braid.models.metadata_terms import terms_of
 from braid.understanding.name_forms import MISSPELT, misspelling_number
@@ -79,7 +78,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
             _reindex_ideographs(connection)
         if added == _COUNTS:
             for (tenant,) in connection.execute("SELECT number FROM tenants").fetchall():
-                changes.write_counts(connection, tenant, changes.count(connection, tenant))
+                graph_changes.write_counts(connection, tenant, graph_changes.count(connection, tenant))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
 
 

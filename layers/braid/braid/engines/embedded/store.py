@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
+from braid.engines.embedded import graph_changes
 from braid.engines.embedded.files import StoreFiles, connect, translated_errors
-from braid.engines.embedded.graph import changes
 from braid.engines.embedded.older_formats import bring_up_to_date
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
@@ -188,7 +188,7 @@ class EmbeddedStore:
                 if not durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
                 else:
-                    changes.watch(connection)
+                    graph_changes.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
@@ -223,7 +223,7 @@ class EmbeddedStore:
         """Update counts and logs with the changes; return the number of commits and the size after this commit."""
         if not durable:
             return None, None
-        changes.record(connection)
+        graph_changes.record(connection)
         # Only durable commits are counted: others may be lost in a power cut.
         return self._count_commit(connection), self._files.committed_size(connection)
 

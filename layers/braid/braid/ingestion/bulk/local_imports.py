@@ -18,6 +18,7 @@ from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.models import Frozen
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
+from braid.ports.object_store import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -203,9 +204,7 @@ class LocalImports:
 
     def _state(self, tenant_id: str, import_id: str) -> _State | None:
         try:
-            return _State.model_validate_json(
-                manifest.read_object(self._store.objects, tenant_id, _state_key(import_id))
-            )
+            return _State.model_validate_json(read_object(self._store.objects, tenant_id, _state_key(import_id)))
         except ObjectMissing:
             return None
 

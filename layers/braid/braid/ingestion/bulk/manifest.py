@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random
 
-from braid.errors import ObjectChanged, ObjectMissing
+from braid.errors import ObjectMissing
 from braid.ingestion.bulk.step_messages import BatchCounts, BatchRange, BatchResult
 from braid.ports.ingestion import JobReport
+from braid.ports.object_store import read_object
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from braid.ingestion.bulk.step_messages import Phase
     from braid.ports.ingestion import ImportJob
@@ -25,9 +25,6 @@ PAGE_BATCHES = 8_000
 and each page takes 14 of the 25,000 events that an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
-_READ_ATTEMPTS: Final = 10
-"""Reads of a small object before giving up: it is written a few times in its life, not during every read."""
-_READ_WAIT_S: Final = 0.02
 _RANGES = TypeAdapter(tuple[BatchRange, ...])
 _T = TypeVar("_T")
 
@@ -187,31 +184,3 @@ def results(job: ImportJob, objects: ObjectStore) -> Iterator[tuple[BatchRange, 
 
 def _result_key(job: ImportJob, phase: Phase, batch_range: BatchRange) -> str:
     return f"{folder(job)}/results/{batch_range.number:08}-{phase.value}.json"
-
-
-def read_object(objects: ObjectStore, tenant_id: str, key: str) -> bytes:
-    """Return the content of one version of a small object, starting over if it is replaced meanwhile.
-
-    Lines are joined without their line feeds.
-
-    Raises
-    ------
-    ObjectMissing
-        If it does not exist.
-    ObjectChanged
-        If it was replaced during each of ten reads.
-    StoreError
-        As the store.
-    """
-    return retry_if_replaced(lambda: b"".join(objects.open(tenant_id, key)))
-
-
-def retry_if_replaced(read: Callable[[], _T]) -> _T:
-    """Call ``read``, which reads one object, and return its result; retry as :func:`read_object` if it is replaced."""
-    attempts = Retrying(
-        stop=stop_after_attempt(_READ_ATTEMPTS),
-        wait=wait_random(0, _READ_WAIT_S),
-        retry=retry_if_exception_type(ObjectChanged),
-        reraise=True,
-    )
-    return attempts(read)

@@ -1,6 +1,6 @@
 """Caches of answers, contexts, question vectors and graph look-ups.
 
-- ``answers``: answers and what contexts retrieve, and the caches that the settings switch on
-- ``graph``: entities and common traversals, in this process
-- ``namespace``: a tenant's part of the cache: keys, hit counts, write generations, question vectors
+- ``answers``: caches of answers and of contexts' retrievals, and the set of caches that the settings switch on
+- ``graph``: in-process cache of graph look-ups
+- ``namespace``: keys and hit counts of one cache, write generations, and the cache of question vectors
 """

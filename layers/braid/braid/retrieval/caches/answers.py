@@ -1,8 +1,7 @@
-"""Caches of answers and of what is retrieved for contexts, and the caches that the settings switch on.
+"""Caches of answers and of contexts' retrievals, and the set of caches that the settings switch on.
 
-A value is found again only under the tenant's write generation, which every write advances (``engine_selection``),
-until something in it ceases to be valid, and until age could change the order. Recency scores are computed anew each
-time.
+The tenant's write generation, which every write advances (``engine_selection``), is a part of each key. A value expires
+when something in it ceases to be valid or ageing could change its order. Recency scores are recomputed at each hit.
 """
 
 from __future__ import annotations
@@ -33,11 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from braid.models import Query
+    from braid.models import Query, Ranking
     from braid.models.model_profiles import Profiles
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.context.selection import ContextRequest
     from braid.settings import Settings
     from braid.settings.files import Fitted
 
@@ -52,27 +50,27 @@ _Kept = TypeVar("_Kept", bound=Frozen)
 
 
 class Retrieved(Frozen):
-    """What a context was built from, the conversation aside, when no source was lost."""
+    """Retrieval for a context without its conversation; cached when no source was lost."""
 
     answer: Answer | None = None
     """Answer of the semantic search; None when it was left out."""
     episodes: tuple[Record, ...] = ()
     retrieved_at: Timestamp
     holds_until: Timestamp | None
-    """When it may change without a write, as of an answer; None when that is not known."""
+    """Expiry: when it may change without a write, as of an answer; None when that is not known."""
 
 
-class _Place(NamedTuple):
-    """Where the value of one request is kept."""
+class _CacheKey(NamedTuple):
+    """Key of one request's value."""
 
     tenant_id: str
     key: str
     settled: bool
-    """Whether the write generation is settled, so that a value may be kept."""
+    """Whether the write generation is settled, so that a value may be cached."""
 
 
 class _GenerationCache:
-    """Values that hold under one write generation.
+    """Cache of values that are valid under one write generation.
 
     Parameters
     ----------
@@ -81,7 +79,7 @@ class _GenerationCache:
     generations
         Write generations of the tenants.
     fingerprint
-        Returns what else a value depends on, settings and models, in one string.
+        Returns a digest of everything else that a value depends on: settings and models.
     now
         Returns the present moment, in UTC.
     """
@@ -99,47 +97,53 @@ class _GenerationCache:
         self._fingerprint = fingerprint
         self._now = now
 
-    def _place(self, tenant_id: str, request: str) -> _Place | None:
-        """Return where the value of a request is kept; None, and a miss, when the write generation is not known."""
+    def _key_for(self, tenant_id: str, request: str) -> _CacheKey | None:
+        """Return the key of a request's value; None, and a miss, when the write generation is not known."""
         generation = self._generations.read(tenant_id)
         if generation is None:
             self._namespace.missed()
             return None
         key = key_of(FORMAT, self._fingerprint(), generation.number, request)
-        return _Place(tenant_id, key, generation.settled)
+        return _CacheKey(tenant_id, key, generation.settled)
 
-    def _find(self, place: _Place, kind: type[_Kept], holds: Callable[[_Kept], _Span]) -> _Kept | None:
-        """Return the value that is kept, if it holds at this moment."""
+    def _find(self, key: _CacheKey, kind: type[_Kept], validity: Callable[[_Kept], _Span]) -> _Kept | None:
+        """Return the cached value if it is valid now; else None.
+
+        Parameters
+        ----------
+        validity
+            Returns since when a value is valid, and when it expires: never valid if None.
+        """
 
         def read(value: bytes) -> _Kept | None:
             kept = _unpack(value, kind)
             if kept is None:
                 return None
-            since, until = holds(kept)
+            since, until = validity(kept)
             return kept if until is not None and since <= self._now() < until else None
 
-        return self._namespace.find(place.tenant_id, place.key, read)
+        return self._namespace.find(key.tenant_id, key.key, read)
 
-    def _keep(self, place: _Place, value: Frozen, holds_until: datetime | None) -> None:
-        """Keep a value for as long as it holds; one of which that is not known is not kept."""
-        if place.settled and holds_until is not None:
+    def _keep(self, key: _CacheKey, value: Frozen, holds_until: datetime | None) -> None:
+        """Cache a value until it expires; not at all if its expiry is not known or the generation is not settled."""
+        if key.settled and holds_until is not None:
             left = (holds_until - self._now()).total_seconds()
-            self._namespace.keep(place.tenant_id, place.key, _pack(value), at_most_s=left)
+            self._namespace.keep(key.tenant_id, key.key, _pack(value), at_most_s=left)
 
 
 class AnswerCache(_GenerationCache):
     """Whole answers, by question."""
 
     def answer(self, query: Query, retrieve: Callable[[Query], Answer]) -> Answer:
-        """Return the cached answer to an equal question, with a new trace id and latency; else retrieve it anew.
+        """Return the cached answer to an equal question, with a new trace id and latency; else retrieve one.
 
-        A degraded answer is not kept.
+        Degraded answers are not cached.
         """
         watch = Stopwatch()
-        place = self._place(query.tenant_id, query.model_dump_json())
-        if place is None:
+        key = self._key_for(query.tenant_id, query.model_dump_json())
+        if key is None:
             return retrieve(query)
-        kept = self._find(place, Answer, lambda answer: (answer.answered_at, answer.holds_until))
+        kept = self._find(key, Answer, lambda answer: (answer.answered_at, answer.holds_until))
         if kept is not None:
             took_ms = watch.ms()
             return refreshed(kept, query.ranking, self._now()).model_copy(
@@ -152,39 +156,45 @@ class AnswerCache(_GenerationCache):
             )
         answer = retrieve(query)
         if not answer.degraded:
-            self._keep(place, answer, answer.holds_until)
+            self._keep(key, answer, answer.holds_until)
         return answer
 
 
 class ContextCache(_GenerationCache):
-    """What was retrieved for contexts, by question.
+    """Retrievals for contexts, by question.
 
-    The conversation and its scores are not kept: they cost nothing to compute, and the same retrieval serves the next
-    turn of it.
+    The conversation and its scores are not cached: they are cheap to compute, and the same retrieval serves the next
+    turn.
     """
 
     def retrieved(
-        self, request: ContextRequest, retrieve: Callable[[], tuple[_T, Retrieved | None]]
+        self,
+        tenant_id: str,
+        request: str,
+        ranking: Ranking,
+        retrieve: Callable[[], tuple[_T, Retrieved | None]],
     ) -> tuple[_T | None, Retrieved | None]:
-        """Return None and what is cached for an equal request, its recency as of now; else what ``retrieve`` returns.
+        """Return None and the cached retrieval of an equal request, with recency as of now; else ``retrieve()``.
 
         Parameters
         ----------
+        request
+            All that the retrieval depends on besides what is stored.
         retrieve
-            Returns the caller's own value, and the part of it that may be kept.
+            Returns the caller's own value, and the retrieval to cache; None for the latter caches nothing.
         """
-        place = self._place(request.tenant_id, request.model_dump_json(exclude={"messages", "working_state", "role"}))
-        if place is None:
+        key = self._key_for(tenant_id, request)
+        if key is None:
             return retrieve()
-        kept = self._find(place, Retrieved, lambda found: (found.retrieved_at, found.holds_until))
+        kept = self._find(key, Retrieved, lambda found: (found.retrieved_at, found.holds_until))
         if kept is not None:
             if kept.answer is not None:
-                answer = refreshed(kept.answer, request.ranking, self._now())
+                answer = refreshed(kept.answer, ranking, self._now())
                 kept = kept.model_copy(update={"answer": answer})
             return None, kept
         returned, found = retrieve()
         if found is not None:
-            self._keep(place, found, found.holds_until)
+            self._keep(key, found, found.holds_until)
         return returned, found
 
 
@@ -193,7 +203,7 @@ def _pack(kept: Frozen) -> bytes:
 
 
 def _unpack(value: bytes, kind: type[_Kept]) -> _Kept | None:
-    """Return what was packed; None when it is damaged or of another version."""
+    """Return the value that :func:`_pack` packed; None if it is damaged or of another version."""
     try:
         return kind.model_validate_json(zlib.decompressobj().decompress(value, MAX_UNPACKED_BYTES))
     except (zlib.error, ValidationError):
@@ -205,7 +215,7 @@ class CacheSource(Protocol):
 
     @property
     def settings(self) -> Settings:
-        """Which caches are on, and for how long they keep values."""
+        """Settings, among them the time to live of each cache; 0 switches it off."""
 
     @property
     def cache(self) -> ResilientCache:
@@ -217,7 +227,7 @@ class CacheSource(Protocol):
 
     @property
     def graph_reader(self) -> KnowledgeGraph:
-        """The knowledge graph, where a write may show a little later."""
+        """The knowledge graph as read replicas have it, a little behind the writes."""
 
     @property
     def fitted(self) -> Fitted:
@@ -233,7 +243,7 @@ class CacheSource(Protocol):
 
 
 class Caches:
-    """Each cache, or None where it is switched off or there is nothing to keep it in.
+    """The caches; each is None where it is switched off or no store for it is configured.
 
     Parameters
     ----------
@@ -245,7 +255,7 @@ class Caches:
         self._source = source
         self._settings = source.settings
         self.counts = CacheCounts()
-        self._somewhere = self._settings.engine is EngineKind.EMBEDDED or bool(self._settings.cache_table)
+        self._has_store = self._settings.engine is EngineKind.EMBEDDED or bool(self._settings.cache_table)
 
     @cached_property
     def embeddings(self) -> EmbeddingCache | None:
@@ -263,16 +273,16 @@ class Caches:
 
     @cached_property
     def contexts(self) -> ContextCache | None:
-        """What was retrieved for contexts."""
+        """Retrievals for contexts."""
         namespace = self._namespace(CacheName.CONTEXT, self._settings.cache_context_s)
         if namespace is None:
             return None
         return ContextCache(namespace, self._generations, fingerprint=self.fingerprint, now=self._source.now)
 
     def graph(self, tenant_id: str) -> KnowledgeGraph:
-        """Return the graph as one stage asks it, behind this process's cache of its answers.
+        """Return the graph behind this process's cache, for one stage.
 
-        The readers are asked only once they show every write that was acknowledged.
+        Read replicas are used only once they have every acknowledged write.
         """
         cache = self._graph_cache
         generation = self._generations.read(tenant_id) if cache else None
@@ -280,13 +290,13 @@ class Caches:
         return cache.of(graph, tenant_id, generation) if cache else graph
 
     def fingerprint(self) -> str:
-        """Return what an answer depends on besides question and store: settings, models, fitted parameters."""
+        """Return a digest of all that an answer depends on besides question and store: settings, models, fusion."""
         return self._fingerprint
 
     @cached_property
     def _graph_cache(self) -> GraphCache | None:
         entries = self._settings.cache_graph_entries
-        return GraphCache(entries, self.counts) if entries and self._somewhere else None
+        return GraphCache(entries, self.counts) if entries and self._has_store else None
 
     @cached_property
     def _generations(self) -> WriteGenerations:
@@ -294,11 +304,11 @@ class Caches:
 
     @cached_property
     def _fingerprint(self) -> str:
-        # A setting too many only costs misses; one too few would return wrong answers.
+        # An irrelevant setting in the key only costs misses; a missing one would return wrong answers.
         settings = self._settings.model_dump_json(exclude={"voyage_api_key", "cursor_key"})
         return key_of(__version__, settings, self._source.profiles.model_dump_json(), self._source.fitted.digest)
 
     def _namespace(self, name: CacheName, ttl_s: int) -> CacheNamespace | None:
-        if not (ttl_s and self._somewhere):
+        if not (ttl_s and self._has_store):
             return None
         return CacheNamespace(name, self._source.cache, ttl_s=ttl_s, counts=self.counts)

@@ -1,4 +1,4 @@
-"""In-process cache of graph answers: entities and common traversals."""
+"""In-process cache of graph look-ups: links, traversals, propagations, queries and counts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _ANY_MOMENT = datetime.min.replace(tzinfo=UTC)
 _T = TypeVar("_T")
 
 
-class _Kept(NamedTuple):
-    """A value, the moment it was asked for, and when the first thing in it ceases to be valid."""
+class _Entry(NamedTuple):
+    """A cached value, the moment as of which it was asked for, and when the first thing in it ceases to be valid."""
 
     since: datetime
     until: datetime
@@ -33,12 +33,12 @@ class _Kept(NamedTuple):
 
 
 class GraphCache:
-    """Answers of graphs, evicted least recently used first.
+    """LRU cache of graph look-ups.
 
     Parameters
     ----------
     entries
-        Most answers that are kept, of all tenants together.
+        Most entries, of all tenants together.
     counts
         Where hits and misses are counted.
     """
@@ -47,7 +47,7 @@ class GraphCache:
         self._entries = entries
         self._counts = counts
         self._lock = threading.Lock()
-        self._known: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._known: OrderedDict[Hashable, _Entry] = OrderedDict()
 
     def of(self, graph: KnowledgeGraph, tenant_id: str, generation: WriteGeneration | None) -> KnowledgeGraph:
         """Return a tenant's graph behind this cache, for one stage of one question; uncached without a generation."""
@@ -62,9 +62,16 @@ class GraphCache:
         as_of: datetime = _ANY_MOMENT,
         ends: Callable[[_T], Iterable[datetime | None]] = lambda _: (),
     ) -> _T:
-        """Return the value under a key that holds at a moment, else what ``ask`` returns, kept if ``keep`` says so.
+        """Return the cached value under a key that is valid at ``as_of``; else what ``ask`` returns.
 
-        A value holds from the moment it was asked for until the first of its ``ends``, for :data:`KEPT_FOR` at most.
+        A value is valid from the moment as of which it was asked for, for at most :data:`KEPT_FOR`.
+
+        Parameters
+        ----------
+        keep
+            Whether to cache what ``ask`` returns.
+        ends
+            Returns the moments at which parts of a value cease to be valid; the first is its expiry.
         """
         with self._lock:
             known = self._known.get(key)
@@ -76,7 +83,7 @@ class GraphCache:
         answer = ask()
         if keep:
             with self._lock:
-                self._known[key] = _Kept(as_of, earliest(ends(answer)) or FOREVER, answer)
+                self._known[key] = _Entry(as_of, earliest(ends(answer)) or FOREVER, answer)
                 self._known.move_to_end(key)
                 while len(self._known) > self._entries:
                     self._known.popitem(last=False)
@@ -86,8 +93,8 @@ class GraphCache:
 class CachedGraph:
     """A tenant's graph under one write generation; implements :class:`braid.ports.knowledge_graph.KnowledgeGraph`.
 
-    Each question has a moment of its own, so that no two requests would be equal: the moment is no part of the key, and
-    decides whether what is kept still holds.
+    A request's ``as_of`` differs from question to question, so it is no part of the key: it is compared with the
+    entry's validity instead.
     """
 
     def __init__(self, graph: KnowledgeGraph, cache: GraphCache, tenant_id: str, generation: WriteGeneration) -> None:
@@ -153,10 +160,10 @@ class CachedGraph:
 
 
 def _asked(request: ExpandRequest | PropagateRequest | GraphQuery) -> tuple[str, Hashable, datetime]:
-    """Return the tenant, the request without its moment, and the moment."""
+    """Return a request's tenant, its key without ``as_of``, and its ``as_of``."""
     return request.tenant_id, request.model_dump_json(exclude={"as_of"}), request.as_of
 
 
 def _ends(found: Expansion | GraphResult) -> Iterable[datetime | None]:
-    """Return when the paths that were found cease to be valid."""
+    """Return when the paths of the hits cease to be valid."""
     return (hit.path.invalid_at for hit in found.hits)

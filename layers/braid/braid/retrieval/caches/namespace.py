@@ -61,15 +61,15 @@ class WriteGeneration:
 
     number: int
     settled: bool
-    """Whether all reads see every write that it counts; values read before that are not kept."""
+    """Whether all reads see every write that it counts; values that are read earlier are not cached."""
 
 
 class WriteGenerations:
     """The tenants' write generations, and whether each is settled.
 
-    Where a store shows a write a little after acknowledging it, as a replica or a serverless collection does, an
-    answer may be retrieved from before a write under the generation from after it. Such an answer is not kept: this
-    process must have read the generation ``settle_s`` seconds ago.
+    Where reads see a write only a little after it was acknowledged, as on a replica or a serverless collection, an
+    answer may be read from before a write but under the generation from after it. To cache no such answer, a generation
+    counts as settled ``settle_s`` seconds after this process first read it.
     """
 
     def __init__(self, cache: ResilientCache, *, settle_s: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -80,7 +80,7 @@ class WriteGenerations:
         self._first_read: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def read(self, tenant_id: str) -> WriteGeneration | None:
-        """Return a tenant's generation; None when the cache does not answer, so that nothing is looked up or kept."""
+        """Return a tenant's generation; None when the cache does not answer: then nothing is looked up or cached."""
         number = self._cache.generation(tenant_id)
         if number is None:
             return None
@@ -119,7 +119,7 @@ class CacheNamespace:
         self._counts = counts
 
     def find(self, tenant_id: str, key: str, read: Callable[[bytes], _Found | None]) -> _Found | None:
-        """Return what ``read`` makes of the value under a key; None from it is a miss."""
+        """Return the value under a key, decoded by ``read``; None on a miss, or where ``read`` returns None."""
         value = self._cache.get(tenant_id, self._key(key))
         found = None if value is None else read(value)
         self._counts.add(self.name, hit=found is not None)
@@ -130,7 +130,7 @@ class CacheNamespace:
         self._counts.add(self.name, hit=False)
 
     def keep(self, tenant_id: str, key: str, value: bytes, *, at_most_s: float | None = None) -> None:
-        """Keep a value, unless less than a second is left of it."""
+        """Cache a value for the namespace's time to live or ``at_most_s`` seconds, the shorter; not for less than 1."""
         ttl_s = self._ttl_s if at_most_s is None else int(min(self._ttl_s, at_most_s))
         if ttl_s >= 1:
             self._cache.put(tenant_id, self._key(key), value, ttl_s)
@@ -140,12 +140,12 @@ class CacheNamespace:
 
 
 def key_of(*parts: object, digits: int = 64) -> str:
-    """Return the first hexadecimal digits of SHA-256 over all parts, which the key does not reveal."""
+    """Return the first hexadecimal digits of SHA-256 over all parts, so that a key does not reveal them."""
     return hashlib.sha256(json.dumps(parts, ensure_ascii=False).encode()).hexdigest()[:digits]
 
 
 class EmbeddingCache:
-    """Vectors of a tenant's questions, by model, instruction and text; writes do not change them."""
+    """Cache of question vectors, by tenant, model, instruction and text; independent of write generations."""
 
     def __init__(self, namespace: CacheNamespace) -> None:
         self._namespace = namespace
@@ -164,7 +164,7 @@ class EmbeddingCache:
         return self._namespace.find(tenant_id, embedding_key(model.id, instruction, text), read)
 
     def keep(self, tenant_id: str, embedding: Embedding, *, instruction: str, text: str) -> None:
-        """Keep a vector."""
+        """Cache a vector."""
         key = embedding_key(embedding.model_id, instruction, text)
         self._namespace.keep(tenant_id, key, embedding.model_dump_json().encode())
 

@@ -1,6 +1,6 @@
-"""Contexts: what to show a language model before it answers.
+"""Contexts: messages to show a language model before it answers.
 
-- ``building``: from the conversation, stored records and episodes; ``selection``: scores and chooses
-  what to show, and makes messages of what was retrieved
-- ``episodes``: decisions and tool calls that were written down; ``fence``: marks around retrieved text
+- ``building``: retrieves from the conversation, stored records and episodes; ``selection``: makes messages of the
+  retrieved texts, scores and selects
+- ``episodes``: writes and searches decisions and tool calls; ``fence``: delimiters around retrieved text
 """

@@ -1,6 +1,6 @@
 """Builds the context of a model's next answer from the conversation, stored records and episodes.
 
-Like :mod:`braid.retrieval.pipeline`, this knows ports and no engine.
+Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 SEMANTIC_KINDS = tuple(kind for kind in Kind if kind not in EPISODES)
 """Kinds of the semantic source: all but episodes, which have a source of their own."""
 _LOG = logging.getLogger(__name__)
-_BESIDE = ThreadPoolExecutor(64, thread_name_prefix="braid-context")
-"""Threads that search episodes while records are searched. They stay, as those that link names."""
+_POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-context")
+"""Threads that search episodes while records are searched."""
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class ContextLimits:
-    """Sources, sizes and thresholds of contexts; the settings' values, with the documented defaults."""
+    """Sources, sizes and thresholds of contexts, with the settings' documented defaults."""
 
     enabled: bool = True
     working_state: bool = True
@@ -61,7 +61,7 @@ class ContextLimits:
 
     @classmethod
     def of(cls, settings: Settings) -> ContextLimits:
-        """Return the limits that the settings name."""
+        """Return the limits of the settings ``context_…``."""
         return cls(**{field.name: getattr(settings, f"context_{field.name}") for field in fields(cls)})
 
 
@@ -70,15 +70,15 @@ class Memory(Protocol):
 
     @property
     def index(self) -> SearchIndex:
-        """The search index, where episodes are."""
+        """The search index, which has the episodes."""
 
     @property
     def context_limits(self) -> ContextLimits:
-        """Limits of contexts, of the settings."""
+        """Limits of contexts, by the settings."""
 
     @property
     def context_cache(self) -> ContextCache | None:
-        """The cache of what was retrieved for contexts; None when it is off."""
+        """The cache of retrievals for contexts; None when it is off."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question by the retrieval workflow."""
@@ -104,9 +104,9 @@ def build_context(
     metadata: object = (),
     nonce: str | None = None,
 ) -> Context:
-    """Choose messages to show a model before it answers: of the conversation, of stored records, and of episodes.
+    """Return messages to show a model before it answers, of the conversation, stored records and episodes.
 
-    Raises InvalidRequest if an argument is not as it must be; names it. A source that is lost raises nothing.
+    Raises InvalidRequest if an argument is not valid; it is named. The loss of a source raises nothing.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def build_context(
     working_state, semantic, episodic
         Whether to use this source; one that the settings switch off stays off.
     ranking
-        How relevance and recency make the final score.
+        Ranking profile, which combines relevance and recency to the final score.
     role
         Role of messages with retrieved text; the settings' when not given.
     untrusted
@@ -131,8 +131,8 @@ def build_context(
     metadata
         Conditions on the metadata of stored records and episodes, as :attr:`braid.models.Filters.metadata` takes them.
     nonce
-        Makes the keys of the fences around retrieved text: equal ones for equal answers. Secret from everyone
-        who writes records; random when not given.
+        Nonce of the keys of the fences around retrieved text, a secret from everyone who writes records; by default
+        random. Equal texts have equal keys under equal nonces.
     """
     try:
         request = ContextRequest(
@@ -157,7 +157,7 @@ def build_context(
 def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) -> Context:
     """Build one context; see :func:`build_context`.
 
-    When everything that was to be retrieved is lost, the newest messages are returned in the order in which they came.
+    When all sources to be retrieved from are lost, the newest messages are returned in the conversation's order.
     """
     limits = memory.context_limits
     if not limits.enabled:
@@ -174,7 +174,7 @@ def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) ->
     else:
         answer = retrieved.answer
         most = selection.most_relevant(answer) if answer else 1.0
-        # An index made before records could be marked does not filter by the mark.
+        # An index that is older than the mark of trust does not filter by it.
         results = [result for result in answer.results if result.trusted or request.untrusted] if answer else []
         episodes = [episode for episode in retrieved.episodes if episode.trusted or request.untrusted]
         wrapping = Wrapping(
@@ -220,7 +220,7 @@ class _Found:
     episodes: tuple[Record, ...] = ()
     degraded: tuple[str, ...] = ()
     anything_left: bool = True
-    """Whether any source answered, or none was to be asked."""
+    """Whether any source answered, or none had to be asked."""
 
 
 def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:
@@ -239,7 +239,8 @@ def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, no
         found = _ask(asked, memory, limits, now)
         return found, _to_keep(asked, found, now)
 
-    found, kept = before.retrieved(asked, anew)
+    without_conversation = asked.model_dump_json(exclude={"messages", "working_state", "role"})
+    found, kept = before.retrieved(asked.tenant_id, without_conversation, asked.ranking, anew)
     if found is None and kept is not None:
         return _Found(answer=kept.answer, episodes=kept.episodes)
     return found or _Found()
@@ -249,7 +250,7 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     """Retrieve from the sources at the same time."""
     if not (request.semantic or request.episodic):
         return _Found()
-    _attempt("index", lambda: memory.index)  # opened here, so that no two threads do it at once
+    _attempt("index", lambda: memory.index)  # opened before two threads use it
     request = _with_known_kinds(request, memory)
     answer: Answer | None = None
     episodes: list[Record] | None = None
@@ -257,7 +258,7 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
     listing = None
     if request.episodic:
         find = partial(_episodic, request, memory, limits, now)
-        listing = _BESIDE.submit(copy_context().run, _attempt, ContextSource.EPISODIC.value, find)
+        listing = _POOL.submit(copy_context().run, _attempt, ContextSource.EPISODIC.value, find)
     if request.semantic:
         answer = _attempt(ContextSource.SEMANTIC.value, partial(_semantic, request, memory, limits))
         stages = [f"{ContextSource.SEMANTIC.value}.{stage}" for stage in answer.degraded] if answer else None
@@ -274,7 +275,7 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
 
 
 def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest:
-    """Return a request with the values of its conditions as the fields have them; what no field can have is refused."""
+    """Return a request with its conditions' values as their fields' types. Raises InvalidRequest if one cannot be."""
     fields = list(dict.fromkeys(condition.field for condition in request.metadata))
     kinds = _attempt("the fields' kinds", lambda: memory.index.field_kinds(request.tenant_id, fields)) if fields else {}
     try:
@@ -299,14 +300,14 @@ def _to_keep(request: ContextRequest, found: _Found, now: datetime) -> Retrieved
 def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
     try:
         return ask()
-    except Exception as error:  # noqa: BLE001 - as a lost stage of the workflow: for no reason does it fail the context
-        # A library's message may hold what it was given.
+    except Exception as error:  # noqa: BLE001 - a lost source never fails the context
+        # The type alone: a library's message may contain the question.
         _LOG.warning("a context without %s: %s", name, type(error).__name__)
         return None
 
 
 def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) -> Answer:
-    """Search what is stored; an answer without text is of no use to a context, and raises StoreError."""
+    """Search the stored records. Raises StoreError if their text was lost: a context needs it."""
     answer = memory.answer(
         Query(
             text=request.query,

@@ -1,4 +1,4 @@
-"""Episodes: writes decisions and tool calls to the search index, and searches them by words, newest first."""
+"""Episodes, that is decisions and tool calls: writes them to the search index, and searches them by words."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class EpisodeStore(Protocol):
 
     @property
     def index(self) -> SearchIndex:
-        """The search index, where records are."""
+        """The search index that episodes are written to."""
 
     @property
     def schemas(self) -> SchemaRegistry:
-        """The schema registry, for the version of the record."""
+        """The schema registry, for the record's schema version."""
 
     @property
     def cache(self) -> ResilientCache:
@@ -58,7 +58,7 @@ def search_episodes(
     trusted_only: bool = False,
     metadata: Sequence[FieldCondition] = (),
 ) -> list[Record]:
-    """Return the newest decisions and tool calls with any of the query's words of more than 3 characters.
+    """Return the decisions and tool calls that have any of the query's words of more than 3 characters, newest first.
 
     Raises StoreError if the index does not answer.
 
@@ -67,11 +67,11 @@ def search_episodes(
     limit
         Most records, 1 to 200.
     task_id, tool_name
-        Only those of exactly this task, of exactly this tool.
+        Only those of this task, of this tool.
     trusted_only
-        Whether those that are marked as not trusted are left out.
+        Whether records that are marked as not trusted are left out.
     metadata
-        Conditions on their metadata, of the kinds that its fields have.
+        Conditions on their metadata, with values of the fields' types.
     """
     words = episode_words(query)
     if not words:
@@ -109,12 +109,12 @@ def record_decision(
     metadata: Mapping[str, str | float | bool | None] | None = None,
     trusted: bool = True,
 ) -> Record:
-    """Write a decision to the search index, and return its record; it is durable then.
+    """Write a decision to the search index durably, and return its record.
 
     Parameters
     ----------
     text
-        The decision and its reasons, as it is found and shown again.
+        The decision and its reasons: the text that is searched and shown.
     tenant_id
         The tenant.
     store
@@ -122,18 +122,18 @@ def record_decision(
     task_id, action_type, status
         Its task, its kind and its outcome.
     timestamp
-        When it was made; now when not given.
+        When it was made; by default now.
     record_id
         Id of the record; by default a hash of all other values, the time included, so that a repeated call writes once.
     metadata
         More fields; those whose names end in ``_id`` are shown in contexts.
     trusted
-        False leaves it out of contexts unless asked for, such as text that a tool read from strangers.
+        False leaves the record out of contexts unless they ask for it; for text from sources that are not trusted.
 
     Raises
     ------
     InvalidRequest
-        If a value is not as it must be; names it.
+        If a value is not valid; it is named.
     StoreError
         If it was not written.
     """
@@ -147,7 +147,7 @@ def record_decision(
         timestamp=timestamp,
         record_id=record_id,
         metadata={**(metadata or {}), "action_type": action_type},
-        **({} if trusted else {"trusted": False}),  # left out if true, or the ids of records before it would change
+        **({} if trusted else {"trusted": False}),  # only if False, so that ids of older records do not change
     )
 
 
@@ -165,16 +165,16 @@ def record_tool_call(
     metadata: Mapping[str, str | float | bool | None] | None = None,
     trusted: bool = True,
 ) -> Record:
-    """Write a tool call to the search index, and return its record; it is durable then.
+    """Write a tool call to the search index durably, and return its record.
 
     Raises InvalidRequest or StoreError as :func:`record_decision`.
 
     Parameters
     ----------
     tool_name
-        Name of the tool; found by its words and as an exact name.
+        Name of the tool; searched by its words and filtered by as a whole.
     text
-        Its input and output, as it is found and shown again.
+        Its input and output: the text that is searched and shown.
     tenant_id, store, task_id, action_type, status, timestamp, record_id, metadata, trusted
         As of :func:`record_decision`.
     """
@@ -190,7 +190,7 @@ def record_tool_call(
         timestamp=timestamp,
         record_id=record_id,
         metadata={**(metadata or {}), "action_type": action_type},
-        **({} if trusted else {"trusted": False}),  # left out if true, or the ids of records before it would change
+        **({} if trusted else {"trusted": False}),  # only if False, so that ids of older records do not change
     )
 
 

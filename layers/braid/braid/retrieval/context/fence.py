@@ -1,7 +1,7 @@
-"""Fences around retrieved text, so that a model can tell it from instructions and from its own words.
+"""Fences around retrieved text, by which a model can tell it from instructions and from its own words.
 
-A fence is two lines with a key that the text cannot contain: a hash of the text and of a nonce that its author did not
-know. Everything that was stored, ids and titles too, stands between the two lines.
+A fence is two lines with a key that the text cannot contain: a hash of the text and of a nonce that its author does not
+know. Everything from the store, ids and titles too, is between the two lines.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class Fenced(NamedTuple):
 
 
 class Wrapping(NamedTuple):
-    """Tenant, role and nonce with which retrieved text becomes chat messages."""
+    """Makes chat messages of retrieved text, with a tenant, a role and a nonce for fences."""
 
     tenant_id: str
     role: ContextRole
     nonce: str | None
-    """Nonce of the fences' keys; None leaves the fences out."""
+    """Nonce of the fences' keys; None for messages without fences."""
 
     def message(self, text: str, about: Mapping[str, Any], scores: Mapping[str, float]) -> dict[str, Any]:
         """Return a text as a chat message, with its origin and scores as metadata."""
@@ -51,16 +51,16 @@ class Wrapping(NamedTuple):
 
 
 def fence(text: str, about: Mapping[str, Any], *, nonce: str) -> Fenced:
-    """Return a text between two lines that it cannot close, after a line that forbids to obey it.
+    """Return a text inside a fence that it cannot close, after a line that tells the model not to obey it.
 
     Parameters
     ----------
     text
-        The retrieved text. Anything in it that looks like a line of a fence loses its brackets.
+        The retrieved text. Whatever looks like a line of a fence in it has its brackets replaced.
     about
-        Its origin; becomes one line of JSON, inside the fence.
+        Its origin; becomes one line of JSON inside the fence.
     nonce
-        Secret from the text's author; the same nonce gives the same key for the same text.
+        A secret from the text's author; the same nonce gives the same key for the same text.
     """
     inside = f"{json.dumps(about, ensure_ascii=False)}\n\n{text}"
     inside = _LOOKS_LIKE_A_MARK.sub("(((", inside)
@@ -70,6 +70,6 @@ def fence(text: str, about: Mapping[str, Any], *, nonce: str) -> Fenced:
 
 
 def unfenced(content: str, key: str) -> str:
-    """Return the text inside a fence, for people to read."""
+    """Return the text inside a fence, without its origin."""
     inside = content.partition(_BEGIN.format(key=key))[2].rpartition(_END.format(key=key))[0]
     return inside.partition("\n\n")[2].removesuffix("\n")

@@ -1,9 +1,7 @@
-"""Schemas of contexts, the scoring and selection of their messages, and messages of what was retrieved, in their fence.
+"""Schemas of contexts; makes messages of retrieved texts, scores and selects them. No input or output.
 
-No input or output.
-
-Three sources share one scale: every item has a relevance, a recency and a final score, so that the last messages
-(working state), search results (semantic) and earlier decisions and tool calls (episodic) compare.
+The three sources share one scale: each item has a relevance, a recency and a final score, by which the last messages
+(working state), search results (semantic) and earlier decisions and tool calls (episodic) are compared.
 """
 
 from __future__ import annotations
@@ -56,7 +54,7 @@ SHARES = {
 """Relevance and recency weights of the ranking profile ``recency``, by source."""
 
 
-def _as_it_came(value: object) -> dict[str, Any]:
+def _checked_object(value: object) -> dict[str, Any]:
     if not isinstance(value, dict):
         message = "is not a JSON object, as a chat message is"
         raise ValueError(message)  # noqa: TRY004 - pydantic reports a ValueError as the field's, and raises a TypeError
@@ -65,11 +63,11 @@ def _as_it_came(value: object) -> dict[str, Any]:
 
 Message = Annotated[
     dict[str, Any],
-    PlainValidator(_as_it_came),
+    PlainValidator(_checked_object),
     PlainSerializer(lambda message: message),
     WithJsonSchema({"type": "object"}),
 ]
-"""A chat message with any fields: only its words are read; it is never copied or changed."""
+"""A chat message with any fields, of which only the text is read; it is passed on unchanged."""
 
 
 class ContextQuestion(Frozen):
@@ -83,7 +81,7 @@ class ContextQuestion(Frozen):
     tool_name: Name | None = None
     """Only episodes of this tool."""
     metadata: Conditions = ()
-    """Conditions on the metadata of what is retrieved, as of a search's ``filters``."""
+    """Conditions on the metadata of records and episodes, as of a search's ``filters``."""
     working_state: Annotated[bool, Field(strict=True)] = True
     semantic: Annotated[bool, Field(strict=True)] = True
     episodic: Annotated[bool, Field(strict=True)] = True
@@ -136,9 +134,9 @@ class Context(Frozen):
     scores: tuple[ContextScores, ...] = ()
     """Scores of each message, in their order. Empty when the feature is off."""
     degraded: tuple[str, ...] = ()
-    """Sources that were lost, and as ``semantic.<stage>`` the stages that the search went without."""
+    """Sources that were lost, and as ``semantic.<stage>`` stages of the search that were lost."""
     enabled: bool = True
-    """Whether the feature is on; off, the messages are the conversation as it came."""
+    """Whether the feature is on; when off, the messages are the conversation unchanged."""
     metrics: ContextMetrics = ContextMetrics()
 
 
@@ -149,9 +147,9 @@ def share_of_words(asked: Iterable[str], text: str) -> float:
 
 
 def episode_words(query: str) -> list[str]:
-    """Return the distinct words of more than 3 characters, in order and unfolded, as an index folds words itself.
+    """Return the distinct words of more than 3 characters, in order, with case and accents, which an index folds.
 
-    Two Han characters count as four letters.
+    Words of two or more Han characters are included too.
     """
     spaced = "".join(character if unicodedata.category(character)[0] in "LNM" else " " for character in composed(query))
     return [word for word in dict.fromkeys(spaced.split()) if _is_sought(word)]
@@ -173,7 +171,13 @@ def message_text(message: Mapping[str, Any]) -> str:
 
 
 def position_recency(place: int, count: int) -> float:
-    """Return the recency of the ``place``-th newest of ``count`` messages, from 0: the newest 1, the oldest .1."""
+    """Return the recency of one of ``count`` messages: from 1 for the newest linearly down to .1 for the oldest.
+
+    Parameters
+    ----------
+    place
+        Number of messages that are newer.
+    """
     if count < 2:  # noqa: PLR2004 - one message is the newest
         return 1.0
     return clamp(1.0 - (1.0 - RECENCY_FLOOR) * place / (count - 1))
@@ -182,7 +186,7 @@ def position_recency(place: int, count: int) -> float:
 def working_state(
     query: str, messages: Sequence[dict[str, Any]], *, window: int, ranking: Ranking, now: datetime
 ) -> list[ContextItem]:
-    """Return the newest ``window`` messages, the newest first; relevance is the share of the query's words present."""
+    """Return the newest ``window`` messages, newest first; relevance is the share of the query's words in them."""
     asked = terms(query)
     newest = list(reversed(messages[-window:]))
     items = []
@@ -198,8 +202,8 @@ def working_state(
 def most_relevant(answer: Answer) -> float:
     """Return the upper bound on the relevance of an answer's results.
 
-    Propagation scores are relative to the best record there is, so how close the best of them is bounds them. Other
-    fusion methods and rerankers score each result by itself.
+    Propagation scores are relative to the best record, so they are bounded by how close that one is to the question
+    (:func:`~braid.ranking.scoring.closeness`). Other fusion methods and rerankers score each result absolutely.
     """
     reranked = any(result.rerank_score is not None for result in answer.results)
     if answer.fusion is not Fusion.PROPAGATE or reranked:
@@ -210,14 +214,14 @@ def most_relevant(answer: Answer) -> float:
 def semantic(
     results: Sequence[Result], *, ranking: Ranking, wrapping: Wrapping, at_most: float = 1.0
 ) -> list[ContextItem]:
-    """Return the results of a search that have any text, as messages.
+    """Return the results of a search that have a text or title, as messages.
 
     Parameters
     ----------
     wrapping
         Role, tenant and fence of the messages.
     at_most
-        Upper bound on their relevance, of :func:`most_relevant`.
+        Upper bound of their relevance, as of :func:`most_relevant`.
     """
     items = []
     for result in results:
@@ -245,8 +249,8 @@ def episodic(
 ) -> list[ContextItem]:
     """Return decisions and tool calls as messages, in their order.
 
-    Relevance is the share of the query's words of more than 3 characters that are present. An index matches inflected
-    forms as well, so that each record counts as having at least one of them.
+    Relevance is the share of the query's words of more than 3 characters in the text. Each record counts as having at
+    least one of them, since an index matches inflected forms too.
     """
     asked = {word for word in terms(" ".join(episode_words(query))) if _is_sought(word) or " " in word}
     items = []
@@ -274,7 +278,7 @@ def episodic(
 
 
 def _scores(source: ContextSource, ranking: Ranking, relevance: float, fresh: float, other: float) -> dict[str, float]:
-    """Return the three scores; the final one by the source's shares, or ``other`` in another profile."""
+    """Return the three scores; the final one by the source's weights in the profile ``recency``, else ``other``."""
     of_relevance, of_recency = SHARES[source]
     by_recency = clamp(of_relevance * relevance + of_recency * fresh)
     return {
@@ -292,7 +296,7 @@ def _item(
 
 
 def select(items: Iterable[ContextItem], *, min_final: float, limit: int) -> list[ContextItem]:
-    """Return at most ``limit`` items that score ``min_final`` or more, best first; ties stay in their order."""
+    """Return at most ``limit`` items whose final score is at least ``min_final``, best first, ties in their order."""
     kept = [item for item in items if item.final >= min_final]
     return sorted(kept, key=lambda item: -item.final)[:limit]
 

@@ -1,14 +1,14 @@
-"""Candidates with their records: read in one call, the inadmissible dropped, the others raised by coherence.
+"""Hydrates candidates with their records in one call, drops those that are not admissible, and applies path coherence.
 
-Dropped is what has no record of the tenant, does not hold at the question's date (its ``as_of``, or now), or does not
-meet the question's filters, ``trusted_only`` among them.
+Dropped are candidates without a record of the tenant, not valid at the question's date (its ``as_of``, or now), or
+outside of the question's filters, ``trusted_only`` among them.
 
 A record of an older schema version scores less, after fusion (``Ranked.factor``) and again after reranking
 (``Ranked.rescored``), by the factors of ``ranking.scoring``, or is dropped (``hydrate``).
 
 Path coherence: "Where was the composer of Back in the U.S.A. born?" The song's page says "… written by Chuck Berry", so
-of all pages that it mentions that of Chuck Berry is the one to read next. No model is needed: what counts is how many
-of the question's words, without the names in it, stand beside the mention.
+of all the pages that it mentions, that of Chuck Berry is the next to read. It is measured without a model, by how many
+of the question's words, names left out, are near the mention.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_HYDRATED = 200
 """Most candidates whose records are read."""
 SUPPLIED_FACTOR: Final = 0.85
-"""Factor of a hit by a supplied vector, as of moderate drift: nothing ties the vector to the text."""
+"""Score factor of a hit by a supplied vector, as for moderate drift: it may not be the vector of the text."""
 
 
 class Ranked(NamedTuple):
@@ -49,7 +49,7 @@ class Ranked(NamedTuple):
     relevance: float
     rerank_score: float | None = None
     vector_supplied: bool = False
-    """Whether the vector that found it came with the record, and so was not made by the model of its space."""
+    """Whether it was found by a vector that came with the record, and was not made by the model of its space."""
 
     @property
     def record(self) -> Record:
@@ -58,11 +58,11 @@ class Ranked(NamedTuple):
 
     @property
     def factor(self) -> float:
-        """What the fused score is multiplied by, for an older schema and for a supplied vector."""
+        """Factor of the fused score, for an older schema version and for a supplied vector."""
         return _factor(self.drift, vector_supplied=self.vector_supplied)
 
     def rescored(self, score: float) -> Ranked:
-        """Return it with a reranker's score, which an older schema lowers too; it read the text, and not the vector."""
+        """Return it with a reranker's score, which is lowered for an older schema, but not for a supplied vector."""
         return self._replace(relevance=clamp(score * DRIFT_FACTORS[self.drift]), rerank_score=clamp(score))
 
 
@@ -77,13 +77,13 @@ class Hydrated:
     ranked: list[Ranked]
     superseded: int = 0
     begins_at: datetime | None = None
-    """When the first of those dropped that are not valid yet becomes so."""
+    """When the first candidate that was dropped as not valid yet becomes valid."""
     outdated: tuple[str, ...] = ()
-    """Dropped: older than the schema window."""
+    """Ids of candidates that were dropped as older than the schema window."""
     moderate: tuple[str, ...] = ()
-    """Kept, and to be transformed."""
+    """Ids of candidates of moderate drift, which are kept and to be re-embedded."""
     evidence: dict[str, Record] = field(default_factory=dict)
-    """The records that facts are known from, as far as there are any."""
+    """Records that are evidence of facts, by id, as far as they exist."""
     text_lost: bool = False
     """Whether the index did not answer, so that no text was read."""
 
@@ -100,19 +100,25 @@ def hydrate(
     space: str | None = None,
     evidence: Sequence[str] = (),
 ) -> Hydrated:
-    """Read the candidates in one call, drop those that do not hold or meet the filters, and apply drift.
+    """Read the candidates' records in one call, drop those not valid or outside of the filters, and apply drift.
 
-    What the graph found is held to the same conditions that the search index applied to its own, and the tenant is
-    checked again. A candidate that has no record is a vertex only, and no answer.
+    Graph hits have to meet the same conditions that the search index applied to its hits, and the tenant is checked
+    again. A candidate without a record is only a vertex, and no answer.
 
     Parameters
     ----------
+    now
+        The question's date where it has no ``as_of``.
+    schema_version
+        The tenant's current schema version; None if it is not known.
+    drift_threshold
+        Most versions behind of moderate drift; see :func:`~braid.ranking.scoring.drift`.
     max_versions_behind
-        How many schema versions the window goes back.
+        Most versions behind that are inside the schema window.
     space
-        The embedding space that was searched, if any was.
+        The embedding space that was searched; None if none was.
     evidence
-        Ids of records that facts are known from, which are read in the same call.
+        Ids of records that are evidence of facts, read in the same call.
 
     Raises
     ------
@@ -129,7 +135,7 @@ def hydrate(
     begins: list[datetime | None] = []
     outdated: list[str] = []
     drifts: dict[int, scoring.Drift] = {}
-    """By schema version, of which there are few."""
+    """Drift by schema version."""
     for candidate in candidates:
         stored = records.get(candidate.id)
         if stored is None or (filtered and not meets(stored.record, query.filters)):
@@ -157,9 +163,14 @@ def hydrate(
 
 
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
-    """Return the candidates without their text, for when the index was lost after the search.
+    """Return the candidates without their text, for an index that was lost after the search.
 
-    Text hits met the query's conditions inside the index. A graph hit stands only where there are none to meet.
+    Text hits met the query's filters inside the index. A graph hit is kept only if the query has no filters.
+
+    Parameters
+    ----------
+    has_record
+        Ids of the graph hits that have a record.
     """
     conditions = query.filters != Filters()
     ranked: list[Ranked] = []
@@ -172,7 +183,7 @@ def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collec
 
 
 def valid(record: Record | StoredRecord, as_of: datetime) -> bool:
-    """Whether a record holds at a moment: ``valid_at <= as_of < invalid_at``, a missing bound being open."""
+    """Whether a record is valid at a moment: ``valid_at <= as_of < invalid_at``, a missing bound being open."""
     if record.valid_at is not None and as_of < record.valid_at:
         return False
     return record.invalid_at is None or as_of < record.invalid_at
@@ -181,7 +192,7 @@ def valid(record: Record | StoredRecord, as_of: datetime) -> bool:
 def meets(record: Record, filters: Filters) -> bool:
     """Whether a record meets a question's filters: kind, type, task, tool, trust, time and metadata.
 
-    For what the graph found; the search index applied them to its own hits. Validity is not among them: :func:`valid`.
+    For graph hits; the search index applied the filters to its own. Validity is checked by :func:`valid`.
     """
     return (
         (not filters.kinds or record.kind in filters.kinds)
@@ -201,9 +212,9 @@ def _is_within(at: datetime | None, span: TimeRange) -> bool:
 
 
 COMPARED = 15
-"""Candidates compared, best first."""
-LED_FROM = 5
-"""The best of them, whose texts are searched for mentions of the others."""
+"""Number of best candidates whose mentions are searched for."""
+SEARCHED_TEXTS = 5
+"""Number of best candidates in whose texts they are searched."""
 AROUND = 15
 """Words on either side of a mention."""
 MAX_WORDS = 1_000
@@ -214,10 +225,11 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "e
 
 
 def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked], *, weight: float) -> list[Ranked]:
-    """Raise candidates that are mentioned in the question's words, and reorder.
+    """Apply path coherence: raise candidates that another's text mentions near the question's words, and reorder.
 
     A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
-    share of the question's words, names left out, that stand within :data:`AROUND` words of a mention of it.
+    share of the question's words, names left out, that are within :data:`AROUND` words of a mention of it in the text
+    of one of the best candidates.
     """
     mentions = Mentions(question, links)
     if not mentions.asked or weight <= 0:
@@ -233,14 +245,14 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
 
 
 def raised(score: float, coherence: float, weight: float, factor: float) -> float:
-    """Return a candidate's relevance after coherence."""
+    """Return a candidate's relevance: its fused score and coherence combined, times the factor for drift."""
     return clamp((score + weight * coherence) / (1.0 + weight) * factor)
 
 
 class Mentions:
     """Mentions of one question's candidates in one another's texts.
 
-    Each pair of records is compared once, so that other orders of the same candidates cost little.
+    Each pair of records is compared only once, so that further orders of the same candidates cost little.
 
     Attributes
     ----------
@@ -253,19 +265,25 @@ class Mentions:
         self._shares: dict[tuple[str, str], float] = {}
 
     def coherences(self, stored: Sequence[StoredRecord]) -> list[float]:
-        """Return the coherence of each record, best first; 0 of those beyond :data:`COMPARED`, which are not made."""
+        """Return the coherence of each record, in [0, 1]; 0 for those after the first :data:`COMPARED`.
+
+        Parameters
+        ----------
+        stored
+            The candidates' records, best first.
+        """
         scores = [0.0] * len(stored)
         if not self.asked:
             return scores
         first = [one.record for one in stored[:COMPARED]]
         called: dict[str, list[list[str]]] = {}
-        for source in first[:LED_FROM]:
+        for source in first[:SEARCHED_TEXTS]:
             unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
             for one in unknown:
                 if one.id not in called:
                     called[one.id] = [name.split() for name in _names(one)]
             first_words = {name[0] for one in unknown for name in called[one.id]}
-            # Most texts have none of the names, and taking a text apart is most of the work.
+            # Splitting a text into words is most of the work, and most texts have none of the names.
             text = source.text()[:MAX_CHARACTERS]
             plain = without_marks(text).casefold()
             first_words = {word for word in first_words if word in plain}
@@ -282,13 +300,13 @@ class Mentions:
                 ]
                 self._shares[source.id, one.id] = max(shares, default=0.0)
         for place, one in enumerate(first):
-            others = (self._shares[source.id, one.id] for source in first[:LED_FROM] if source is not one)
+            others = (self._shares[source.id, one.id] for source in first[:SEARCHED_TEXTS] if source is not one)
             scores[place] = max(others, default=0.0)
         return scores
 
 
 def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
-    """Return the stems of what is asked, without the names in the question."""
+    """Return the stems of the question's words, names left out."""
     left = f" {normalise(question)} "
     for phrase in sorted({link.phrase for link in links}, key=len, reverse=True):
         left = left.replace(f" {phrase} ", " ")
@@ -296,14 +314,20 @@ def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:
 
 
 def _names(record: Record) -> set[str]:
-    """Return what a record may be called in another's text."""
+    """Return the normalised names by which another text may mention a record."""
     names = [record.name, record.source.title, *record.aliases]
     plain = [without_brackets(name) for name in names if name]
     return {name for name in map(normalise, plain) if name}
 
 
 def _share(text: Sequence[str], starts: Iterable[int], name: Sequence[str], asked: frozenset[str]) -> float:
-    """Return the largest share of the words asked for that stand around one mention, given where its first word is."""
+    """Return the largest share of the asked words that are near one mention of a name.
+
+    Parameters
+    ----------
+    starts
+        Positions in the text of the name's first word.
+    """
     best, size = 0, len(name)
     for start in starts:
         if text[start : start + size] == name:
@@ -317,7 +341,7 @@ def _share(text: Sequence[str], starts: Iterable[int], name: Sequence[str], aske
 
 @lru_cache(maxsize=8_192)
 def stem(word: str) -> str:
-    """Cut an ending off, so that "directed" meets "director"; both sides are cut alike, which is all it is for."""
+    """Return a crude stem, such as that of "directed" and "director"; only for comparing with other such stems."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
             return word[: -len(ending)]

@@ -1,9 +1,9 @@
-"""The chance that one of an answer's first results answers its question: a logistic model of five features.
+"""Confidence: the chance that one of an answer's first results answers the question, by logistic regression.
 
-Fusion tells which record is the best of those there are, and not how good that is. What tells it is how far the best
-stands out in each strand, whether the first texts are about what the question names and have all that it speaks of, and
-whether a relationship says it. The features need nothing but what the last stage has, and neither a corpus nor a
-form of question is known to them.
+Fused scores are relative to the best record and do not say how good that one is. The five features are how far the best
+hit stands out in each text strand, whether the first texts are about what the question names and have its other words,
+and whether a relationship answers it. They are computed from what the last stage has, and are specific to no corpus and
+no form of question.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from braid.retrieval.stages.candidates import stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
-    Replaced,
+    TranslationTable,
     cased_words,
     has_ideographs,
     normalise,
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from braid.retrieval.stages.states import Searched
 
 FIRST: Final = 5
-"""Results that count: the chance is that one of them answers the question."""
+"""Number of first results that count: the chance is that one of them answers the question."""
 READ_CHARACTERS: Final = 6_000
 """Longest prefix of a text that is searched for the question's words."""
 BACKGROUND: Final = 40
-"""Rank of the hit that stands for what is found whatever is asked; the last one in a small corpus."""
+"""Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
-"""Vector hits without which it is not known how near a text is to any question."""
+"""Fewest vector hits from which the background can be told."""
 MAX_TITLES: Final = 2.0
-"""Titles named in a question beyond which further ones say nothing more."""
-_OF_WORDS: Final = Replaced(lambda character: ord(character if character.isalnum() else " "))
+"""Most titles named in a question that count."""
+_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
 class Coefficient(NamedTuple):
@@ -52,18 +52,18 @@ class Coefficient(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What tells whether a question is answered. None where the strand was lost or is too small to tell."""
+    """Features of the model. None where the strand was lost or has too few hits."""
 
     nearness: float | None
-    """How far the nearest vector stands above the background, as a share of the way to an equal one."""
+    """Vector score of the best hit less the background, relative to that of an equal vector."""
     lead: float | None
-    """BM25 score of the best text by words, less that of the sixth."""
+    """BM25 score of the best lexical hit less that of the sixth."""
     coverage: float | None
-    """Share of the question's names times share of its other words: the mean of that in one of the first texts, and of
-    that in all of them, as it takes several to answer a question of several hops. Or, where that is more, the share of
-    its other words in all of them, as far as one is about a name of the question."""
+    """Share of the question's names in a text times share of its other words, in [0, 1]: the mean of the best text's
+    and that of the first texts together, as a question of several hops takes several texts. Or, where that is more, the
+    share of its other words in the texts together, times :attr:`titles`, at most 1."""
     titles: float
-    """How many names of the question the first texts have as their titles, each by how surely it is meant as a name."""
+    """Number of the question's names that are titles of the first texts, each weighted by its certainty as a name."""
     fact: float
     """Relevance of the best fact among the first results; 0 without one."""
 
@@ -76,11 +76,11 @@ MODEL: Final = (
     Coefficient(0.356, 0.609, 0.632),  # titles
     Coefficient(0.057, 0.229, 0.856),  # fact
 )
-"""Fitted by ``python -m bench confidence``; ``bench/confidence.md`` says on what, and how it does on other corpora."""
+"""Fitted by ``python -m bench confidence``; ``bench/confidence.md`` has the questions and results on other corpora."""
 
 
 def chance(features: Features, intercept: float = INTERCEPT, model: Sequence[Coefficient] = MODEL) -> float:
-    """Return the chance that follows from some features; one that is not known counts as the mean one."""
+    """Return the model's chance for some features; one that is None counts as its mean."""
     evidence = intercept + sum(
         coefficient.weight * (value - coefficient.mean) / coefficient.deviation
         for coefficient, value in zip(model, features, strict=True)
@@ -111,7 +111,7 @@ def features(question: str, searched: Searched | None, results: Sequence[Result]
     fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
         return Features(None, None, coverage, titles, fact)
-    # Of a vector that came with its record nobody knows that it is the text's.
+    # A vector that came with its record may not be that of the text.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
     return Features(_nearness(vector), _lead(searched.lexical), coverage, titles, fact)
@@ -130,7 +130,7 @@ def _lead(lexical: Sequence[Hit]) -> float:
 
 
 def _bm25(score: float) -> float:
-    """Return the BM25 score that became a score in [0, 1)."""
+    """Return the BM25 score of a score in [0, 1): the inverse of :func:`~braid.ranking.scoring.from_bm25`."""
     return BM25_HALF * score / max(1.0 - score, 1e-2)
 
 
@@ -148,7 +148,7 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
     searched = search_words(plain)
     asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
     cased = cased_words(plain)
-    # A question begins with a capital letter whatever it begins with.
+    # The first word of a question is capitalised even if it is no name.
     named = [word for word in cased[1:] if word[0].isupper()] + [word for word in cased if not word.isalpha()]
     names = asked & {stem(word.casefold()) for word in named}
     written = list(map(_searchable, texts))
@@ -158,12 +158,12 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
 
 
 def _searchable(text: str) -> str:
-    """Return the beginning of a text with one space before each word."""
+    """Return the beginning of a text in lower case, with one space before each word."""
     words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
     return f" {' '.join(words)}"
 
 
 def _share(beginnings: Set[str], text: str) -> float:
-    """Return the share of some words, cut to their stems, with which a word of the text begins; 1 of none."""
+    """Return the share of some stems with which a word of the text begins; 1 if there are no stems."""
     held = sum(word.replace(" ", "") in text if has_ideographs(word) else f" {word}" in text for word in beginnings)
     return held / len(beginnings) if beginnings else 1.0

@@ -1,9 +1,9 @@
-"""Excerpts of texts: the sentence that most probably answers the question, and what stands around it.
+"""Excerpts of texts: the sentence that most probably answers the question, and the text around it.
 
-A sentence counts by the question's words in it, each the more the fewer sentences of the text have it; words of the
-title count little, since the whole text is about them. Names that the question meant and that lie on the path to the
-result count as well, and so does what the question asks for: a number where it asks when or how many, a name where it
-asks who or where.
+A sentence is scored by the question's words in it, each by how few sentences of the text have it (as by inverse
+document frequency); words of the title count little, since the whole text is about them. Names in the question and on
+the paths to the results count too, as does the kind of answer asked for: a number where the question asks when or how
+many, a name where it asks who or where.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 EXCERPT_CHARACTERS: Final = 240
 MAX_READ: Final = 400_000
-"""Most characters of an answer's texts in which sentences are compared; of a longer text, around its rarest word."""
+"""Most characters of all an answer's texts in which sentences are compared, those around the rarest word."""
 MAX_TERMS: Final = 64
-"""Most words that are looked for, the question's first."""
+"""Most words and names that are searched for, the question's first."""
 MAX_NAME_WORDS: Final = 4
-"""Words of a name that are looked for, its first: at each word of a text each name is compared as far as it fits."""
+"""Number of a name's first words that are searched for, which bounds the comparisons at each word of a text."""
 MAX_NAME_CHARACTERS: Final = 16
-"""Characters of a name that is written without spaces, which is compared at each character."""
+"""The same in characters for a name without spaces, which is compared at each character."""
 _SHORTEST_STEM: Final = 3
 _ENDINGS: Final = r"(?:ations?|ings?|ers?|ors?|ed|es|e|s|ions?|ies|y)?"
 _ENDING: Final = re.compile(r"(?:ations?|ings?|ers?|ors?|ed|es|e|s|ions?|ies|y)$")
@@ -45,9 +45,9 @@ _NAME: Final = re.compile(r"(?<=[^.!?\s]\s)[A-Z\u00c0-\u00de][^\W\d_]+")
 _ASKS_NUMBER: Final = re.compile(r"(?i)\b(?:when|year|date|how (?:many|much|long|old|far|often)|number|wann|quand)\b")
 _ASKS_NAME: Final = re.compile(r"(?i)\b(?:who|whom|whose|where|which|wer|wo|qui|où)\b")
 _PART_CHARACTERS: Final = 1_200
-"""About as many characters as an encoder's window has."""
+"""Approximate length of a part that fits an encoder's window, in characters."""
 _BEFORE_WORDS: Final = 40
-"""Most characters that an excerpt of a long sentence has before the first of its words."""
+"""Most characters before the first of the question's words in an excerpt of a long sentence."""
 _FOLDED_KEPT: Final = 4_096
 _MAX_WORDS: Final = 1_000
 _OF_TITLE, _OF_PATH, _ASKED_FOR, _IN_PART, _LEADS = 0.25, 0.5, 0.5, 1.25, 1.0
@@ -63,15 +63,15 @@ _ALIKE: Final = (
     ("write", "wrote", "written"),
     ("win", "won"),
 )
-"""Words that no ending tells to be of one meaning."""
+"""Words of one meaning that do not have one stem."""
 
 
 class Excerpt(NamedTuple):
-    """A stretch of a text on one line."""
+    """A part of a text on one line."""
 
     text: str
     marked: Span | None = None
-    """Where in it the sentence stands that has the question's words; None where no sentence has any."""
+    """Position in it of the sentence that fits the question best; None if no sentence has any of its words."""
 
 
 class Excerpts:
@@ -80,13 +80,13 @@ class Excerpts:
     Parameters
     ----------
     question
-        What was asked.
+        The question's text.
     names
-        Names in the question, each as the question has it and as its entity is called; each counts as a whole.
+        Names in the question, each as a phrase of the question and the name of its entity; each counts as one word.
     on_paths
         Names on the paths to the results.
     results
-        How many texts will be read at most, which bounds how much is read of each.
+        Number of texts to be read, which bounds how much of each is read.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Excerpts:
         self._weights: dict[str, float] = {}
         for term, weight in islice(terms, MAX_TERMS):
             self._weights.setdefault(term, weight)
-        # The longest first: of two that fit, the alternation takes the first.
+        # The longest first, since an alternation takes the first that matches.
         stems = sorted({form for stem in self._weights for form in _FORMS.get(stem, (stem,))}, key=len, reverse=True)
         spaced = "|".join(re.escape(stem).replace(r"\ ", r"[\W_]+") for stem in stems if not has_ideographs(stem))
         others = "|".join(re.escape(stem.replace(" ", "")) for stem in stems if has_ideographs(stem))
@@ -116,12 +116,12 @@ class Excerpts:
         self._room = max(EXCERPT_CHARACTERS, MAX_READ // max(1, results))
 
     def sentence(self, record: Record, part_start: int = 0) -> Span | None:
-        """Return where in a record's content the sentence stands that fits the question best; None if none has a word.
+        """Return the span of the sentence of a record's content that fits the question best; None if none has a word.
 
         Parameters
         ----------
         part_start
-            Character of the content at which the part begins that is nearest to the question.
+            Character of the content at which the part with the vector nearest to the question begins.
         """
         if self._pattern is None or not record.content:
             return None
@@ -158,29 +158,36 @@ class Excerpts:
         return begin + first, begin + ends[best] + len(stripped)
 
     def within(self, text: str, sentence: Span) -> list[Span]:
-        """Return where the words looked for stand in a sentence of a text."""
+        """Return the spans of the question's words and names in a sentence of a text."""
         first, last = sentence
         found = self._pattern.finditer(_folded(text[first:last])) if self._pattern else iter(())
         return [(first + match.start(), first + match.end()) for match in islice(found, _MAX_WORDS)]
 
     def _stretch(self, content: str, part_start: int) -> Span:
-        """Return the stretch of a content in which sentences are compared."""
+        """Return the span of a content in which sentences are compared: the whole, or as much as the bound allows."""
         if len(content) <= self._room:
             return 0, len(content)
         around = part_start
         if not around:
             lowered = _folded(content)
             places = [lowered.find(stem.replace(" ", "")) for stem in self._weights]
-            around = max(places, default=0)  # the word that comes last at first is the rarest
+            around = max(places, default=0)  # the word whose first occurrence is the last counts as the rarest
         begin = max(0, min(around - self._room // 4, len(content) - self._room))
         return begin, begin + self._room
 
 
 def excerpt(text: str, sentence: Span | None = None, words: Sequence[Span] = (), *, start: int = 0) -> Excerpt:
-    """Return a stretch of a text on one line of at most :data:`EXCERPT_CHARACTERS`, cut between words.
+    """Return a part of a text on one line of at most :data:`EXCERPT_CHARACTERS`, cut between words.
 
-    It holds the sentence, and as much around it as fits: all before it if that leaves room for it, else what follows.
-    Of a longer sentence it begins before the words. Without one it begins at ``start``.
+    It has the sentence and as much around it as fits: the whole text before it if that fits, else the text after it. Of
+    a longer sentence it has the part with most of the ``words``. Without a sentence it begins at ``start``.
+
+    Parameters
+    ----------
+    sentence
+        Span of the sentence in the text.
+    words
+        Spans of the question's words in the sentence.
     """
     limit = EXCERPT_CHARACTERS
     if sentence is None:
@@ -212,14 +219,17 @@ def excerpt(text: str, sentence: Span | None = None, words: Sequence[Span] = (),
 
 
 def _end_of(text: str, room: int) -> str:
-    """Return the end of a text on one line, from the beginning of a sentence where there is one, else of a word."""
+    """Return the last ``room`` characters of a text on one line, from the beginning of a sentence, else of a word."""
     line = _one_line(text)[-room:]
     begins = next((found.end() for found in _SENTENCE_END.finditer(line) if found.end() < len(line)), None)
     return line[begins:] if begins is not None else line[line.find(" ") + 1 :]
 
 
 def _cut_to_words(text: str, sentence: Span, words: Sequence[Span], limit: int) -> tuple[str, int]:
-    """Return how an excerpt of a long sentence begins, and where: where most of its words follow."""
+    """Return the ellipsis before an excerpt of a long sentence, and the character where the excerpt begins.
+
+    It begins where most of the words follow within the limit.
+    """
     first, _ = sentence
     ends = [end for _, end in words]
 
@@ -238,14 +248,14 @@ def _one_line(text: str) -> str:
 
 
 def _line(text: str, limit: int, *, cut: bool = False, more: bool = False) -> str:
-    """Return the beginning of a text on one line.
+    """Return the beginning of a text on one line, of at most ``limit`` characters.
 
     Parameters
     ----------
     cut, more
-        Whether the text is the end of a longer one, or its beginning, which an ellipsis then says.
+        Whether the text was cut before it, and after it: an ellipsis marks the cut.
     """
-    # So many words are longer than the limit: of a megabyte no more is taken apart.
+    # ``limit`` words are longer than the limit, so that no more of a long text is split.
     line = ("…" if cut else "") + " ".join(text.split(maxsplit=limit))
     if len(line) <= limit and not more:
         return line
@@ -254,7 +264,7 @@ def _line(text: str, limit: int, *, cut: bool = False, more: bool = False) -> st
 
 
 class _Folding(dict[int, str]):
-    """Characters in lower case and without accents, one for one, so that places in a text stay what they are."""
+    """Table for ``str.translate`` to lower case without accents, one character for one, so that positions are kept."""
 
     def __missing__(self, code: int) -> str:
         lower = chr(code).lower()
@@ -274,20 +284,20 @@ def _folded(text: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _term(found: str) -> str:
-    """Return a stretch of a text that the pattern matched as the term that it is of."""
+    """Return the term, a stem or name, that the pattern matched as this part of a text."""
     words = normalise(found)
     return words if " " in words else _stem(words)
 
 
 def _beginning(term: str) -> str:
-    """Return as much of a name as is looked for."""
+    """Return the part of a term that is searched for, of a long name the first words."""
     if has_ideographs(term):
         return term[:MAX_NAME_CHARACTERS].rstrip()
     return " ".join(term.split(" ", MAX_NAME_WORDS)[:MAX_NAME_WORDS])
 
 
 def _stem(word: str) -> str:
-    """Return a word without its commonest endings; of words that are alike, that of the first."""
+    """Return a word without common endings; for words of one meaning in :data:`_ALIKE`, the first of them."""
     bare = _ENDING.sub("", word)
     bare = bare if len(bare) >= _SHORTEST_STEM else word
     return _FIRST_ALIKE.get(bare, bare)

@@ -1,7 +1,7 @@
-"""Relationships as answers: looked up from the question's names, and said as results with their evidence.
+"""Relationships as answers (facts): looked up from the question's names, and made results with their evidence.
 
-At most three bounded queries of the graph: along two relationships where a question says two, else along one; and all
-things of a kind where it asks which do not stand in the relation.
+At most three bounded graph queries: along two relationships where the question names two, else along one; and for all
+entities of a type where it asks which are *not* in the relationship.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ if TYPE_CHECKING:
     from braid.models import EntityLink, FactQuestion, Filters, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.understanding.relations import Said
+    from braid.understanding.relations import Occurrence
 
 CERTAIN: Final = 0.5
-"""Least certainty of a name that is asked about, where the question has any that is as certain."""
+"""Certainty below which a name is not looked up if another name of the question reaches it."""
 UNCERTAIN: Final = 0.95
-"""Factor of facts of a name that its spelling does not tell from common words."""
+"""Score factor of facts about a name that its spelling does not distinguish from common words."""
 ANYTHING: Final = 0.7
-"""Score of a relationship of what is named that no word asks for, in a graph without texts."""
+"""Score of a named entity's relationship that no word asks for, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
-"""Words that no relationship type says, beyond which no predicate is looked for."""
+"""Most words that no relationship type explains; if there are more, no predicates are searched."""
 GRAPH: Final = "knowledge graph"
-"""Title of the citation of facts that no record is known to say."""
+"""Title of the citation of facts without evidence."""
 MAX_SHOWN: Final = 50
-"""Facts that are shown of one answer; its counts are of all."""
+"""Most facts that an answer shows; it counts all."""
 MAX_FACTS_BYTES: Final = 16 * 1024
-"""Largest facts as JSON in the workflow's state."""
+"""Largest size of the facts in the workflow's state, as JSON."""
 
 
 def find_facts(
     graph: KnowledgeGraph, query: Query, asked: FactQuestion | None, links: Sequence[EntityLink], *, as_of: datetime
 ) -> tuple[FactGroup, ...]:
-    """Return the facts that answer a question, in groups, the best first."""
+    """Return the facts that answer a question, in groups, best first; empty if it asks for none or names no entity."""
     kinds = query.filters.kinds
     if asked is None or not links or (kinds and Kind.FACT not in kinds):
         return ()
@@ -69,7 +69,7 @@ def find_facts(
 
 
 class _Lookup:
-    """The relationships of one question's names."""
+    """Looks up the relationships of the entities that one question names."""
 
     def __init__(
         self, graph: KnowledgeGraph, query: Query, asked: FactQuestion, links: Sequence[EntityLink], as_of: datetime
@@ -85,12 +85,12 @@ class _Lookup:
         self.named = {place for anchor in self.anchors for place in anchor.places}
         self.explained = set(asked.explained)
         if not asked.types and not self.reading.content(self.named | self.explained):
-            # "How many members does it have?" asks for nothing but what its noun says.
+            # In "How many members does it have?" the noun says the relationship too, so it is not explained yet.
             self.explained = {place for place in self.explained if self.reading.tokens[place] in STOP_WORDS}
-        self.passed = self.named | self.explained
+        self.skipped = self.named | self.explained
 
     def groups(self) -> tuple[FactGroup, ...]:
-        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.passed)]
+        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.skipped)]
         steps = self._two_steps(said)
         found = self._ask(steps)
         ranked = self._ranked(found) if found else []
@@ -131,11 +131,14 @@ class _Lookup:
         weights = {anchor.id: anchor.weight for anchor in self.anchors}
         return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
-    def _two_steps(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
-        """Return the steps along the relationship that is said next to the only name, and along the next one."""
+    def _two_steps(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
+        """Return two steps: along the relationship said nearest to the question's only name, then along the next.
+
+        Empty if the question has several names, or does not say two relationships in turn.
+        """
         if len(self.anchors) != 1:
             return ()
-        by_place: dict[int, list[tuple[Label, Said]]] = {}
+        by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in said:
             by_place.setdefault(min(one.places), []).append((label, one))
         nearest = sorted(by_place, key=self._from_name)[:2]
@@ -146,7 +149,7 @@ class _Lookup:
             return ()
         near, far = ({label for label, _ in by_place[place]} for place in nearest)
         if far <= near and self.reading.keys[nearest[0]] != self.reading.keys[nearest[1]]:
-            return ()  # "the parts that it contains" are said twice, and one step away
+            return ()  # "the parts that it contains" says one relationship twice
         steps = []
         for place, before in zip(nearest, (min(self.named), nearest[0]), strict=True):
             ways = {one.inward(before) for _, one in by_place[place]}
@@ -156,17 +159,17 @@ class _Lookup:
         return tuple(steps)
 
     def _from_name(self, place: int) -> tuple[int, bool]:
-        """Return how many telling words stand between a word and the name; what stands before the name is nearer.
+        """Return the distance of a word from the name as a sort key: content words between, words before it first.
 
-        "Which team does the person who works on Atlas belong to?" says first what is worked on.
+        In "Which team does the person who works on Atlas belong to?" *works on* is nearer to Atlas than *belong to*.
         """
         first, last = min(self.named), max(self.named)
         between = self.reading.tokens[place + 1 : first] if place < first else self.reading.tokens[last + 1 : place]
         return sum(token not in EMPTY for token in between), place > last
 
-    def _one_step(self, said: list[tuple[Label, Said]]) -> tuple[QueryStep, ...]:
+    def _one_step(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))
-        unexplained = self.reading.content(self.passed) - {place for _, one in said for place in one.places}
+        unexplained = self.reading.content(self.skipped) - {place for _, one in said for place in one.places}
         if self.asked.anything or 0 < len(unexplained) <= MAX_UNEXPLAINED:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
@@ -193,7 +196,7 @@ class _Lookup:
         )
 
     def _others(self, ranked: Sequence[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
-        """Return all of the kind that is asked for but those that were found and those that are named."""
+        """Return the entities of the types asked for, apart from those found and those named; empty if not complete."""
         if not complete:
             return ()
         everything = self._query(QueryStart(entity_types=self.asked.kinds), (), QueryReturn.NODES)
@@ -209,13 +212,13 @@ class _Lookup:
 
 
 def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
-    """Return the places of a name's first occurrence in a question."""
+    """Return the positions of the words of a name's first occurrence in a question."""
     begins = occurrences(phrase, tokens) if phrase else []
     return frozenset(range(begins[0], begins[0] + len(phrase))) if begins else frozenset()
 
 
 def evidence_of(groups: Iterable[FactGroup]) -> list[str]:
-    """Return the ids of the records that facts are known from, each once."""
+    """Return the distinct ids of the records that are evidence of facts."""
     return list(dict.fromkeys(one for group in groups for hit in group.hits for one in hit.path.evidence if one))
 
 
@@ -227,12 +230,12 @@ def fact_results(
     *,
     now: datetime,
 ) -> list[Result]:
-    """Return groups of facts as results, unranked among the others; what their evidence does not allow is left out.
+    """Return groups of facts as results, not ranked yet; facts whose evidence is not admissible are left out.
 
     Parameters
     ----------
     records
-        The records that facts are known from, by id, as far as they could be read.
+        The records that are evidence of facts, by id, as far as they could be read.
     """
     asked, as_of = question.asked if question else Asked.ONE, query.as_of or now
     conditions = _of_evidence(query)
@@ -241,7 +244,7 @@ def fact_results(
         kept = [hit for hit in group.hits if _allowed(hit, conditions, records, as_of)]
         if kept:
             unread, count = group.count - len({hit.id for hit in group.hits}), len({hit.id for hit in kept})
-            # Of facts that are counted and not read nobody knows whether their evidence meets the conditions.
+            # Facts that are counted but not read may have evidence that does not meet the conditions.
             exact = not unread or (len(kept) == len(group.hits) and not conditions.restrict)
             counted = {"count": count + unread} if exact else {"count": count, "complete": False}
             left = group.model_copy(update={"hits": tuple(kept), **counted})
@@ -250,19 +253,19 @@ def fact_results(
 
 
 def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
-    """Return what set a question asks for, where no facts are among the results."""
+    """Return which set a question asks for (all, count, not) if no facts among the results answer it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
     return question.asked
 
 
 def _of_evidence(query: Query) -> Filters:
-    """Return the conditions that a fact's evidence has to meet."""
+    """Return the filters that a fact's evidence has to meet: the question's, without kinds and entity types."""
     return query.filters.model_copy(update={"kinds": (), "entity_types": ()})
 
 
 def _allowed(hit: GraphHit, conditions: Filters, records: Mapping[str, Record], as_of: datetime) -> bool:
-    """Whether the records that a fact is known from may be answers; without any, whether nothing is asked of them."""
+    """Whether all of a fact's evidence is valid and meets the filters; if it has none, whether no filters need it."""
     known = [records[one] for one in hit.path.evidence if one is not None and one in records]
     if not known and (conditions.time_range or conditions.task_id or conditions.tool_name or conditions.metadata):
         return False
@@ -331,13 +334,13 @@ def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
 
 
 def _said(path: Path) -> str:
-    """Return a path's relationships as sentences, each from its source to its target."""
+    """Return a path's relationships as one sentence, the last first, each from its source to its target."""
     said = [sentence(*edge) for edge in path.edges(path.names)]
     return ", and ".join(reversed(said))
 
 
 def _identity(hit: GraphHit) -> str:
-    """Return an id of a group of facts, the same for the same question of the same graph."""
+    """Return the id of a group of facts, by its entity and steps: stable for the same question and graph."""
     path = hit.path
     steps = [f"{'<' if inward else '>'}{kind}" for kind, inward in zip(path.types, path.inward, strict=True)]
     identity = "|".join((f"fact:{path.ids[0]}", *steps))

@@ -1,7 +1,7 @@
-"""Fuse and rerank stage: fuses the strands into one list, reads its records, reranks and scores, and makes the answer.
+"""Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer.
 
-A strand is the hits of one kind: by vectors, by words, by the graph. What was lost, here or before, is named in the
-answer's ``degraded``. Where texts cannot be read it answers without them; where both stores are lost it refuses.
+A strand is one source of hits: vectors, words, or the graph. Lost stages, this one's included, are named in the
+answer's ``degraded``. If texts cannot be read, the answer has none; if both stores are lost, there is no answer.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class FusionLimits:
     parameters: FusionParameters = DEFAULT_PARAMETERS
     drift_threshold: int = 3
     max_versions_behind: int = 3
-    """How many schema versions the search window goes back."""
+    """Most schema versions behind the current one that are inside the search window."""
     rerank_timeout_s: float = 1.5
     reranked: int = 50
-    """Candidates that a reranker rescores, best first."""
+    """Number of best candidates that a reranker rescores."""
 
 
 class Strands(NamedTuple):
-    """What each strand found."""
+    """Hits of each strand."""
 
     vector: Sequence[Hit]
     lexical: Sequence[Hit]
@@ -76,7 +76,7 @@ class Strands(NamedTuple):
 
 
 class Fused(NamedTuple):
-    """One list of the strands', best first, and how it was made."""
+    """The fused list of candidates, best first, with the fusion method and weights."""
 
     candidates: Sequence[Candidate]
     method: Fusion
@@ -95,26 +95,28 @@ def run(
     outdated_sender: OutdatedRecords | None = None,
     uses: Callable[[str], Mapping[str, float]] | None = None,
 ) -> Answer:
-    """Return the answer, which is made in this order.
+    """Make the answer from the results of the other stages.
 
-    1. :func:`within_filters` drops what the graph found outside of the question's filters.
-    2. :func:`fuse_strands` makes one list, with no id twice.
-    3. ``hydrate`` reads the texts, and ``cohere`` raises what they mention.
+    1. :func:`within_filters` drops graph hits outside of the question's filters.
+    2. :func:`fuse_strands` fuses the strands into one list of distinct records.
+    3. ``hydrate`` reads the records, and ``cohere`` raises those that the best texts mention.
     4. :func:`rerank` rescores the first candidates.
     5. :func:`make_results` scores by the ranking profile, and cuts to ``top_k``.
-    6. ``confidence`` says how surely the results answer.
+    6. ``confidence`` estimates the chance that the first results answer the question.
 
-    Records of an older schema go to the re-embedding queue through ``outdated_sender`` meanwhile.
+    Meanwhile ``outdated_sender`` sends records of an older schema version to the re-embedding queue.
 
     Parameters
     ----------
+    schema_version
+        The tenant's current schema version; None if it is not known.
     uses
-        Returns how often a tenant's records were used; asked for the ranking profile ``memory`` alone.
+        Returns the number of uses of a tenant's records by id; called for the ranking profile ``memory`` only.
 
     Raises
     ------
     StoresUnavailable
-        If both stores were lost, so that there is nothing to answer from.
+        If both stores were lost.
     """
     watch = Stopwatch()
     _require_a_store(request)
@@ -163,8 +165,8 @@ def run(
             *facets_lost,
         ]
     )
-    # Counts change as records begin and cease to be valid, which nothing here tells.
-    may_be_kept = not degraded and not facets
+    # Facet counts change when records become valid or cease to be, at times that are not known here.
+    may_be_cached = not degraded and not facets
     return shortened(
         Answer(
             trace_id=request.trace_id,
@@ -194,7 +196,7 @@ def run(
             degraded=tuple(degraded),
             answered_at=now,
             holds_until=earliest((order_until, *_validity_changes(request, hydrated, results)))
-            if may_be_kept
+            if may_be_cached
             else None,
             latency_ms={
                 **_latencies(request),
@@ -208,10 +210,10 @@ def run(
 
 
 def _require_a_store(request: FuseRequest) -> None:
-    """Require that a call to a store came back, unless none was lost. Raises StoresUnavailable."""
+    """Raise StoresUnavailable if stages were lost and no call to a store succeeded."""
     if not request.lost or request.searched or request.linked:
         return
-    # With search and names both lost, the walk had no seeds and did not ask the graph.
+    # With search and names both lost, the walk had no seeds, and its success says nothing of the graph.
     if request.expanded is None or "link" in request.lost:
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
         why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
@@ -219,7 +221,7 @@ def _require_a_store(request: FuseRequest) -> None:
 
 
 def _lost_before(request: FuseRequest, schema_version: int | None) -> Iterator[str]:
-    """Yield what the answer has to do without since before this stage."""
+    """Yield the stages and parts that were lost before this stage, as ``degraded`` names them."""
     yield from request.lost
     if request.embedded and request.embedded.fallback:
         yield "embed"
@@ -230,9 +232,9 @@ def _lost_before(request: FuseRequest, schema_version: int | None) -> Iterator[s
 
 
 def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> FuseRequest:
-    """Drop the graph's hits that do not pass the question's filters; the index has filtered its own.
+    """Drop graph hits that do not meet the question's filters, as the index did with its own hits.
 
-    Vertices without records stay: they are no answers. If the index does not answer, all hits stay until hydration.
+    Vertices without records are kept: they are no answers. If the index does not answer, hydration drops the hits.
     """
     query, found = request.query, [part for part in (request.linked, request.expanded) if part]
     ids = dict.fromkeys(hit.id for part in found for hit in part.hits if hit.has_record)
@@ -254,7 +256,7 @@ def within_filters(request: FuseRequest, index: SearchIndex, now: datetime) -> F
 
 
 def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParameters) -> Fused:
-    """Combine the strands into one list, in which what several of them found stands once."""
+    """Fuse the strands into one list, in which each record is one candidate."""
     expanded = request.expanded
     weights, method = strand_weights(request, *strands, parameters), fusion_method(request)
     propagation_weight = expanded.propagation_weight if expanded else 1.0
@@ -275,7 +277,7 @@ def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParam
 def count_facets(
     request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: FusionLimits
 ) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
-    """Return the counts of each facet field's values over all searchable records, and the stages that were lost."""
+    """Return the value counts of each facet field over all records that meet the filters, and what was lost."""
     query = request.query
     if not query.facets:
         return {}, ()
@@ -293,7 +295,7 @@ def count_facets(
 
 
 def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
-    """Yield until when a cached answer holds: when a part of it ceases to be valid, or something left out begins."""
+    """Yield the times at which a part of an answer ceases to be valid, or a dropped record becomes valid."""
     if request.query.as_of:
         return
     yield hydrated.begins_at
@@ -306,16 +308,16 @@ def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequenc
     for found in (request.linked, request.expanded):
         yield from (link.invalid_at for link in (found.links if found else ()))
     if request.plan.strategy is Strategy.MULTI_HOP and request.expanded:
-        # What the steps reached is shown even where it is no record's.
+        # Vertices that the steps reached are related entities even without a record.
         yield from (hit.path.invalid_at for hit in request.expanded.hits)
 
 
 def hits_by_strand(request: FuseRequest) -> Strands:
-    """Return the vector, lexical and graph hits. Of a multi-hop plan only those of its last step, if it found any."""
+    """Return the vector, lexical and graph hits; of a multi-hop plan only those of its last step, if it found any."""
     searched, expanded = request.searched, request.expanded
     if (
         request.plan.strategy is Strategy.MULTI_HOP
-        and request.linked is None  # names are looked up only when the steps led nowhere
+        and request.linked is None  # names are linked only if the steps found nothing
         and expanded
         and expanded.hits
         and "graph_expand" not in request.lost
@@ -329,7 +331,7 @@ def hits_by_strand(request: FuseRequest) -> Strands:
         return Strands((), (), graph)
     if request.query.graph_constraint is None or request.linked is None:
         return Strands(searched.vector, searched.lexical, graph)
-    # The constraint decides what may be an answer; being inside it says nothing of relevance.
+    # The constraint only restricts the answers: a graph hit inside it is not more relevant.
     allowed = set(request.linked.frontier)
     vector, lexical = (_inside(hits, allowed) for hits in (searched.vector, searched.lexical))
     found = {hit.id for hit in (*vector, *lexical)}
@@ -337,19 +339,19 @@ def hits_by_strand(request: FuseRequest) -> Strands:
 
 
 def _inside(hits: Sequence[Hit], allowed: set[str]) -> list[Hit]:
-    """Return the hits whose ids are allowed, with new ranks."""
+    """Return the hits whose ids are allowed, ranked anew."""
     kept = [hit for hit in hits if hit.id in allowed]
     return [hit.model_copy(update={"rank": rank}) for rank, hit in enumerate(kept, start=1)]
 
 
 def unknown_entity(request: FuseRequest) -> str | None:
-    """Return the graph constraint's entity when the graph knows none of that name or id."""
+    """Return the graph constraint's entity if the graph has none of that name or id; else None."""
     constraint, linked = request.query.graph_constraint, request.linked
     return constraint.entity if constraint and linked and linked.unknown else None
 
 
 def fusion_method(request: FuseRequest) -> Fusion:
-    """Return the fusion method: propagation if it found hits, else as asked or planned, but never propagation."""
+    """Return the fusion method: propagation if it found hits; else as asked or planned, weighted for propagation."""
     if request.expanded is not None and request.expanded.propagated:
         return Fusion.PROPAGATE
     planned = request.query.fusion or request.plan.fusion
@@ -370,7 +372,7 @@ def strand_weights(
     lexical_share = parameters.lexical_share
     if (
         not query.graph_constraint
-    ):  # inside one, how the lists end depends on whether it or the text was looked up first
+    ):  # inside one, the lists' lowest scores depend on whether the graph or the text was searched first
         lexical_share = adaptive_lexical_share(best_scores(vector), best_scores(lexical), lexical_share)
     return adaptive_weights(
         clamp(text_weight + shift),
@@ -387,16 +389,19 @@ def strand_weights(
 def rerank(
     request: FuseRequest, ranked: list[Ranked], reranker: Reranker | None, limits: FusionLimits, *, text_lost: bool
 ) -> tuple[list[Ranked], bool, float]:
-    """Rescore the first candidates; when that fails, keep the fused order with placeholder scores.
+    """Rescore the first candidates with the reranker; if it fails, keep the fused order with placeholder scores.
 
-    Returned are the candidates, whether the reranker was lost, and the estimated price of the call in US dollars.
+    Returns
+    -------
+    tuple
+        The candidates, best first; whether the reranker was lost; the estimated price of the call in US dollars.
     """
     if request.without_rerank:
         return _placeholders(ranked), True, 0.0
     if reranker is None or not ranked:
         return ranked, False, 0.0
     if text_lost:
-        # Without text there is nothing to rerank; scores of empty texts would reorder the candidates.
+        # Scores of empty texts would reorder the candidates arbitrarily.
         return _placeholders(ranked), True, 0.0
     first, rest = ranked[: limits.reranked], ranked[limits.reranked :]
     texts = [item.record.text_from(item.candidate.part_start) for item in first]
@@ -425,10 +430,15 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 def make_results(
     request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime, uses: Mapping[str, float]
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score by the ranking profile, and make the results.
+    """Score candidates and facts by the ranking profile, and make results of the first ``top_k``.
 
-    Returned are the first ``top_k`` as results; the other candidates in order, if the question asks for an explanation;
-    and until when ages cannot change that order. A fact is ranked before the records of the same score.
+    A fact is ranked before records of the same score.
+
+    Returns
+    -------
+    tuple
+        The results; the other candidates in order, if the question asks for an explanation; and the time until which
+        ageing cannot change the order.
     """
     query = request.query
     scored: list[tuple[float, int, Ranked | Result]] = [
@@ -436,7 +446,7 @@ def make_results(
     ]
     finals = _final_scores(query, ranked, now, uses)
     scored += [(-final, position, item) for position, (final, item) in enumerate(zip(finals, ranked, strict=True))]
-    scored.sort()  # no two have one place
+    scored.sort()  # positions are distinct, so the items themselves are never compared
     order_until = order_stable_until(
         (
             ScoredCandidate(-negative, item.kind, item.aged_from)

@@ -1,7 +1,7 @@
 """The caller's graph constraint: the ids that it reaches, and a check of text hits against it.
 
-The workflow's state is bounded, so a constraint's reach comes as ids, at most a thousand, with the paths of the first
-hundred. For one that reaches further everything is searched, and the hits are then checked.
+The workflow's state is bounded, so a constraint's reach is at most a thousand ids, and the paths of the first hundred.
+For one that reaches more, all records are searched, and the hits are checked afterwards.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from braid.retrieval.stages.states import GraphRequest
 
 CARRIED: Final = 100
-"""Most hits with paths in the state."""
+"""Most hits with their paths in the workflow's state."""
 MAX_FRONTIER_BYTES: Final = 48_000
-"""Largest frontier: all ids together stay far below the 256 KiB of a workflow's state, however long each is."""
+"""Largest total size of a frontier's ids, however long each is, far below the 256 KiB of a workflow's state."""
 
 
 @dataclass(frozen=True)
 class ConstrainedGraph:
-    """One constraint over one tenant's graph."""
+    """One tenant's graph under one constraint."""
 
     graph: KnowledgeGraph
     tenant_id: str
@@ -44,12 +44,18 @@ class ConstrainedGraph:
     trusted_only: bool = False
 
     def links(self) -> list[EntityLink]:
-        """Return the entities whose name or alias the constraint's entity is; empty for an id or an unknown one."""
+        """Return the entities that have the constraint's entity as a name or alias; empty for an id or unknown name."""
         names = [normalise(self.constraint.entity)]
         return self.graph.link(self.tenant_id, names, as_of=self.as_of, trusted_only=self.trusted_only)
 
     def walk(self, links: Sequence[EntityLink], *, among: tuple[str, ...] | None = None) -> Expansion:
-        """Return the vertices inside, the nearest first, at most one more than the search index takes."""
+        """Return the vertices inside the constraint, nearest first, at most :data:`MAX_REACH`.
+
+        Parameters
+        ----------
+        among
+            Only these ids; None for any.
+        """
         if not (links or can_be_id(self.constraint.entity)):
             return Expansion()
         return self.graph.expand(
@@ -68,7 +74,7 @@ class ConstrainedGraph:
         )
 
     def is_unknown(self) -> bool:
-        """Whether no vertex has the entity's id either."""
+        """Whether no vertex has the constraint's entity as its id."""
         if not can_be_id(self.constraint.entity):
             return True
         start = QueryStart(ids=(self.constraint.entity,))
@@ -79,7 +85,7 @@ class ConstrainedGraph:
 
 
 def reach(inside: ConstrainedGraph) -> GraphFound:
-    """Return the vertices that a constraint reaches, the nearest first."""
+    """Return the vertices that a constraint reaches, nearest first, with flags of what did not fit the state."""
     links = inside.links()
     expansion = inside.walk(links)
     frontier = _within_bytes([hit.id for hit in expansion.hits])
@@ -95,9 +101,9 @@ def reach(inside: ConstrainedGraph) -> GraphFound:
 
 
 def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
-    """Return which hits of the text search are inside a constraint, in the order of the search.
+    """Return the hits of the text search that are inside a constraint, in the order of the search.
 
-    Where too few are, and the search had more hits, the constraint's whole reach comes too, to be searched.
+    If they are too few and the search had more hits, ``frontier`` is the constraint's whole reach, to be searched next.
     """
     if request.searched is None:
         return reach(inside).model_copy(update={"wide": False, "overflow": False})

@@ -1,4 +1,4 @@
-"""Graph expand stage: links the question's names, and walks or propagates from them and the first text hits."""
+"""Graph expand stage: links the question's names, and walks or propagates from them and from the first text hits."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 TIME_FOR_MORE_MS = 500
-"""Once the stage has run this many milliseconds it leaves optional calls to the graph out: one that it still makes
-(``BRAID_NEPTUNE_QUESTION_S``) ends within the workflow's limit on the stage."""
+"""Milliseconds of the stage after which optional calls to the graph are left out: one that began before then, with its
+own deadline (``BRAID_NEPTUNE_QUESTION_S``), ends within the workflow's time limit of the stage."""
 FOUND_SHARE = 0.25
-"""Weight in a walk of an edge that was found in a text, where a given one has 1: the text may mean a namesake."""
+"""Weight in a walk of an edge that was found in a text, relative to a given one: the text may mean a namesake."""
 MAX_REACHED = 200
 """Most hits of a walk or of propagation where the question has filters."""
 FACTS_UNTIL_S = 4.0
-"""Seconds of the stage until which facts are looked up; the rest is for handing on what was found without them."""
+"""Deadline for facts, in seconds since the stage began; the rest of its time is for returning the other results."""
 _WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
@@ -55,12 +55,14 @@ def run(
     budget: GraphBudget,
     unknown_words: UnknownWords | None = None,
 ) -> GraphFound:
-    """Answer one graph operation. The number of calls to the graph is fixed, whatever the number of seeds.
+    """Run one graph operation. The number of calls to the graph does not depend on the number of seeds.
 
     Parameters
     ----------
+    now
+        The date as of which the graph is asked if the question has no ``as_of``.
     unknown_words
-        Returns which words no text has, as of :func:`~braid.retrieval.stages.name_linking.linked_names`.
+        Returns which words no text has; see :func:`~braid.retrieval.stages.name_linking.linked_names`.
     """
     stage = _GraphStage(graph, request, now, budget, unknown_words)
     match request.operation:
@@ -83,10 +85,10 @@ def run(
 def expansion_for(
     plan: Plan, query: Query, seeds: Sequence[str], *, as_of: datetime, limit: int, fan_out: int
 ) -> ExpandRequest:
-    """Return the walk for an intent.
+    """Return the walk for the plan's intent.
 
-    Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, best product of confidence first. Temporal: BEFORE, AFTER,
-    DURING, up to 3 hops, the best by confidence listed in order of time. Otherwise: any type, both ways, up to 2
+    Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, highest product of confidences first. Temporal: BEFORE, AFTER,
+    DURING, up to 3 hops, those of the highest confidence in order of time. Otherwise: any type, both ways, up to 2
     hops, nearest first.
     """
     base = ExpandRequest(
@@ -115,7 +117,7 @@ def expansion_for(
             "by_confidence": True,
             "by_time": True,
             "time_range": time_range,
-            # Each vertex is reached by one path, and a longer one along other edges would hide the one asked for.
+            # A walk keeps one path to each vertex: one along other edges would hide that of the relation asked for.
             **intent.relation_bounds(intent.time_relation(query.text, context)),
         }
     else:
@@ -124,7 +126,7 @@ def expansion_for(
 
 
 class _GraphStage:
-    """One tenant's graph, asked for one question."""
+    """Graph operations of one question."""
 
     def __init__(
         self,
@@ -135,13 +137,13 @@ class _GraphStage:
         unknown_words: UnknownWords | None,
     ) -> None:
         query = request.query
-        # Filters leave out a part of what is reached, nobody knows how much: so more is asked for.
+        # Filters drop an unknown part of the hits, so more are asked for.
         self.budget = replace(budget, limit=MAX_REACHED) if query.filters.restrict else budget
         self.graph, self.query, self.plan, self.as_of = graph, query, request.plan, query.as_of or now
         self.watch, self._unknown_words = Stopwatch(), unknown_words
 
     def link(self) -> GraphFound:
-        """Find the question's names, the records that mention them, and what is reached from them by intent."""
+        """Link the question's names, and return their mentions, the hits of the walk by intent, and facts."""
         links = self._links()
         if not links:
             return GraphFound()
@@ -150,11 +152,11 @@ class _GraphStage:
         walked = self.graph.expand(self._by_intent(names))
         weights = {link.entity_id: link.score for link in links}
         mentioning = {hit.id for hit in mentioned.hits}
-        # A walk along the same mention is no second finding, and would hide the name that led there.
+        # A walk's hit along the same mention would only hide the name in the mention's reason.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
         further = self._preference.keep(seeds_and_hits.scaled_by_seed(further, weights))
         answering = [hit for hit in further if self._preference.answers(hit)]
-        # Once a walk from one name answers a question for causes, all its names count less: none is the answer.
+        # If a walk from any name answers a causal question, no name is the answer itself: all of them score less.
         starts = {hit.path.ids[0] for hit in answering}
         starts = set(names) if starts and self.plan.intent is Intent.CAUSAL else starts
         further += seeds_and_hits.evidence_hits(answering)
@@ -171,7 +173,7 @@ class _GraphStage:
         )
 
     def _facts(self, links: Sequence[EntityLink]) -> tuple[tuple[FactGroup, ...], bool]:
-        """Return the relationships that answer the question, and whether they were lost."""
+        """Return the relationships that answer the question, and whether their look-up failed or was too late."""
         try:
             with within(max(0.0, FACTS_UNTIL_S - self.watch.ms() / 1_000.0)):
                 return find_facts(self.graph, self.query, self.plan.facts, links, as_of=self.as_of), False
@@ -180,9 +182,9 @@ class _GraphStage:
             return (), True
 
     def expand(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
-        """Walk from the first text hits by intent, or spread them and the names over their neighbourhood.
+        """Walk from the first text hits by intent, or propagate from them and the names.
 
-        A causal or temporal walk that found something, from a name or a hit, is the better answer to such a question.
+        For a causal or temporal question, hits of its walks, from a name or a text hit, are preferred to propagation.
         """
         propagation_asked_for = self.query.fusion is Fusion.PROPAGATE
         prefers_types = self._preference.types is not None
@@ -197,9 +199,12 @@ class _GraphStage:
         return self._propagate(searched, linked)
 
     def _from_hits(self, searched: Searched | None, *, named: bool) -> GraphFound:
-        """Walk from the first text hits, by intent; a vertex counts a share of the hit that led to it.
+        """Walk from the first text hits by intent; scores are multiplied by the weight of the hit that led there.
 
-        Where a walk from a name answers, hits count ``hit_share``; else the best of them is what the question is about.
+        Parameters
+        ----------
+        named
+            Whether a walk from a name of the question answers it: hits then weigh ``hit_share``, otherwise 1.
         """
         hit_weight = self.budget.parameters.hit_share if named else 1.0
         weights = walk_seeds(searched, self.budget, hit_weight) if searched else {}
@@ -212,7 +217,7 @@ class _GraphStage:
         return _found(ranked, truncated=expansion.truncated)
 
     def _with_surroundings(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
-        """Add the neighbourhood of a walk's answers and the first hits: records of a cause, or of a measure taken."""
+        """Add the neighbourhood of a walk's answers and the first text hits, such as records about a cause."""
         reached = seeds_and_hits.ranked(filter(seeds_and_hits.ends_there, answers))
         request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
         if request is None:
@@ -222,7 +227,7 @@ class _GraphStage:
         try:
             nearby = self.graph.propagate(request)
         except StoreError as error:
-            # The hits of the walks remain.
+            # The hits of the walks are returned.
             _LOG.warning("what lies around a walk's answers is lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
@@ -234,7 +239,7 @@ class _GraphStage:
         return intent.walk_preference(self.query.text, self.plan.intent, self.query.temporal_context)
 
     def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
-        """Spread the names and the first text hits over their neighbourhood."""
+        """Propagate from the names and the first text hits."""
         request = propagation_of(self.query, searched, linked, as_of=self.as_of, budget=self.budget)
         if request is None:
             return GraphFound()
@@ -243,7 +248,7 @@ class _GraphStage:
         return found.altered(propagated=bool(found.hits), propagation_weight=expansion.propagation_weight)
 
     def constrain(self, request: GraphRequest) -> GraphFound:
-        """Find what the caller's constraint allows, or which of the text search's hits it does."""
+        """Return what the caller's constraint reaches, or which of the text search's hits are inside it."""
         constraint = self.query.graph_constraint
         if constraint is None:
             return GraphFound()
@@ -259,7 +264,7 @@ class _GraphStage:
         return graph_constraint.check(inside, request) if checked else graph_constraint.reach(inside)
 
     def step(self, request: GraphRequest) -> GraphFound:
-        """Take one step of a multi-hop plan from the step before, or from the question's names when it is the first."""
+        """Take one step of a multi-hop plan, from the frontier of the step before or else from the question's names."""
         step = request.step
         links: Sequence[EntityLink] = ()
         seeds = list(request.frontier or ())
@@ -283,14 +288,14 @@ class _GraphStage:
                 trusted_only=self.query.filters.trusted_only,
             )
         )
-        # What a later step found replaces what one before did: facts are looked up by the last.
+        # A step's results replace those of the step before, so only the last one looks facts up.
         last = self.plan.facts is not None and self.plan.steps[-1:] == (step,)
         facts, lost = self._facts(links or self._links()) if last else ((), False)
         found = _found(expansion.hits, truncated=expansion.truncated or lost)
         found = found.model_copy(update={"links": tuple(links), "facts": facts})
         if not found.hits or any(hit.has_record for hit in found.hits):
             return found
-        # No vertex reached has a record, so records that mention them answer; the next step starts at the vertices.
+        # No vertex has a record, so records that mention them are added as answers; they are not in the frontier.
         mentioned = self.graph.expand(self._mentions(found.frontier))
         reached = [seeds_and_hits.as_link(hit) for hit in found.hits]
         mentions = map(seeds_and_hits.with_reason, seeds_and_hits.mention_hits(mentioned.hits, reached))

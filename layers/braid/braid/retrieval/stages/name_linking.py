@@ -1,6 +1,6 @@
-"""Links the names in a question to entities of the graph: names and aliases, their other forms, and misspelt ones.
+"""Links the names in a question to entities of the graph: by names and aliases, other forms of them, and misspellings.
 
-Which given entity a name in the texts of a write means is told by :mod:`braid.ingestion.given_entities`.
+Names in the texts of a write are resolved to given entities by :mod:`braid.ingestion.given_entities`.
 """
 
 from __future__ import annotations
@@ -38,19 +38,20 @@ def linked_names(
 ) -> list[EntityLink]:
     """Return the entities that a question names, the best match first, each once and at most ten.
 
-    One look-up of the graph. ``phrase`` is as the question has it, ``score`` how well it matched: a name 1, an alias
-    .9, less for another form of a name. ``certainty`` says how surely the words are meant as a name.
+    One call to the graph. A link's ``phrase`` is as the question has it; ``score`` is 1 for a match by name, .9 by
+    alias, less by another form; ``certainty`` is that of the words being meant as a name. Matches in this order:
 
     1. Names and aliases as they are written, the longest first.
-    2. Beside them shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity with a
-       record is called just so.
-    3. Other forms of names, in the words that are left. A form that entities of different names share is left out.
-    4. Misspelt names, in words that explain nothing else and of which at least one is in no text.
+    2. With them shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity with a record
+       has just that name.
+    3. Other forms of names, in the remaining words. A form that entities of different names share is left out.
+    4. Misspelt names, in words that match nothing else and of which at least one is in no text.
 
     Parameters
     ----------
     unknown_words
-        Returns which of some words no text of a tenant has; asked only where words may be misspelt. None: all of them.
+        Returns which of some words no text of a tenant has; called only for words that may be misspelt. None takes all
+        of them as unknown.
     """
     keys = lookup_keys(question)
     if not keys:
@@ -58,7 +59,7 @@ def linked_names(
     found = graph.link(tenant_id, list(keys), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
     exact = [link for link in found if not is_form(link.phrase) and keys[link.phrase].score_factor == 1.0]
     misspelt = [link for link in found if link.phrase[0] == MISSPELT]
-    # What was cut off is not known, so that nothing can be said of how many names share a form.
+    # If links were cut off, it is not known how many names share a form, so no form is used.
     read = {link.entity_id for link in (*exact, *misspelt)}  # each entity is found once
     forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link.entity_id not in read]
     described = {link.phrase for link in exact if link.has_record}
@@ -97,7 +98,7 @@ def _in_no_text(
 
 
 def _of_one_name(links: Sequence[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Keep the links of phrases that only entities of one name are known by."""
+    """Keep the links of phrases whose entities all have one name."""
     names: dict[str, set[str]] = defaultdict(set)
     for link in links:
         names[keys[link.phrase].phrase].add(normalise(link.name))
@@ -105,7 +106,7 @@ def _of_one_name(links: Sequence[EntityLink], keys: dict[str, LookupKey]) -> lis
 
 
 def _in_words(links: Iterable[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Return the links with the question's own words and what these make of the score."""
+    """Return the links with the question's phrase instead of the key, and the score times the key's factor."""
     return [
         link.altered(phrase=keys[link.phrase].phrase, score=link.score * keys[link.phrase].score_factor)
         for link in links

@@ -1,4 +1,4 @@
-"""Plan, embed and vector search stages: how a question is answered, its vector, and the hits of the search index."""
+"""Plan, embed and vector search stages: a question's plan, its vector, and the hits of the search index."""
 
 from __future__ import annotations
 
@@ -47,17 +47,21 @@ def run_plan(
     count_records: Callable[[str], int],
     field_kinds: FieldKinds,
 ) -> Planned:
-    """Return the question with its plan. A store that does not answer costs its counts, not the plan.
+    """Return the question with its plan. If a store does not answer, the plan is made without its counts.
 
-    Raises InvalidRequest if a condition on the metadata is not of its field's kind.
+    Raises InvalidRequest if the value of a condition on the metadata is not of its field's type.
 
     Parameters
     ----------
+    model_ids
+        Ids of the models by the embedding type of the question.
+    candidates
+        Least number of candidates fetched from a store.
     count_records
-        Returns the number of a tenant's records in the search index, counted as far as a plan depends on it;
-        called only for a question with a graph constraint, whose plan alone depends on it.
+        Returns the number of a tenant's records in the search index, counted up to the bound that matters to a plan;
+        called only for a question with a graph constraint.
     field_kinds
-        Returns the kinds of values in fields of a tenant's metadata; called only for a question that names fields.
+        Returns the types of the values in fields of a tenant's metadata; called only for a question that names fields.
     """
     watch = Stopwatch()
     stats: GraphStats | None
@@ -81,7 +85,7 @@ def run_plan(
 
 
 def _with_known_fields(query: Query, plan: Plan, field_kinds: FieldKinds) -> tuple[Query, Plan]:
-    """Return the question with the values of its filters as its fields have them, and the plan with unknown fields."""
+    """Return the question with its filters' values as their fields' types, and the plan with its unknown fields."""
     conditions = query.filters.metadata
     fields = list(dict.fromkeys((*(condition.field for condition in conditions), *query.facets)))
     if not fields:
@@ -108,8 +112,8 @@ def run_embed(
 ) -> Embedded:
     """Return the question's vector, by the model that the plan chose, or ``default`` where that cannot be loaded.
 
-    With a vector among those that are ``kept`` no model is loaded. Raises ModelError if neither model can be loaded;
-    the question is then answered by words alone.
+    A vector in the cache ``kept`` needs no model. Raises ModelError if neither model can be loaded; the question is
+    then answered by words alone.
     """
     watch = Stopwatch()
     query = request.query
@@ -126,7 +130,7 @@ def run_embed(
 
 
 def _embedded(request: EmbedRequest, model: ModelConfig) -> tuple[str, str]:
-    """Return the text that a model embeds, and its instruction."""
+    """Return the text that a model embeds for the question, and its instruction."""
     kind = request.plan.embedding_type
     text = embedded_text(request.query.text, kind, request.query.temporal_context, model)
     return text, model.instruction(kind)
@@ -152,12 +156,16 @@ def run_vector_search(
     schema_version: int | None,
     max_versions_behind: int,
 ) -> Searched:
-    """Return hits of both text strands, within tenant, filters, schema window and validity.
+    """Return the vector and lexical hits of a question, within tenant, filters, schema window and validity.
 
     Parameters
     ----------
+    now
+        The date of validity if the question has no ``as_of``.
+    schema_version
+        The tenant's current schema version; None, for no schema window, if it is not known.
     max_versions_behind
-        How many schema versions the window goes back.
+        Most schema versions behind the current one that are inside the window.
     """
     watch = Stopwatch()
     query, plan, step = request.query, request.plan, request.step

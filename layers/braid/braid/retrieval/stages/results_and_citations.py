@@ -1,4 +1,4 @@
-"""The parts of an answer: results, citations, related entities, runners-up, its largest size, its slow log."""
+"""Parts of an answer: results, citations, related entities, runners-up; its largest size, and its slow-query log."""
 
 from __future__ import annotations
 
@@ -23,29 +23,31 @@ if TYPE_CHECKING:
 
 
 RUNNERS_UP_FROM: Final = 5
-"""Worst rank in a strand with which a candidate that is no result is a runner-up."""
+"""Worst rank in a strand with which a candidate that was not returned is a runner-up."""
 MAX_WORKFLOW_ANSWER_BYTES: Final = 240 * 1024
-"""Largest answer as JSON. A task of a workflow may return 256 KiB, Lambda's own fields included; more fails the whole
-execution, which nothing in it can catch."""
+"""Largest answer as JSON. A workflow's task may return 256 KiB, Lambda's own fields included; more fails the execution
+without a chance to catch it."""
 METADATA_BYTES: Final = 2 * 1024
-"""Largest metadata of one result, where something has to be shortened."""
+"""Largest metadata of a result, as JSON, in an answer that has to be shortened."""
 _JSON_ESCAPE = 12
-"""Most bytes of a character as JSON of ASCII alone."""
+"""Most bytes of one character in JSON that is ASCII only."""
 _ESCAPED_BYTES = 3
 _LAST_WORD = 100
-"""Most characters given up so that no word is cut."""
+"""Most characters dropped so that no word is cut."""
 
 
 def aged_from(record: Record) -> datetime | None:
-    """Return the moment from which a record's recency counts: its last update, else when it happened or was made."""
+    """Return the time from which a record's age counts: its last update, else its timestamp, else its creation."""
     return record.updated_at or record.timestamp or record.created_at
 
 
 def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, final: float) -> Result:
-    """Return a candidate as the caller sees it, with its citation.
+    """Return a candidate as a result, with excerpt and citation.
 
     Parameters
     ----------
+    fresh
+        Its recency, in [0, 1].
     final
         Its score by the ranking profile.
     """
@@ -90,7 +92,7 @@ def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, fina
 
 
 def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[RelatedEntity, ...]:
-    """Return the entities that the question names, those its steps reached, and those on the results' paths."""
+    """Return the entities that the question names, that multi-hop steps reached, and that are on the results' paths."""
     named = {link.entity_id: link for link in request.linked.links} if request.linked else {}
     if request.expanded:
         named |= {link.entity_id: link for link in request.expanded.links}
@@ -106,7 +108,7 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
         for identity, link in named.items()
     }
     if request.plan.strategy is Strategy.MULTI_HOP and request.linked is None and request.expanded:
-        # What the steps reached is an answer even where it has no record.
+        # Vertices that the steps reached are answers even without a record.
         for hit in request.expanded.hits:
             if not hit.has_record and hit.id not in related:
                 related[hit.id] = RelatedEntity(
@@ -127,21 +129,21 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
 
 @dataclass(frozen=True)
 class Placed:
-    """A candidate in the order of the answer, with the score that put it there."""
+    """A candidate that was not returned, with its final score."""
 
     item: Ranked
     final: float
 
 
 def runners_up(left: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
-    """Return the candidates behind the results that some strand ranks within :data:`RUNNERS_UP_FROM`, in order.
+    """Return the runners-up, in order: candidates that some strand ranks at :data:`RUNNERS_UP_FROM` or better.
 
     Parameters
     ----------
     left
-        The candidates that are no results, best first.
+        The candidates that were not returned, best first.
     shown
-        How many results there are before them.
+        Number of results before them.
     """
     return tuple(
         Considered(
@@ -158,20 +160,21 @@ def runners_up(left: Sequence[Placed], *, shown: int) -> tuple[Considered, ...]:
 
 
 def shortened(answer: Answer, most_bytes: int = MAX_WORKFLOW_ANSWER_BYTES) -> Answer:
-    """Return the answer, its longest texts shortened to one length where it is too long as a whole.
+    """Return the answer, with its longest texts cut to an equal size if it is too large as a whole.
 
-    A shortened text is its beginning, or begins with the part that is nearest to the question if that lies behind.
+    A text that is cut keeps its beginning or, if that does not contain it, the part that matched the question. If the
+    answer is too large even without texts, its last results are dropped.
 
     Parameters
     ----------
     most_bytes
-        Size of the answer as JSON, with every character beyond ASCII escaped, as Lambda may write it.
+        Largest size of the answer as JSON with every character beyond ASCII escaped, as Lambda may write it.
     """
-    # Escaped, a character has at most three bytes for each of UTF-8; a space behind each separator is less than that.
+    # Escaping makes at most three bytes of each UTF-8 byte, which also covers the spaces after separators.
     if _ESCAPED_BYTES * len(answer.model_dump_json().encode()) <= most_bytes:
         return answer
     if (
-        sum(len(result.content) for result in answer.results) <= most_bytes  # a character has a byte at least
+        sum(len(result.content) for result in answer.results) <= most_bytes  # a character has at least one byte
         and _size(answer.model_dump(mode="json")) <= most_bytes
     ):
         return answer
@@ -205,8 +208,8 @@ def _with_short_text(result: Result, size: int, longest: int) -> Result:
         return result
     shown, matched_from, marked = beginning(result.content, longest), result.matched_from, result.marked
     first, last = marked or (matched_from, matched_from + EXCERPT_CHARACTERS)
-    if last > len(shown) and first:  # else what was found is not shown
-        # From the nearest part on, if that shows the sentence too.
+    if last > len(shown) and first:  # the beginning does not show the match
+        # Begin with the matched part, if the sentence then fits too.
         first = matched_from if matched_from < first and last - matched_from < longest // _JSON_ESCAPE else first
         room, rest = longest - len(json.dumps("…")), result.content[first:]
         shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
@@ -218,10 +221,10 @@ def _with_short_text(result: Result, size: int, longest: int) -> Result:
 
 
 def beginning(text: str, most_bytes: int) -> str:
-    """Return as much of a text as fits, to the end of a word, and an ellipsis."""
+    """Return as much of a text's beginning as fits in ``most_bytes`` of JSON, to the end of a word, and an ellipsis."""
     room = most_bytes - len(json.dumps("…"))
     end, unsure = 0, min(len(text), most_bytes)
-    while unsure:  # half of what may still fit, and then half of the rest: all of them together are one text
+    while unsure:  # binary search: ``end`` fits, and at most ``unsure`` more characters may
         half = (unsure + 1) // 2
         size = _size(text[end : end + half]) - len('""')
         if size <= room:
@@ -234,7 +237,7 @@ def beginning(text: str, most_bytes: int) -> str:
 
 
 def _level(sizes: Sequence[int], room: int) -> int:
-    """Return the greatest size to which all may be cut so that they fit together."""
+    """Return the largest size to which texts of some sizes may be cut so that they fit ``room`` together."""
     for place, size in enumerate(sorted(sizes)):
         share = room // (len(sizes) - place)
         if size > share:
@@ -256,10 +259,10 @@ _CHAT = re.compile(r"^chat-fact-")
 
 
 def cite(record: Record, shown: Excerpt | None = None) -> Citation:
-    """Say where a record's text can be read; the excerpt is the beginning of its text, unless another is given.
+    """Return the citation of a record: source, page and chunk, with an excerpt, by default the beginning of its text.
 
-    Names and ids of the forms ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…`` and descriptions that
-    contain ``Page 5`` are read; fields that the record states itself win, and its name wins over its id.
+    Fields of the record's source win. Missing ones are parsed from its name, else its id, of the forms
+    ``file.pdf#chunk-7``, ``qa-response-…`` and ``chat-fact-…``, and from a description that contains ``Page 5``.
     """
     source, name = record.source, record.name or ""
     named_chunk = _CHUNK.match(name)
@@ -292,7 +295,7 @@ def _type_of(identity: str) -> SourceType | None:
 
 
 def slow_answer_fields(answer: Answer, limit_ms: float, *, with_text: bool) -> dict[str, object] | None:
-    """Return the trace, stage times and plan of a slow answer as JSON values; None when it was not slow.
+    """Return the trace id, stage times and plan of a slow answer, as JSON values for a log; None if it was not slow.
 
     Parameters
     ----------

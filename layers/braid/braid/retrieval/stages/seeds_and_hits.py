@@ -1,4 +1,4 @@
-"""Seeds of walks and of propagation, and the scores, reasons and ranks of the hits that they lead to."""
+"""Seeds of walks and of propagation, and scores, reasons and ranks of their hits."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ class GraphBudget:
     """Limits of walks and propagation."""
 
     seeds: int = 10
+    """Most text hits that are seeds."""
     limit: int = 50
+    """Most hits of a walk or of propagation."""
     fan_out: int = 200
+    """Most edges that are followed from one vertex."""
     hub: int = 20
-    """Most edges of a vertex that propagation passes through."""
+    """Most edges of a vertex that propagation walks through."""
     constraint_fan_out: int = 10_000
-    """Fan-out of a constraint, which decides what may be an answer, and so is not cut to its surest edges."""
+    """Fan-out of a graph constraint, which must not be cut to the most confident edges as walks are."""
     parameters: FusionParameters = DEFAULT_PARAMETERS
 
 
 def walk_seeds(searched: Searched, budget: GraphBudget, hit_weight: float) -> dict[str, float]:
     """Return the first text hits and their weights: ``hit_weight`` times the better of vector and lexical score.
 
-    Each counts less by the square of how far it is behind the best: one that stands out is what the question is about.
+    Each weight is multiplied by the square of the score relative to the best: hits that stand out count more.
     """
     scores = best_scores((*searched.vector, *searched.lexical))
     first = searched.frontier[: budget.seeds]
@@ -49,8 +52,8 @@ def propagation_of(
 ) -> PropagateRequest | None:
     """Return the propagation from names and text hits; None without any.
 
-    All hits together count 1, each by the square of its score, so that those which stand out pull more; a name counts
-    ``name_weight`` as it matched and as it is written.
+    The weights of all hits add up to 1, each by the square of its score, so that hits that stand out pull more; a name
+    has ``name_weight`` times the score of its match and its certainty.
     """
     parameters = budget.parameters
     links = linked.links if linked else ()
@@ -68,7 +71,7 @@ def propagation_around_answers(
 ) -> PropagateRequest | None:
     """Return the propagation from a walk's answers and the text hits; None without answers.
 
-    The best answers together count ``name_weight``, each by the square of its score, and all hits together 1.
+    The weights of the best answers add up to ``name_weight``, each by the square of its score, those of all hits to 1.
 
     Parameters
     ----------
@@ -117,30 +120,37 @@ def _hit_seeds(searched: Searched, budget: GraphBudget) -> list[tuple[str, float
 
 
 def _likeness(hits: Sequence[Hit]) -> tuple[tuple[str, float], ...]:
-    """Return each hit's similarity to the question, relative to the best."""
+    """Return each hit's score relative to the best, as its similarity to the question, in (0, 1]."""
     scores = {identity: score for identity, score in best_scores(hits).items() if score > 0}
     best = max(scores.values(), default=1.0)
     return tuple((identity, score / best) for identity, score in scores.items())
 
 
 ONE_HOP = 0.5
-"""Score of a record one hop from a name, as on every other walk: ``1 / (1 + hops)``."""
+"""Score of a record one hop from a name: ``1 / (1 + hops)``, as in every other walk."""
 ONE_HOP_WITH_EVIDENCE = 0.6
-"""The same where the mention has evidence: it was read in that record, not guessed."""
+"""The same for a mention with evidence: it was read in that record."""
 START_FACTOR = 0.25
-"""Of an entity at which a causal or temporal walk began: it is what the question is about."""
+"""Score factor of an entity at which a causal or temporal walk began: it is the question's subject, not its answer."""
 MENTION_OF_START_FACTOR = 0.5
+"""Score factor of a record that mentions such an entity."""
 EVIDENCE_FACTOR = 0.5
-"""Of the record that is the evidence of a path's last edge."""
+"""Score factor of the record that is the evidence of a path's last edge."""
 NEIGHBOUR_FACTOR = 0.5
-"""Of a neighbour of a walk's answers, times its share of what is propagated from them."""
+"""Score factor of a neighbour of a walk's answers, which propagation from them reached."""
 
 MAX_HITS_BYTES = 56 * 1024
-"""Largest hits as JSON. A state may have 256 KiB: names and walks this much each, the search's ids and the question."""
+"""Largest size of hits as JSON. A state has at most 256 KiB: this for names and for walks each, text hits, question."""
 
 
 def fit_to_state(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
-    """Return the best hits that fit within :data:`MAX_HITS_BYTES`, of which facts have taken some, in their order."""
+    """Return the best hits that fit within :data:`MAX_HITS_BYTES`, in their order.
+
+    Parameters
+    ----------
+    taken
+        Bytes that facts have already taken.
+    """
     together = GraphFound.unchecked(hits=tuple(hits)).model_dump_json()
     if taken + len(together.encode()) <= MAX_HITS_BYTES:
         return tuple(hits)
@@ -154,12 +164,12 @@ def fit_to_state(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ..
 
 
 def scaled_by_seed(hits: Iterable[GraphHit], weights: Mapping[str, float]) -> list[GraphHit]:
-    """Scale each hit's score by the weight of its seed, so that nothing outranks the seed that led to it."""
+    """Scale each hit's score by the weight of its path's seed, so that no hit outranks its seed."""
     return [scaled(hit, weights[hit.path.ids[0]]) for hit in hits]
 
 
 def as_link(hit: GraphHit) -> EntityLink:
-    """Return a vertex that was reached as a link, as if the question had named it."""
+    """Return a reached vertex as a link, as if the question had named it."""
     name = hit.name or hit.id
     return EntityLink(
         entity_id=hit.id,
@@ -172,14 +182,17 @@ def as_link(hit: GraphHit) -> EntityLink:
 
 
 def scaled(hit: GraphHit, factor: float) -> GraphHit:
-    """Return a hit with its score multiplied."""
+    """Return a hit with its score multiplied by a factor."""
     return hit if factor == 1.0 else hit.altered(score=clamp(hit.score * factor))
 
 
 def entity_hits(links: Iterable[EntityLink], starts: Collection[str]) -> list[GraphHit]:
-    """Return the linked entities themselves: an entity that has a record can be an answer.
+    """Return the linked entities themselves as hits: an entity that has a record can be an answer.
 
-    One at which a causal or temporal walk began is the question's subject, and so less likely its answer.
+    Parameters
+    ----------
+    starts
+        Ids of entities at which a causal or temporal walk began, which score less.
     """
     return [
         GraphHit.unchecked(
@@ -200,7 +213,7 @@ def entity_hits(links: Iterable[EntityLink], starts: Collection[str]) -> list[Gr
 def mention_hits(hits: Iterable[GraphHit], links: Sequence[EntityLink], starts: Collection[str] = ()) -> list[GraphHit]:
     """Return the records that mention a linked entity, scored by name match and the mention's confidence.
 
-    A mention with evidence counts more, one of the seed of a causal or temporal walk less.
+    A mention with evidence scores more, one of an entity in ``starts``, at which a causal or temporal walk began, less.
     """
     by_id = {link.entity_id: link for link in links}
     found = []
@@ -213,7 +226,7 @@ def mention_hits(hits: Iterable[GraphHit], links: Sequence[EntityLink], starts: 
 
 
 def evidence_hits(hits: Iterable[GraphHit]) -> list[GraphHit]:
-    """Return the record that is the evidence of each path's last edge; it counts half of the hit."""
+    """Return the records that are evidence of a path's last edge; :data:`EVIDENCE_FACTOR` scales the hit's score."""
     return [
         GraphHit(
             id=hit.path.evidence[-1],
@@ -229,7 +242,7 @@ def evidence_hits(hits: Iterable[GraphHit]) -> list[GraphHit]:
 
 
 def ends_there(hit: GraphHit) -> bool:
-    """Whether a hit is the end of its path, rather than evidence of its last edge."""
+    """Whether a hit is the end of its path, rather than the evidence of the last edge."""
     return hit.path.ids[-1] == hit.id
 
 
@@ -240,6 +253,8 @@ def neighbours_of_answers(
 
     Parameters
     ----------
+    nearby
+        Hits of the propagation from the answers.
     known
         Ids that the walks reached or began at, which have scores already.
     """
@@ -254,13 +269,13 @@ def neighbours_of_answers(
 
 
 def with_reason(hit: GraphHit, **changes: object) -> GraphHit:
-    """Return a hit with a reason: its own, or the path that led to it, unless a walk began at it; and other changes."""
+    """Return a hit with other changes and a reason: its own, else its path, or that a walk began at it."""
     path = f"graph path: {' → '.join(hit.path.types)}" if hit.path.types else "a walk began here"
     return hit.altered(reason=hit.reason or path, **changes)
 
 
 def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
-    """Return the best hit of each id, ranked."""
+    """Return the best hit of each id, ranked by score, ties by id, each with a reason."""
     best: dict[str, GraphHit] = {}
     for hit in hits:
         if hit.id not in best or hit.score > best[hit.id].score:
@@ -270,7 +285,7 @@ def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
 
 
 def sorted_by_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
-    """List hits by when they happened, those without a time last; their ranks stay those of their scores."""
+    """Order hits by timestamp, those without one last; their ranks remain those by score."""
     return tuple(
         sorted(hits, key=lambda hit: (hit.timestamp is None, hit.timestamp and hit.timestamp.timestamp(), hit.rank))
     )

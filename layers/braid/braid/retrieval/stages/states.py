@@ -1,7 +1,7 @@
-"""Requests and results of the stages: ids, scores, paths and timings, no record's text or vectors.
+"""Requests and results of the stages: ids, scores, paths and timings, but no record's text or vectors.
 
-Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result
-that is None was not asked for, or was lost: then ``lost`` holds the error under the stage's name.
+Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result is
+None if the stage did not run or was lost: then ``lost`` has the error under the stage's name.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Lost(Frozen):
 
 
 class QuestionRequest(Frozen):
-    """Request of a stage, with the question."""
+    """Request of a stage, which has the question."""
 
     query: Query
 
@@ -68,7 +68,7 @@ class Embedded(Frozen):
 
     embedding: Embedding
     fallback: bool = False
-    """Whether the default model stood in for the one that the plan chose."""
+    """Whether the default model replaced the one that the plan chose."""
     took_ms: Milliseconds
 
 
@@ -78,7 +78,7 @@ class SearchStageRequest(QuestionRequest):
     plan: Plan
     embedded: Embedded | None = None
     frontier: tuple[RecordId, ...] | None = None
-    """Only these records: the reach of a graph constraint, or the frontier of the step before."""
+    """Ids of the only records to search: a graph constraint's reach, or the frontier of the step before."""
     step: PlanStep | None = None
 
 
@@ -89,13 +89,13 @@ class Searched(Frozen):
     lexical: tuple[Hit, ...] = ()
     superseded: int = 0
     begins_at: Timestamp | None = None
-    """When the first of those that are not valid yet becomes so."""
+    """When the first record that was excluded as not valid yet becomes valid."""
     outdated: tuple[RecordId, ...] = ()
-    """The best records that only the schema window excluded."""
+    """The best records that the schema window alone excluded."""
     space_empty: bool = False
     """Whether the tenant has vectors in other embedding spaces, but none in that of the question."""
     frontier: tuple[RecordId, ...] = ()
-    """The best of both strands, for the next step."""
+    """Ids of the best hits of both strands, for the next step."""
     took_ms: Milliseconds
 
 
@@ -103,7 +103,7 @@ class GraphOperation(StrEnum):
     """An operation of the graph_expand stage."""
 
     LINK = "link"
-    """Link the question's names, and find their mentions and what is reached from them: the graph alone."""
+    """Link the question's names, find their mentions and walk from them, without the text search."""
     EXPAND = "expand"
     """Walk or propagate from the text search's first hits, by intent."""
     CONSTRAIN = "constrain"
@@ -119,15 +119,15 @@ class FactGroup(Frozen):
 
     score: Score
     count: Annotated[int, Field(ge=1)]
-    """Different answers, of which ``hits`` may hold fewer."""
+    """Number of distinct answers, of which ``hits`` may have fewer."""
     complete: bool
-    """Whether no bound of the look-up kept any out."""
+    """Whether no bound of the look-up left any out."""
     hits: tuple[GraphHit, ...]
-    """Their paths lead from what the question names to the answer."""
+    """The answers, each with the path to it from an entity that the question names."""
 
 
 class GraphFound(Frozen):
-    """Hits of the graph, and the links of the question's names that led there."""
+    """Hits of the graph, and the links of the question's names that they were reached from."""
 
     links: tuple[EntityLink, ...] = ()
     hits: tuple[GraphHit, ...] = ()
@@ -135,19 +135,19 @@ class GraphFound(Frozen):
     """Relationships that answer the question, the best first."""
     truncated: bool = False
     propagated: bool = False
-    """Whether the hits are of propagation, which includes the text hits."""
+    """Whether the hits are those of propagation, the text hits among them."""
     propagation_weight: Score = 1.0
     """Share of propagation in the fused score; vectors and words have the rest."""
     frontier: tuple[RecordId, ...] = ()
     """Ids for the next step; of a constraint, all ids that may be answers."""
     wide: bool = False
-    """Whether a constraint reached more than ``hits`` holds, so that hits of the search are checked for their paths."""
+    """Whether a constraint reached more than ``hits`` has, so that text hits are checked to get their paths."""
     overflow: bool = False
-    """Whether a constraint reached more than ``frontier`` holds, so that the search is not limited to it."""
+    """Whether a constraint reached more than ``frontier`` has, so that the search is not limited to it."""
     short: bool = False
-    """Whether a check left too few hits while more may be inside, so that ``frontier`` is searched."""
+    """Whether a check left too few hits while more may be inside, so that ``frontier`` is searched next."""
     unknown: bool = False
-    """Whether the constraint's entity is neither a name nor an id that the graph knows."""
+    """Whether the constraint's entity is neither a name nor an id in the graph."""
     took_ms: Milliseconds = 0
 
 
@@ -163,7 +163,7 @@ class GraphRequest(QuestionRequest):
 
 
 class FuseRequest(QuestionRequest):
-    """The results of all stages before."""
+    """The results of all previous stages."""
 
     plan: Plan
     trace_id: str
@@ -172,9 +172,9 @@ class FuseRequest(QuestionRequest):
     embedded: Embedded | None = None
     searched: Searched | None = None
     linked: GraphFound | None = None
-    """What the graph has of the question's names; of one with a graph constraint, what that reaches."""
+    """Result of linking the question's names; with a graph constraint, of its reach or check."""
     expanded: GraphFound | None = None
-    """What walks or propagation found from names and first hits; of ``graph_only`` from names, of steps the last's."""
+    """Result of walks or propagation from names and text hits; of ``graph_only`` from names; of steps, the last's."""
     lost: dict[str, Lost] = Field(default_factory=dict)
     without_rerank: bool = False
-    """Set by the second try, after the first failed."""
+    """Set on the second try, after the first one failed."""

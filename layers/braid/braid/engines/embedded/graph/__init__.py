@@ -4,7 +4,7 @@
 - ``vertex_rows``, ``edge_rows``; ``name_rows``: SQL of vertices and edges; of names, by which vertices are linked
 - ``tenant_graphs``: which graph a request is answered from
 - ``adjacency``: a tenant's graph as arrays; ``saved``: the file that they are mapped from
-- ``changes``: counts of the graph and a log of its writes, kept by triggers; ``following``: those arrays after writes
+- ``following``: those arrays after writes, by the log of changes
 - ``surroundings``: the part around a question's seeds, read from rows instead
 - ``expansion``: expansion from seeds; ``subgraphs``: what PageRank and graph queries read
 """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from braid.engines.embedded.graph.changes import edges_seen
+from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
 from braid.ranking.graph_answers import Node
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from braid.engines.embedded.graph.saved import MappedFile
+    from braid.engines.embedded.files import MappedFile
     from braid.models import TimeRange
 
     Numbers = NDArray[np.int64]

@@ -24,7 +24,7 @@ from braid.engines.embedded.graph.adjacency import (
     place_in_group,
     same_names,
 )
-from braid.engines.embedded.graph.changes import edges_seen
+from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.ranking.neighbourhood import are_among, distinct
 
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Mask, Numbers
-    from braid.engines.embedded.graph.changes import Changes
     from braid.engines.embedded.graph.surroundings import Around, Hop
+    from braid.engines.embedded.graph_changes import Changes
     from braid.models import Direction
 
     Row = tuple[Any, ...]

@@ -10,8 +10,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
+from braid.engines.embedded import graph_changes
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.graph import changes, edge_rows, name_rows, vertex_rows
+from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
 from braid.engines.embedded.graph.tenant_graphs import SMALL, TENANTS_IN_MEMORY, TenantGraphs
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
@@ -100,7 +101,7 @@ class EmbeddedKnowledgeGraph:
 
         def note(connection: sqlite3.Connection, tenant: int, given: Sequence[Relationship]) -> int:
             ends = edge_rows.mentions_by_number(connection, tenant, given)
-            changes.remove_mentions(connection, tenant, ends)
+            graph_changes.remove_mentions(connection, tenant, ends)
             return len(ends)
 
         self._change(tenant_id, mentions, note)
@@ -108,13 +109,13 @@ class EmbeddedKnowledgeGraph:
     def finish_removals(self, tenant_id: str) -> None:
         """Delete the rows of removed mentions, and found names without any left, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            more = tenant is not None and changes.are_left(connection, tenant)
+            more = tenant is not None and graph_changes.are_left(connection, tenant)
         while more and tenant is not None:
             with self._store.transaction() as connection:
-                names = vertex_rows.read_ids(connection, tenant, changes.remove_rows(connection, tenant))
+                names = vertex_rows.read_ids(connection, tenant, graph_changes.remove_rows(connection, tenant))
                 if vertex_rows.delete_unmentioned(connection, tenant, names):
                     Generation.GRAPH.advance(connection, tenant)  # a write may have seen them
-                more = changes.are_left(connection, tenant)
+                more = graph_changes.are_left(connection, tenant)
                 if not more:
                     self._store.after_commit(lambda: self._graphs.remove_saved_if_empty(tenant_id))
 
@@ -124,7 +125,7 @@ class EmbeddedKnowledgeGraph:
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove edges with an end or their evidence among ``ids`` in short transactions, until few are left."""
-        removed, at_once = 0, changes.ROWS_AT_ONCE
+        removed, at_once = 0, graph_changes.ROWS_AT_ONCE
         while True:
             with self._store.read_tenant(tenant_id) as (connection, tenant):
                 if tenant is None or not edge_rows.has_more_edges_of(connection, tenant, ids, than=at_once):
@@ -285,7 +286,7 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphStats()
             # Uncommitted writes of this thread are added to the stored counts at the commit.
-            counted = changes.count if self._store.in_transaction else changes.read_counts
+            counted = graph_changes.count if self._store.in_transaction else graph_changes.read_counts
             return self._stats.get(connection, tenant, counted)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
@@ -307,5 +308,5 @@ def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
 
     The found names stay, as this write may rely on them.
     """
-    while changes.are_left(connection, tenant):
-        changes.remove_rows(connection, tenant)
+    while graph_changes.are_left(connection, tenant):
+        graph_changes.remove_rows(connection, tenant)

@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion
+from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion, MappedFile
 from braid.engines.embedded.graph.adjacency import Adjacency, Neighbours
 from braid.models import Direction, Frozen
 
@@ -76,17 +76,6 @@ class _Header(Frozen):
     relationship_types: tuple[str, ...]
     arrays: tuple[tuple[str, str, int], ...]
     """Name, type and length of each array, in their order in the file."""
-
-
-class MappedFile(mmap.mmap):
-    """A memory-mapped file that knows whether it was changed."""
-
-    path: Path
-    version: FileVersion
-
-    def is_changed(self) -> bool:
-        """Return whether the file was truncated, so that reading it would kill the process, or overwritten."""
-        return self.size() < len(self) or self.version.is_changed(self.path)
 
 
 class Texts(Sequence[str]):

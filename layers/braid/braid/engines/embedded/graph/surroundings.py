@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.deadline import check
 from braid.engines.embedded.graph.adjacency import BOUNDS, EDGE_COLUMNS, VERTEX_COLUMNS, of_rows
-from braid.engines.embedded.graph.changes import edges_seen
+from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest

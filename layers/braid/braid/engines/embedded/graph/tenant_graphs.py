@@ -14,9 +14,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended
+from braid.engines.embedded import graph_changes
 from braid.engines.embedded.files import GRAPHS, remove_files
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.graph import changes
 
 if TYPE_CHECKING:
     import sqlite3
@@ -153,7 +153,7 @@ class TenantGraphs:
         path = self._saved_as(tenant)
         try:
             return saved.read(
-                path, saved.Owner(self._store.identity, tenant), partial(changes.stamp, connection, tenant)
+                path, saved.Owner(self._store.identity, tenant), partial(graph_changes.stamp, connection, tenant)
             )
         except FileNotFoundError:
             return None
@@ -181,7 +181,7 @@ class TenantGraphs:
         """Save a graph and return it mapped from its file; unchanged if it is small or cannot be saved."""
         from braid.engines.embedded.graph import saved
 
-        stamp = changes.stamp(connection, tenant, graph.generation)
+        stamp = graph_changes.stamp(connection, tenant, graph.generation)
         if self._store.read_only or len(graph.sources) <= self._small or stamp is None:
             return graph
         path = self._saved_as(tenant)
@@ -235,7 +235,7 @@ class TenantGraphs:
             followed = FollowedGraph(known, ChangedRows(known.generation, {}, {}))
         if followed.changed.generation == generation:
             return followed
-        since = changes.since(connection, tenant, followed.changed.generation)
+        since = graph_changes.since(connection, tenant, followed.changed.generation)
         if since is None or len(since.vertices) + len(since.edges) + len(followed.changed) > MAX_FOLLOWED:
             return None
         changed = read_changed(connection, tenant, generation, since, followed.changed)

@@ -293,11 +293,7 @@ class HnswGraph:
         found = (manifest.format, manifest.store, manifest.tenant, manifest.space, manifest.dimension)
         if found != (_FORMAT, self._store.identity, self._tenant, self._space, self._dimension):
             return
-        last = len(manifest.segments) - 1
-        self._segments = [
-            Segment.read(self._folder, self._stem, each, self._dimension, grows=place == last)
-            for place, each in enumerate(manifest.segments)
-        ]
+        self._segments = [Segment.read(self._folder, self._stem, each, self._dimension) for each in manifest.segments]
         self._generation, self._newest = manifest.generation, manifest.newest
 
     def _save(self) -> None:

@@ -1,7 +1,7 @@
 """Segments of a vector graph: usearch HNSW indexes of bounded size with their files, and the manifest of those files.
 
-Only the growing segment is in memory; full ones are memory-mapped, so that the memory of a graph does not grow with its
-number of vectors. The content of files is not trusted: they may be damaged.
+Only a segment that vectors were added to is in memory; the others are memory-mapped, so that the memory of a graph does
+not grow with its number of vectors. The content of files is not trusted: they may be damaged.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     Keys: TypeAlias = NDArray[np.uint64]
     Cosines: TypeAlias = NDArray[np.float32]
 
-SIZE: Final = 32_768
-"""Vectors of a full segment, 35 MB with 384 dimensions: fewer slow the search of many segments, more take memory."""
+SIZE: Final = 131_072
+"""Vectors of a full segment, 140 MB with 384 dimensions: fewer slow the search of many segments, more take memory."""
 CONNECTIVITY: Final = 32
 """Edges per vector. On 5,000 random directions, the hardest case, 50 of 200 proposed: recall .987; with 16, .894."""
 EXPANSION_ADD: Final = 128
@@ -104,13 +104,14 @@ class Segment:
 
     def __init__(self, dimension: int) -> None:
         self._index = _index(dimension)
+        self._is_mapped = False
         self._file: str | None = None  # holds the index as it is, where there is one
         self._crc32 = 0
         self._version: FileVersion | None = None
 
     @classmethod
-    def read(cls, folder: Path, stem: str, entry: SegmentFile, dimension: int, *, grows: bool) -> Segment:
-        """Read a segment from its file, into memory if it is to grow and memory-mapped otherwise.
+    def read(cls, folder: Path, stem: str, entry: SegmentFile, dimension: int) -> Segment:
+        """Map a segment from its file.
 
         Raises Damaged if the file is not the one of the manifest, and OSError if there is no such file.
         """
@@ -123,8 +124,8 @@ class Segment:
         if _checksum(path) != entry.crc32:
             raise Damaged(name)
         segment = cls(dimension)
-        segment._file, segment._crc32, segment._version = name, entry.crc32, version
-        _open(segment._index.load if grows and entry.size < SIZE else segment._index.view, path)
+        segment._file, segment._crc32, segment._version, segment._is_mapped = name, entry.crc32, version, True
+        _open(segment._index.view, path)
         if (segment.dimension, len(segment)) != (dimension, entry.size):
             raise Damaged(f"{name} holds other vectors than were described")
         return segment
@@ -147,7 +148,7 @@ class Segment:
 
         Reading it would then end the process: usearch follows whatever edges there are.
         """
-        if self._file is None or self._version is None or len(self) < SIZE:
+        if not self._is_mapped or self._file is None or self._version is None:
             return False
         return self._version.is_changed(folder / self._file)
 
@@ -165,7 +166,9 @@ class Segment:
         return np.asarray(self._index.contains(keys), dtype=np.bool_)
 
     def add(self, keys: Keys, vectors: NDArray[np.float32]) -> None:
-        """Add vectors, shape (keys, dimension), at most as many as fit into the segment."""
+        """Add vectors, shape (keys, dimension), at most as many as fit into the segment, which is then in memory."""
+        if self._is_mapped:
+            self._index, self._is_mapped = self._index.copy(), False
         # One thread: the same vectors in the same order give the same graph.
         self._index.add(keys, vectors, threads=1)
         self._file = None
@@ -197,7 +200,7 @@ class Segment:
             _write(index, unfinished)
             unfinished.chmod(PRIVATE_FILE)
             version, checksum = FileVersion.of(unfinished), _checksum(unfinished)
-            if len(self) >= SIZE:
+            if is_full := len(self) >= SIZE:
                 index = _index(self.dimension)
                 _open(index.view, unfinished)
             unfinished.replace(folder / name)
@@ -206,6 +209,7 @@ class Segment:
                 unfinished.unlink(missing_ok=True)
             raise OSError(str(error)) from error
         self._file, self._crc32, self._version, self._index = name, checksum, version, index
+        self._is_mapped = is_full
 
     def manifest_entry(self) -> SegmentFile:
         """Return the manifest's entry for a segment that was written."""
