@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MAX_PHRASES = 100_000
 """Phrases of the texts of one write that are looked up among given names."""
 GIVEN = "="
-"""Begins the keys of given names; no normalised name has it."""
+"""Prefix of the keys of given names; no normalised name has it."""
 _AT_ONCE = 4_000
 """Phrases that are looked up together."""
 _ARTICLES = ("", "the ", "a ", "an ")
