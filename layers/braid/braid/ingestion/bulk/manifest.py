@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -26,7 +26,6 @@ and each page takes 14 of the 25,000 events that an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
 _RANGES = TypeAdapter(tuple[BatchRange, ...])
-_T = TypeVar("_T")
 
 
 def folder(job: ImportJob) -> str:
