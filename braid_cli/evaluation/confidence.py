@@ -167,7 +167,7 @@ def _asked(kind: str, query: Query, stages: RecordingStages, relevant: frozenset
     answer = undisturbed(lambda: pipeline.answer(query, stages))
     answered = any(not relevant.isdisjoint(_given(result)) for result in answer.results[:FIRST])
     searched = stages.fuse_request.searched if stages.fuse_request else None
-    return Asked(kind, answer.confidence, answered, features(query.text, searched, answer.results))
+    return Asked(kind, answer.confidence, answered, features(query, searched, answer.results))
 
 
 def _given(result: Result) -> list[str]:

@@ -177,7 +177,7 @@ def run(
             plan=request.plan,
             weights=fused.weights,
             fusion=fused.method,
-            confidence=confidence(query.text, searched, results),
+            confidence=confidence(query, searched, results),
             counts={
                 "vector": len(strands.vector),
                 "lexical": len(strands.lexical),
