@@ -94,11 +94,11 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
         refused, path = "", uploads.path_of(key)
         if path is not None:
-            lines_key = manifest.lines_key(task.job)
+            info, lines_key = lines.info, manifest.lines_key(task.job)
             try:
-                lines = uploads.as_lines(tenant_id, path, lines.info, store, lines_key=lines_key)
+                lines = uploads.as_lines(tenant_id, path, info, store, lines_key=lines_key)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
+                refused, lines = str(error), uploads.refused(tenant_id, path, info, error, store, lines_key=lines_key)
         try:
             job = ImportJob(
                 name=task.job,
