@@ -31,10 +31,10 @@ from braid.settings import Settings
 from tests.contract.imports import ended
 from tests.document_files import SENTENCE, docx, pdf, xlsx
 from tests.front_door import FrontDoor, claims
-from tests.stages import DemoStages
+from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 TENANT = "acme"
@@ -464,6 +464,24 @@ def test_a_version_that_takes_long_to_read_is_not_stored_over_a_newer_one(
     store.objects.put(TENANT, again, b"It closes at ten.")
     assert written_whole("next", {"tenant_id": TENANT, "key": again}, store) is JobStatus.WRITTEN
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at ten."]
+
+
+def test_a_version_that_takes_long_to_embed_is_not_stored_over_a_newer_one(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = WordEncoder.encode
+
+    def slowly(self: WordEncoder, texts: Sequence[str], **how: Any) -> list[bytes]:
+        monkeypatch.setattr(WordEncoder, "encode", encode)
+        store.objects.put(TENANT, "documents/a.md", b"It closes at nine.")
+        assert written_whole("new", {"tenant_id": TENANT, "key": "documents/a.md"}, store) is JobStatus.WRITTEN
+        return self.encode(texts, **how)
+
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    monkeypatch.setattr(WordEncoder, "encode", slowly)
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": "documents/a.md"}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
 
 
 def test_of_what_is_posted_the_key_says_when(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:

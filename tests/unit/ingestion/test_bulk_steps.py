@@ -25,7 +25,7 @@ from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.file_steps import KEY, all_phases, batches, begun, finished, put_lines
-from tests.stages import DemoStages
+from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -167,6 +167,26 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
         lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged")
         steps.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
+
+
+def test_lines_that_take_long_to_embed_are_not_written_over_those_of_a_newer_version(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = WordEncoder.encode
+
+    def slowly(self: WordEncoder, texts: Sequence[str], **how: Any) -> list[bytes]:
+        monkeypatch.setattr(WordEncoder, "encode", encode)
+        store.objects.put(ACME, KEY, b'{"id": "r0", "content": "the newer turbine"}')
+        assert all_phases(store, begun(store, "newer")).status is JobStatus.WRITTEN
+        return self.encode(texts, **how)
+
+    put(store, 1)
+    job = begun(store)
+    (task,) = batches(store, job, Phase.ITEMS)
+    monkeypatch.setattr(WordEncoder, "encode", slowly)
+    with pytest.raises(ObjectChanged):
+        steps.batch(task, store)
+    assert [record.content for record in store.index.scan(ACME).records] == ["the newer turbine"]
 
 
 def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: DemoStages) -> None:
@@ -358,10 +378,10 @@ def test_of_all_imports_together_as_many_batches_are_written_at_once_as_may_be(
     first, second, third = (next(batches(store, begun(store, name), Phase.ITEMS)) for name in ("a", "b", "c"))
     write, others = steps.write, [second, third]
 
-    def while_another_writes(*given: Any) -> Any:
+    def while_another_writes(*given: Any, **named: Any) -> Any:
         if others:
             steps.batch(others.pop(0), store)
-        return write(*given)
+        return write(*given, **named)
 
     monkeypatch.setattr(steps, "write", while_another_writes)
     with pytest.raises(QueueFull, match="2 batches of imports and of embedding again are being written"):

@@ -59,6 +59,10 @@ class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
 
 
+def _nothing() -> None:
+    """Require nothing more of a write."""
+
+
 def write(
     request: WriteRequest,
     store: WriteStore,
@@ -67,6 +71,7 @@ def write(
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
     ahead: RecordVectors | None = None,
+    require: Callable[[], None] = _nothing,
 ) -> WriteReport:
     """Validate and write; once it returns, what it counts is durable and older cached answers are invalid.
 
@@ -84,6 +89,9 @@ def write(
         Called with the number of records embedded so far and in total.
     ahead
         The records' vectors, where their computing was begun before.
+    require
+        Called when the texts are embedded, which may take minutes, and before anything is written; what it raises is
+        raised, and nothing is written.
 
     Returns
     -------
@@ -123,6 +131,7 @@ def write(
                 generation, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
                 break
+            require()
             with suppress(_Overtaken), store.transaction(tenant_id):
                 if store.write_generation(tenant_id) != generation:
                     if not is_last:

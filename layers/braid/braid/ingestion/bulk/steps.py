@@ -152,9 +152,8 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     batch_range = task.batch
-    if task.job.document is not None:
-        lines_key = manifest.lines_key(task.job.name)
-        uploads.require_newest(task.job.tenant_id, task.job.document, store, lines_key=lines_key)
+    if task.job.document is not None:  # of other objects, to read them is enough
+        _require_newest(task.job, store)
     content = store.objects.read(task.job.tenant_id, task.job.object, batch_range.start, batch_range.end)
     lines = content.removesuffix(b"\n").split(b"\n")
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=batch_range.line)]
@@ -164,7 +163,9 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     earlier = [manifest.result(task.job, phase, batch_range, store.objects) for phase in earlier_phases]
     refused = {error.place for result in earlier for error in result.errors}
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
-    report = write(part_of(request, task.phase, refused, fingerprints), store)
+    # Again when the texts are embedded: a newer version may have been written whole meanwhile.
+    part = part_of(request, task.phase, refused, fingerprints)
+    report = write(part, store, require=lambda: _require_newest(task.job, store))
     result = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
@@ -174,6 +175,15 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
     return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
+
+
+def _require_newest(job: ImportJob, store: FileStore) -> None:
+    """Refuse to write what a newer version replaces. Raises ObjectChanged if there is one."""
+    if job.document is not None:
+        lines_key = manifest.lines_key(job.name)
+        uploads.require_newest(job.tenant_id, job.document, store, lines_key=lines_key)
+    else:
+        store.objects.read(job.tenant_id, job.object, 0, min(1, job.object.size_bytes))
 
 
 def lost(task: Lost, store: FileStore) -> BatchCounts:
