@@ -16,6 +16,7 @@ from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, PageRequest, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
+from braid.models import MAX_ID_BYTES
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.settings import Settings
 from moto import mock_aws
@@ -147,6 +148,17 @@ def test_a_line_that_is_not_utf_8_is_told_of_and_not_taken_for_one_without_an_ed
     store.objects.put(ACME, KEY, edge.encode(encoding))
     report = all_phases(store, begun(store))
     assert (report.status, report.errors) == (JobStatus.WITH_ERRORS, 1)
+
+
+@pytest.mark.parametrize("identity", ["\ud800", "\x00", "long" * 1_000_000])
+def test_a_line_whose_id_cannot_be_one_is_told_of_and_the_others_are_written(store: DemoStages, identity: str) -> None:
+    rows = [{"id": f"r{identity}", "content": "x"}, {"id": "r1", "content": "turbine"}]
+    store.objects.put(ACME, KEY, "\n".join(map(json.dumps, rows)).encode())
+    report = all_phases(store, begun(store))
+    assert (report.status, report.written, report.errors) == (JobStatus.WITH_ERRORS, 1, 1)
+    (told,) = (json.loads(line) for line in store.objects.open(ACME, report.report_key))
+    assert (told["place"], told["field"]) == ("line 1", "id")
+    assert len(told["id"]) <= MAX_ID_BYTES
 
 
 @pytest.mark.parametrize("removed", [False, True])
