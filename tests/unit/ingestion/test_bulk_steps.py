@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from braid.engines.aws.s3 import S3ObjectStore
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, PageRequest, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
@@ -199,6 +199,24 @@ def test_lines_that_take_long_to_embed_are_not_written_over_those_of_a_newer_ver
     with pytest.raises(ObjectChanged):
         steps.batch(task, store)
     assert [record.content for record in store.index.scan(ACME).records] == ["the newer turbine"]
+
+
+def test_a_batch_that_meets_the_removal_of_what_it_relates_is_tried_again(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(*_: Any) -> None:
+        message = "relationships: there is no vertex 'found:1', neither stored nor written with it"
+        raise InvalidRequest(message, field="relationships")
+
+    rows = [{"entity": {"id": "a"}}, {"entity": {"id": "b"}}]
+    store.objects.put(ACME, KEY, "\n".join(map(json.dumps, rows)).encode())
+    (task,) = batches(store, begun(store), Phase.ITEMS)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.graph, "upsert", removed)
+        with pytest.raises(TransientStoreError):
+            steps.batch(task, store)
+    steps.batch(task, store)
+    assert [vertex.id for vertex in store.graph.get_many(ACME, ["a", "b"])] == ["a", "b"]
 
 
 def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: DemoStages) -> None:

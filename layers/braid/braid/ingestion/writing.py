@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.errors import InvalidRequest, TenantBeingDeleted
+from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
 from braid.ingestion.checks import check
 from braid.ingestion.deleting import delete_pages
 from braid.ingestion.found_names import NAMES_AT_ONCE
@@ -229,14 +229,16 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     deadline.check()
     if accepted.vertices or accepted.edges:
-        store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
+        with _ends_are_there():
+            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
     if accepted.successors:
         # Before the others are passed on: a successor's own mentions are not known by these identities.
         store.graph.delete_relationships(
             tenant_id, [edge for edge in accepted.stale if edge.source in accepted.successors]
         )
         # By the store itself, as very many texts may have a name.
-        store.graph.reassign_mentions(tenant_id, accepted.successors)
+        with _ends_are_there():
+            store.graph.reassign_mentions(tenant_id, accepted.successors)
         store.graph.delete(tenant_id, list(accepted.successors))
     names = {edge.source for edge in accepted.stale}
     are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
@@ -251,6 +253,19 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
+
+
+@contextmanager
+def _ends_are_there() -> Iterator[None]:
+    """Have a write tried again where an end of its edges is missing: when it was checked, all of them were there.
+
+    Where stores have no transaction, another write or a delete may have removed one since.
+    """
+    try:
+        yield
+    except InvalidRequest as error:
+        message = "another write removed meanwhile what this one relates; write it again"
+        raise TransientStoreError(message) from error
 
 
 def require_written(report: WriteReport) -> WriteReport:

@@ -21,7 +21,7 @@ from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.engines.neptune.elements import batches, vertex_ids
 from braid.engines.neptune.stored_counts import GraphCounts
-from braid.errors import ConfigurationError, InvalidRequest
+from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
 from braid.models.records import FOUND_PREFIX
 from braid.ports.keys import check_limit, decode, encode
@@ -129,7 +129,13 @@ class GremlinGraph:
             for batch in batches(list(last_vertices.values()), BATCH):
                 self._connection.submit(partial(elements.write_vertices, vertices=batch))
             for edges in batches(list(last_edges.values()), BATCH):
-                self._connection.submit(partial(elements.write_edges, edges=edges))
+                try:
+                    self._connection.submit(partial(elements.write_edges, edges=edges))
+                except TransientStoreError:
+                    raise
+                except StoreError:
+                    self._require_ends(set(), edges)  # another write may have removed one since
+                    raise
 
     def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Update the end of validity of stored vertices and edges; those removed meanwhile stay removed."""
