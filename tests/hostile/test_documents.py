@@ -484,6 +484,33 @@ def test_a_version_that_takes_long_to_embed_is_not_stored_over_a_newer_one(
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
 
 
+def test_a_document_that_is_cut_off_and_put_again_loses_nothing_while_the_rest_of_it_is_removed(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "REMOVED_AT_ONCE", 2)
+    event = {"tenant_id": TENANT, "key": "documents/a.md"}
+    whole = "\n\n".join(f"# Part {number}\n\n" + f"It is part {number}. " * 60 for number in range(9)).encode()
+    store.objects.put(TENANT, "documents/a.md", whole)
+    assert written_whole("first", event, store) is JobStatus.WRITTEN
+    remove = uploads.delete_records
+
+    def put_again(*given: Any) -> Any:
+        monkeypatch.setattr(uploads, "delete_records", remove)
+        removed = remove(*given)
+        store.objects.put(TENANT, "documents/a.md", whole)
+        assert written_whole("again", event, store) is JobStatus.WRITTEN
+        return removed
+
+    monkeypatch.setattr(uploads, "delete_records", put_again)
+    store.objects.put(TENANT, "documents/a.md", b"It is cut off.")
+    assert written_whole("cut-off", event, store) is JobStatus.WRITTEN
+    assert len(store.index.scan(TENANT).records) == 9
+    # And the next version is known to be shorter.
+    store.objects.put(TENANT, "documents/a.md", b"It is cut off.")
+    assert written_whole("cut-off-again", event, store) is JobStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It is cut off."]
+
+
 def test_of_what_is_posted_the_key_says_when(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(type(store.imports), "start", lambda *given: asked.append(given[3].key))

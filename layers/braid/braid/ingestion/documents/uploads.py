@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectInfo, ObjectLines
 
 
+REMOVED_AT_ONCE: Final = 100
+"""Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Of the process that reads: beside it the smallest function has room for the encoder."""
 
@@ -123,9 +125,13 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
     if not whole:
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    if stale:
-        delete_records(tenant_id, stale, store)
-    put_upload(store.objects, tenant_id, state)
+    for start in range(0, len(stale), REMOVED_AT_ONCE):
+        # Again each time: an import that began meanwhile takes those that are still stored for its own, unchanged.
+        if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
+            break
+        delete_records(tenant_id, stale[start : start + REMOVED_AT_ONCE], store)
+    else:
+        put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
 
