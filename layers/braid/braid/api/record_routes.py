@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from contextlib import suppress
 from http import HTTPStatus
 from itertools import islice
@@ -344,9 +345,10 @@ def add_import_routes(api: Api) -> None:
     )
     @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        # A key of its own: what is posted under the same name meanwhile is not removed with it.
+        # A key of its own: what is posted under the same name meanwhile is not removed with it. It says when it was
+        # posted, as imports run beside each other, and an older version may take longer to read.
         parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
-        object_key = check_object_key("/".join((f"{POSTED}{secrets.token_hex(8)}", *parts)))
+        object_key = check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
 
         def start(import_id: str) -> None:
             library.objects.put(api.tenant_id, object_key, document.content)
