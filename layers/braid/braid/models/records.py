@@ -38,6 +38,8 @@ DOCUMENT_TYPE: Final = "Document"
 """Entity type of the vertex of a record without one."""
 DEFAULT_ENTITY_TYPE: Final = "Concept"
 """Of a vertex without one."""
+MAX_WHOLE: Final = 2**63 - 1
+"""Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
 EdgeId: TypeAlias = tuple[str, str, str, str]
 """What identifies an edge within its tenant: source, type, target and predicate."""
 Predicate = Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)]
@@ -221,7 +223,9 @@ class Relationship(NewRelationship):
     """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
 
     tenant_id: TenantId
-    position: Annotated[int, Field(ge=0)] | None = Field(default=None, exclude_if=lambda position: position is None)
+    position: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = Field(
+        default=None, exclude_if=lambda position: position is None
+    )
     """Of an edge that was found in the text of its evidence: where the name stands, in characters. None if given."""
 
     @property
@@ -248,8 +252,6 @@ MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
 MAX_TENANT_TYPES: Final = 500
 """Different entity types of one tenant, and relationship types as many: each is part of the tenant's stored counts."""
-MAX_WHOLE: Final = 2**63 - 1
-"""Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
 WHOLE_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
 
 
