@@ -154,6 +154,8 @@ def test_a_folder_inside_is_refused(folder: Path) -> None:
         ({"kind": "generator"}, "kind"),
         ({"format": 2}, "format"),
         ({"dimension": 0}, "dimension"),
+        ({"max_tokens": 2**64}, "max_tokens"),
+        ({"pad_token_id": 2**64}, "pad_token_id"),
         ({"id": "A b"}, "id"),
         ({"surprise": 1}, "surprise"),
     ],
