@@ -98,13 +98,15 @@ def tell_of_earlier_store(settings: Settings) -> None:
 def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on standard error once there is something to count, and take (done, all).
 
-    Where standard error is not a terminal there is no bar.
+    Where standard error is not a terminal there is no bar. What it says may name a file: it is no format and no markup.
     """
+    from braid.models.scalars import printable
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    said = TextColumn("{task.description}", markup=False)
+    columns = (said, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=err, disable=quiet or not err.is_terminal, transient=True)
-    task = bar.add_task(what, total=None)
+    task = bar.add_task(printable(what), total=None)
 
     def update(done: int, total: int) -> None:
         bar.start()

@@ -11,10 +11,11 @@ import typer
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.ingesting import Options
 from braid.ingestion.writing import MissingEnds
+from rich.markup import escape
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of
 from braid_cli.question import check_tenant, foreign_to
-from braid_cli.show import print_found_names
+from braid_cli.show import print_found_names, printable
 from braid_cli.terminal import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -140,13 +141,13 @@ def _ingest_folder(folder: Path, tenant: str, application: Application, *, prune
     if as_json:
         print_json({"dataset": dataset.name, "tenant": tenant, **vars(done)})
     elif done.unchanged:
-        out.print(f"{dataset.name}: nothing has changed since it was ingested for {tenant}")
+        out.print(f"{_shown(dataset.name)}: nothing has changed since it was ingested for {tenant}")
     else:
         seconds = done.embed_seconds + done.write_seconds
         removed = f", {done.removed:,} removed" if done.removed else ""
         kept = f" ({done.written:,} new or changed{removed})" if removed or done.written < done.records else ""
         out.print(
-            f"{dataset.name}: {counted(done.records, 'record')}{kept}, "
+            f"{_shown(dataset.name)}: {counted(done.records, 'record')}{kept}, "
             f"{counted(done.vertices, 'vertex', 'vertices')} and "
             f"{counted(done.relationships, 'relationship')} for {tenant} in {seconds:.1f} s "
             f"(embedding {done.embed_seconds:.1f} s)"
@@ -173,7 +174,7 @@ def _ingest_file(path: Path, tenant: str, application: Application, missing: Mis
         seconds = done.embed_seconds + done.write_seconds
         wrong = f", {counted(done.errors, 'line')} refused" if done.errors else ""
         out.print(
-            f"{path.name}: {counted(done.written, 'record')} new or changed, {done.unchanged:,} unchanged, "
+            f"{_shown(path.name)}: {counted(done.written, 'record')} new or changed, {done.unchanged:,} unchanged, "
             f"{counted(done.relationships, 'relationship')}{wrong} for {tenant} in {seconds:.1f} s"
         )
     if done.errors:
@@ -230,9 +231,14 @@ def ingest_graph(
     if as_json:
         print_json({"graph": graph.name, "tenant": tenant, **vars(done)})
     elif done.unchanged:
-        out.print(f"{graph.name}: nothing has changed since it was ingested for {tenant}")
+        out.print(f"{_shown(graph.name)}: nothing has changed since it was ingested for {tenant}")
     else:
         out.print(
-            f"{graph.name}: {counted(done.vertices, 'vertex', 'vertices')}, "
+            f"{_shown(graph.name)}: {counted(done.vertices, 'vertex', 'vertices')}, "
             f"{counted(done.relationships, 'relationship')} and {counted(done.records, 'record')} for {tenant}"
         )
+
+
+def _shown(name: str) -> str:
+    """Return a file's or folder's name as it is printed: it steers no terminal and is no markup."""
+    return escape(printable(name))

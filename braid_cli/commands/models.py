@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model, read_manifest
 from braid.errors import ConfigurationError, ModelError
+from braid.models.scalars import printable
 from braid.settings import load_settings
 from braid.settings.files import load_profiles
 from rich.console import Console
@@ -64,7 +65,7 @@ def list_models(
         state = f"ready, {row['precision']}" if row["ready"] else "unusable" if row["problem"] else "not made"
         colour = "green" if row["ready"] else "red" if row["problem"] else "dim"
         table.add_row(
-            str(row["id"]),
+            Text(printable(str(row["id"]))),
             str(row["kind"]),
             ", ".join(row["profiles"]) if isinstance(row["profiles"], list) else "",
             str(row["dimension"]),
@@ -75,7 +76,7 @@ def list_models(
     console.print(table)
     for row in rows:
         if row["problem"]:
-            console.print(Text(str(row["problem"]), style="red"), soft_wrap=True)
+            console.print(Text(printable(str(row["problem"])), style="red"), soft_wrap=True)
 
 
 def _row(model: ModelConfig, profiles: Profiles, folder: Path) -> dict[str, object]:

@@ -17,7 +17,7 @@ from rich.text import Text
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
 from braid_cli.show import printable
-from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json
+from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -29,6 +29,8 @@ app = typer.Typer(
     help="A tenant's schema versions: list them, check the next one, register it.",
     epilog=examples("braid schema list -t saltmarrow", "braid schema check schema-3.json -t saltmarrow"),
 )
+_MAX_BYTES = 2_000_000
+"""All versions together may have as many."""
 File = Annotated[
     Path,
     typer.Argument(
@@ -111,13 +113,16 @@ def register(
 def _read(file: Path, tenant: str) -> SchemaVersion:
     check_tenant(tenant)
     try:
-        row: Any = json.loads(file.read_text(encoding="utf-8"))
+        _, raw = read_input(file, _MAX_BYTES)
+        if len(raw) > _MAX_BYTES:
+            raise InvalidRequest(f"{file}: longer than {_MAX_BYTES:,} bytes")
+        row: Any = json.loads(raw.decode("utf-8"))
         if not isinstance(row, dict):
             raise InvalidRequest(f"{file}: is not a JSON object")
         return SchemaVersion.model_validate({"created_at": datetime.now(UTC).isoformat(), **row, "tenant_id": tenant})
     except ValidationError as error:
         raise InvalidRequest(f"{file}: {InvalidRequest.from_validation(error)}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{file}: is not JSON: {error}") from None
 
 

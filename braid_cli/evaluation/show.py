@@ -49,7 +49,7 @@ def format_interval(interval: tuple[float, float]) -> str:
 
 def show_evaluation(console: Console, evaluation: Evaluation) -> None:
     """Print one row a configuration, with intervals, differences and latencies as the terminal's width allows."""
-    console.print(Text(f"{evaluation.dataset}: {len(evaluation.questions)} judged questions", style="bold"))
+    console.print(Text(f"{printable(evaluation.dataset)}: {len(evaluation.questions)} judged questions", style="bold"))
     wide, middle = console.width >= WIDE, console.width >= MIDDLE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("row", no_wrap=True)
@@ -144,14 +144,15 @@ def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
     """
     groups = evaluation.groups(field)
     console.print()
-    console.print(Text(f"{evaluation.dataset}: {COMPARED} by {field}", style="bold"))
+    console.print(Text(f"{printable(evaluation.dataset)}: {COMPARED} by {printable(field)}", style="bold"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("row", no_wrap=True)
     values: dict[str, Mapping[str, float]] = {
         value: {row.name: within(row, ids)[COMPARED] for row in evaluation.rows} for value, ids in groups.items()
     }
     for value, ids in groups.items():
-        table.add_column(f"{value.replace('_', ' ')}\n{len(ids)}", justify="right", min_width=5, overflow="fold")
+        heading = Text(f"{printable(value.replace('_', ' '))}\n{len(ids)}")
+        table.add_column(heading, justify="right", min_width=5, overflow="fold")
     for row in evaluation.rows:
         cells = [
             Text(format_score(scores[row.name]), style="green" if scores[row.name] == max(scores.values()) else "")
@@ -175,7 +176,7 @@ def show_failures(console: Console, failures: Sequence[Failure]) -> None:
 def _show_failure(console: Console, number: int, failure: Failure) -> None:
     plan, weights = failure.answer.plan, failure.answer.weights
     said = [f"{name} {value}" for name, value in failure.question.metadata.items() if name in {"kind", "type", "hops"}]
-    console.print(Rule(f"{number}. {failure.question.id}", align="left", style="dim"))
+    console.print(Rule(Text(f"{number}. {printable(failure.question.id)}"), align="left", style="dim"))
     console.print(Text("? ", style="bold cyan").append(printable(failure.question.query.text), style="bold"))
     parts = [
         *said,
@@ -184,7 +185,7 @@ def _show_failure(console: Console, number: int, failure: Failure) -> None:
         f"weights: vectors {weights.vector:.2f}, words {weights.lexical:.2f}, graph {weights.graph:.2f}",
         f"ndcg@10 {format_score(failure.ndcg)}",
     ]
-    console.print(Text(" · ".join(parts), style="dim"))
+    console.print(Text(printable(" · ".join(parts)), style="dim"))
     console.print(Text("should have come", style="bold"))
     for record in failure.relevant:
         console.print(Padding(_relevant(record), (0, 0, 0, 2)))
@@ -196,7 +197,7 @@ def _show_failure(console: Console, number: int, failure: Failure) -> None:
 def _relevant(record: RelevantRecord) -> Table:
     final = record.final_rank
     shown = Text(f"#{final}" if final else "–", style="green" if final and final <= INSTEAD else "red")
-    head = Text(printable(record.title), style="bold").append(f"  {record.id}", style="dim")
+    head = Text(printable(record.title), style="bold").append(f"  {printable(record.id)}", style="dim")
     lines = Table.grid(padding=(0, 1))
     lines.add_column(width=4, justify="right")
     lines.add_column()

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from braid_cli.evaluation.show import SIGNIFICANCE, format_p, format_score
+from braid_cli.show import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,7 +32,7 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
         low, high = one.change.intervals[tuning.metric]
         style = ("green" if change > 0 else "red") if chance < SIGNIFICANCE else "dim"
         table.add_row(
-            one.name,
+            Text(printable(one.name)),
             str(one.questions),
             _with_interval(one.before, tuning.metric),
             _with_interval(one.after, tuning.metric),

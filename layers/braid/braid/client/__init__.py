@@ -9,6 +9,7 @@
     results.py           what a search returns and its display; facts
     in_process.py        answers with the engines and models of this process
     deployed.py          answers by the HTTP interface
+    bounded_answers.py   its connections, whose answers are bounded in bytes and time
     posted_documents.py  posts files and folders of documents to it
     api_errors.py        errors of both: what the server refused, and why it could not be reached
 """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -25,6 +24,7 @@ from braid.api.schemas import (
     WriteSummary,
 )
 from braid.client.api_errors import ApiError, RefusedFields, refusal, unreachable
+from braid.client.bounded_answers import MAX_READ_BYTES, AnswerUnbounded, bounded_pool
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport
 from braid.ingestion.inline_writes import MAX_INLINE
@@ -50,10 +50,6 @@ ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 30.0
 MAX_WAIT_S: Final = 60.0
 """Longest wait that a server may ask for before a request is sent again: a quota is of one minute at most."""
-MAX_READ_BYTES: Final = 8 << 20
-"""Longest answer that is read, decompressed; a server sends 6 million bytes at most."""
-_TIMES: Final = 10
-"""How many times ``timeout_s`` the body of an answer may take."""
 _PART_BYTES: Final = 1 << 16
 _BUSY: Final = (429, 503)
 _Shape = TypeVar("_Shape", bound=Frozen)
@@ -76,7 +72,7 @@ class Deployed:
     url
         Address of the server, without a path or with a stage's.
     timeout_s
-        Bound on connecting, and on each wait for an answer; its body may take ten times as long.
+        Bound on connecting, and on each wait for a part of an answer; the whole answer may take ten times as long.
     attempts
         How often a request is sent at most. Every request may be sent again: a write of the same record is the same.
     """
@@ -88,12 +84,11 @@ class Deployed:
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
         self._url = url.rstrip("/")
         self._token = token
-        self._timeout_s = timeout_s
         # Waits as long as the server asks, up to a minute, or 0, 0.4, 0.8 s.
         self._retries = _Retry(
             total=attempts - 1, status_forcelist=_BUSY, allowed_methods=None, backoff_factor=0.2, backoff_jitter=0.1
         )
-        self._pool = urllib3.PoolManager(timeout=urllib3.Timeout(timeout_s), retries=False, maxsize=4)
+        self._pool = bounded_pool(timeout_s)
 
     def __repr__(self) -> str:
         """Say which server this is."""
@@ -206,6 +201,8 @@ class Deployed:
                 running.set({names.HTTP_STATUS: answer.status})
         except urllib3.exceptions.HTTPError as error:
             raise ApiError(f"{self._url}: {unreachable(error)}") from error
+        except AnswerUnbounded as error:
+            raise ApiError(f"{self._url}: the answer {error}") from error
         if 300 <= answer.status < 400:  # noqa: PLR2004 - HTTP's redirections
             # What is asked and written is for the server that was named, wherever it may send us.
             to = answer.headers.get("Location", "")
@@ -244,15 +241,13 @@ class Deployed:
             retries.sleep(answer)
 
     def _content(self, answer: urllib3.BaseHTTPResponse) -> bytes:
-        """Return the body of an answer. Raises ApiError if it is longer, or takes longer, than any of Braid's."""
-        content, until = bytearray(), time.monotonic() + _TIMES * self._timeout_s
+        """Return the body of an answer. Raises AnswerUnbounded if it is longer than any of Braid's."""
+        content = bytearray()
         try:
             while part := answer.read1(_PART_BYTES):
                 content += part
                 if len(content) > MAX_READ_BYTES:
-                    raise ApiError(f"{self._url}: the answer is longer than Braid's are", status=answer.status)
-                if time.monotonic() > until:
-                    raise ApiError(f"{self._url}: the answer does not end", status=answer.status)
+                    raise AnswerUnbounded("is longer than Braid's are")
             answer.release_conn()
         finally:
             answer.close()  # of no effect once its connection was given back
