@@ -70,12 +70,12 @@ DOCUMENTS: Final = "documents"
 ENTITIES: Final = "entities"
 CURSOR_HOURS: Final = 24
 REASONS: Final = 5
-"""Most wrong lines of an import whose reasons are told; its report has all."""
+"""Number of invalid lines of an import whose errors the response has; the import's report has all."""
 After = Annotated[
-    str | None, InQuery(max_length=MAX_TOKEN_CHARACTERS, description="What the page before gave as its next.")
+    str | None, InQuery(max_length=MAX_TOKEN_CHARACTERS, description="Cursor: ``next`` of the previous page.")
 ]
 STUB_BYTES: Final = 20_000
-"""Most bytes of a record as JSON without its content, aliases and metadata."""
+"""Upper bound of the size of :meth:`RecordSummary.stub`, in bytes."""
 
 
 def add_record_routes(api: Api) -> None:
@@ -115,11 +115,11 @@ def _add_writes(api: Api) -> None:
         after: After = None,
         document: Annotated[RecordId | None, InQuery(description="Only records of the document of this id.")] = None,
     ) -> RecordPage:
-        records, further = _page(library.index, api.tenant_id, _opened(api, after, RECORDS), limit, document)
+        records, cursor = _page(library.index, api.tenant_id, _cursor_of(api, after, RECORDS), limit, document)
         api.counted = len(records)
-        return RecordPage(records=tuple(records), next=_signed(api, further, RECORDS))
+        return RecordPage(records=tuple(records), next=_token_of(api, cursor, RECORDS))
 
-    # By POST, as a path with a colon is no id of a record, and ids in a body may hold anything.
+    # By POST: ids in a body may have any character, and the path cannot be mistaken for that of a record's id.
     @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
     def read_records(asked: RecordIds) -> RecordPage:
         api.counted = len(asked.ids)
@@ -140,25 +140,25 @@ def _add_lists(api: Api) -> None:
     @api.get("/documents", operation_id="listDocuments", summary="All documents, page by page", tags=WRITE)
     def list_documents(limit: Annotated[int, InQuery(ge=1, le=100)] = 50, after: After = None) -> DocumentPage:
         library.quotas.take_question(api.tenant_id)
-        page = documents(library.index, api.tenant_id, after=_opened(api, after, DOCUMENTS), limit=limit)
+        page = documents(library.index, api.tenant_id, after=_cursor_of(api, after, DOCUMENTS), limit=limit)
         api.counted = len(page.first_records)
         listed = tuple(map(DocumentSummary.of, page.first_records))
-        return DocumentPage(documents=listed, next=_signed(api, page.cursor, DOCUMENTS))
+        return DocumentPage(documents=listed, next=_token_of(api, page.cursor, DOCUMENTS))
 
     @api.get("/entities", operation_id="listEntities", summary="All named entities, page by page", tags=WRITE)
     def list_entities(
-        limit: Annotated[int, InQuery(ge=1, le=500, description="Vertices of the graph that are read.")] = 200,
+        limit: Annotated[int, InQuery(ge=1, le=500, description="Number of graph vertices to read.")] = 200,
         after: After = None,
     ) -> EntityPage:
         library.quotas.take_question(api.tenant_id)
-        page = names(library.graph, api.tenant_id, after=_opened(api, after, ENTITIES), limit=limit)
+        page = names(library.graph, api.tenant_id, after=_cursor_of(api, after, ENTITIES), limit=limit)
         api.counted = len(page.vertices)
         listed = tuple(EntitySummary.taken_from(vertex, relations=edges) for vertex, edges in page.vertices)
-        return EntityPage(entities=listed, next=_signed(api, page.cursor, ENTITIES))
+        return EntityPage(entities=listed, next=_token_of(api, page.cursor, ENTITIES))
 
 
 def _bounded(tenant_id: str, records: Iterable[Record], most_bytes: int) -> Iterator[RecordSummary]:
-    """Yield records without vectors; once they are as long as an answer may be, the rest without what is long."""
+    """Yield summaries of records; after ``most_bytes`` of them, the rest as stubs."""
     size = 0
     for record in records:
         if record.tenant_id == tenant_id:
@@ -179,8 +179,8 @@ def _add_deletion(api: Api) -> None:
         # Deleting an unknown record is no error, so that a delete can be repeated.
         return library.delete(api.tenant_id, (record_id,))
 
-    # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
-    # mark then; and of two parameters of one name it makes one with a comma, as an id may have.
+    # By POST, as an id in a body may have any character. API Gateway decodes a path, and is reported to cut it at a
+    # question mark in an id; of two parameters of the same name it makes one, joined by a comma, which ids may have.
     @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
     @api.writers_only
     def delete_records(asked: Deletes) -> DeleteReport:
@@ -237,7 +237,7 @@ def _request(tenant_id: str, writes: Writes) -> WriteRequest:
 
 
 def _written(report: WriteReport) -> WriteSummary:
-    """Return the summary of a write."""
+    """Return the summary of a write. Raises Problem 422 if items were invalid, and nothing was written."""
     if report.errors:
         fields = [
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
@@ -251,7 +251,7 @@ def _written(report: WriteReport) -> WriteSummary:
 def _page(
     index: SearchIndex, tenant_id: str, after: str | None, limit: int, document: str | None
 ) -> tuple[list[RecordSummary], str | None]:
-    """Return the next records, as many as requested or as fit into a response, and the cursor after the last."""
+    """Return the next records, at most ``limit`` and as many as fit into a response, and the cursor after the last."""
     kept: list[RecordSummary] = []
     size = 0
     while True:
@@ -277,8 +277,11 @@ def _dotted(place: str) -> str:
     return place.replace("[", ".").removesuffix("]")
 
 
-def _opened(api: Api, after: str | None, of: str) -> str | None:
-    """Return the cursor of a token that a page of the same list gave; None begins."""
+def _cursor_of(api: Api, after: str | None, of: str) -> str | None:
+    """Return the cursor of a token; None, for the first page, if there is no token.
+
+    Raises Problem 422 if the token is not one of this tenant and list, or has expired.
+    """
     if after is None:
         return None
     try:
@@ -292,8 +295,8 @@ def _opened(api: Api, after: str | None, of: str) -> str | None:
     return content["after"]
 
 
-def _signed(api: Api, cursor: str | None, of: str) -> str | None:
-    """Return a cursor as a token; None of the last page."""
+def _token_of(api: Api, cursor: str | None, of: str) -> str | None:
+    """Return a cursor of a list as a signed token; None after the last page."""
     if cursor is None:
         return None
     until = api.library.now().timestamp() + CURSOR_HOURS * 3_600
@@ -301,7 +304,7 @@ def _signed(api: Api, cursor: str | None, of: str) -> str | None:
     return sign(content, purpose=of, key=api.library.cursor_key(), expires_at=until)
 
 
-ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
+ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="Its id, from the response.")]
 
 
 def add_import_routes(api: Api) -> None:
@@ -309,7 +312,7 @@ def add_import_routes(api: Api) -> None:
     library = api.library
 
     def begin_once(asked: Frozen, key: str | None, start: Callable[[str], None]) -> Response[ImportSummary]:
-        """Begin an import, once for each idempotency key: what is asked, and what starts it by its id."""
+        """Start an import, once for each idempotency key; ``start`` is called with the new import's id."""
         api.counted = 1
 
         def begin() -> ImportSummary:
@@ -344,7 +347,7 @@ def add_import_routes(api: Api) -> None:
     )
     @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        # A key of its own: what is posted under the same name meanwhile is not removed with it.
+        # A key of its own, so that removing it does not remove a document posted under the same name meanwhile.
         parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
         object_key = check_object_key("/".join((f"{POSTED}{secrets.token_hex(8)}", *parts)))
 
@@ -352,7 +355,7 @@ def add_import_routes(api: Api) -> None:
             library.objects.put(api.tenant_id, object_key, document.content)
             try:
                 library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
-            except BraidError:  # nothing else would remove it
+            except BraidError:  # no import will remove the object
                 with suppress(StoreError):
                     library.objects.delete(api.tenant_id, object_key)
                 raise
@@ -368,11 +371,11 @@ def add_import_routes(api: Api) -> None:
 
 
 def _reasons(api: Api, found: Import) -> list[str]:
-    """Return what is wrong with the first lines of an import, of what the report says of each."""
+    """Return the error messages of an import's first invalid lines, from its report."""
     if not (found.report and found.report.errors):
         return []
     try:
         lines = api.library.objects.open(api.tenant_id, found.report.report_key)
         return [ItemError.model_validate_json(line).message[:1_000] for line in islice(lines, REASONS)]
-    except StoreError:  # its owner may have removed it, and the outcome is known without
+    except StoreError:  # the tenant may have removed the report; the response is useful without it
         return []
