@@ -89,7 +89,7 @@ def reembed(
     application = open_application(engine)
     if tenant is not None:
         check_known(tenant, application)
-    # All cores, as for ``braid ingest``: this process does nothing else. How many leave room for questions is a setting.
+    # All cores, as in ``braid ingest``: this process does nothing else. ``reembed_texts_per_s`` can limit the load.
     services = replace(application.reembedding, encoder_for=partial(application.encoder_for, threads=os.cpu_count()))
     bounds = RunBudget(texts=budget, seconds=seconds)
     if status:
