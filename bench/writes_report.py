@@ -1,4 +1,4 @@
-"""The figures of writing for people."""
+"""Report of the benchmarks of writing."""
 
 from __future__ import annotations
 

@@ -77,9 +77,7 @@ def context(
             metavar="ROLE",
         ),
     ] = None,
-    untrusted: Annotated[
-        bool, typer.Option("--untrusted", help="Include untrusted records.", metavar="")
-    ] = False,
+    untrusted: Annotated[bool, typer.Option("--untrusted", help="Include untrusted records.", metavar="")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Build a model's context from the conversation, stored records, and past decisions and tool calls."""

@@ -33,9 +33,9 @@ def add(
     subject: Subject,
     *,
     tenant: Tenant,
-    role: Annotated[Role, typer.Option(help="reader: may only read; writer: may also write and delete.", metavar="ROLE")] = (
-        Role.READER
-    ),
+    role: Annotated[
+        Role, typer.Option(help="reader: may only read; writer: may also write and delete.", metavar="ROLE")
+    ] = Role.READER,
 ) -> None:
     """Add a member to a tenant, or change a member's role."""
     from braid.app import application

@@ -42,7 +42,9 @@ class KindOption(StrEnum):
 
 @app.command("list", epilog=examples("braid models list", "braid models list --json | jq '.models[] | select(.ready)'"))
 def list_models(
-    models_dir: Annotated[Path | None, typer.Option("--models-dir", help="Folder with a folder for each model.")] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option("--models-dir", help="Folder with a folder for each model.")
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:

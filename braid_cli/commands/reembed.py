@@ -52,9 +52,7 @@ def reembed(
     seconds: Annotated[float | None, typer.Option(help="Maximum of seconds of this run.", metavar="S", min=0)] = None,
     judged: Annotated[
         list[Path] | None,
-        typer.Option(
-            help="Dataset folder, named after its tenant, whose questions verify a migration.", metavar="DIR"
-        ),
+        typer.Option(help="Dataset folder, named after its tenant, whose questions verify a migration.", metavar="DIR"),
     ] = None,
     tolerance: Annotated[
         float | None, typer.Option(help="Accepted loss of recall in a migration.", metavar="X", min=0, max=1)

@@ -33,7 +33,10 @@ def search(
     tenant: Tenant = DEFAULT_TENANT,
     top_k: Annotated[int, typer.Option(help="Maximum of results, 1 to 50.", metavar="N")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the plan, the ranks and scores of each result, and timings.", metavar=FLAG)
+        bool,
+        typer.Option(
+            "--explain", help="Show the plan, the ranks and scores of each result, and timings.", metavar=FLAG
+        ),
     ] = False,
     as_of: Annotated[
         str | None, typer.Option(help="Use what was valid at this time, such as 2024-05-01.", metavar="TIME")

@@ -43,11 +43,13 @@ def serve(
             metavar="NAME",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; any but a loopback address is reachable from the network.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but a loopback address is reachable from the network.")
+    ] = ("127.0.0.1"),
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 chooses a free one.")] = 8700,
-    at_once: Annotated[int, typer.Option(min=1, max=256, help="Maximum of concurrent requests; more are refused.")] = 16,
+    at_once: Annotated[
+        int, typer.Option(min=1, max=256, help="Maximum of concurrent requests; more are refused.")
+    ] = 16,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -94,7 +96,7 @@ def _serve(
         if workers > 1:
             from braid_cli.http_server.workers import Workers
 
-            processes = Workers(workers, at_once=at_once)  # started first, so that they import modules while this process does
+            processes = Workers(workers, at_once=at_once)  # they import modules while this process does
             ended.callback(processes.close)
         import uvicorn
         from braid.api.handler import make_handler

@@ -31,9 +31,7 @@ def tune(
     ],
     *,
     metric: Annotated[str, typer.Option(help=f"Metric to fit: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
-    folds: Annotated[
-        int, typer.Option(help="Folds of the cross-validation.", min=2, max=20, metavar="N")
-    ] = 5,
+    folds: Annotated[int, typer.Option(help="Folds of the cross-validation.", min=2, max=20, metavar="N")] = 5,
     seed: Annotated[int, typer.Option(help="Seed of the random choices.", metavar="N")] = 20_240_501,
     target: Annotated[
         Path | None,

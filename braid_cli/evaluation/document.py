@@ -173,7 +173,9 @@ def main(arguments: Sequence[str]) -> None:
         metavar="FOLDER",
         help="dataset folder with queries.jsonl and qrels/test.tsv; its subfolders may have further queries",
     )
-    parser.add_argument("--into", type=Path, default=ROOT, metavar="DIR", help="root to write to; default: this checkout")
+    parser.add_argument(
+        "--into", type=Path, default=ROOT, metavar="DIR", help="root to write to; default: this checkout"
+    )
     chosen = parser.parse_args(arguments)
     engines = application()
     evaluations = [

@@ -190,9 +190,7 @@ def evaluate(
     degraded = 0
     if judged:
         for way in ways:
-            way.answer(
-                judged[0].query, application
-            )  # warm-up: models and indexes are loaded by the first use
+            way.answer(judged[0].query, application)  # warm-up: models and indexes are loaded by the first use
     for done, question in enumerate(judged, start=1):
         first = done % len(ways)
         for way in (*ways[first:], *ways[:first]):

@@ -110,7 +110,9 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Start the timeout for reading this response; continue with the next request once it is mostly read."""
         if self.transport.get_write_buffer_size():
-            self.loop.call_later(self.answer_s, self._drop_unread, self.cycle)  # uvicorn's keep-alive timeout starts when all is read
+            self.loop.call_later(
+                self.answer_s, self._drop_unread, self.cycle
+            )  # uvicorn's keep-alive starts when all is read
         self.since = self.loop.time()
         self._bound_unread()
         # A client may pipeline requests without reading; the next response would wait in memory beside this one.

@@ -77,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m braid_cli.local_servers", description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status"])
-    parser.add_argument("names", nargs="*", help=f"servers: {', '.join(SERVERS)}; default: opensearch and gremlin, for down all")
+    parser.add_argument(
+        "names", nargs="*", help=f"servers: {', '.join(SERVERS)}; default: opensearch and gremlin, for down all"
+    )
     parser.add_argument("--state", type=Path, default=state.default_folder(), help="folder for addresses and logs")
     options = parser.parse_intermixed_args(arguments)
     unknown = sorted(set(options.names) - set(SERVERS))

@@ -57,7 +57,7 @@ def load_handler(name: str) -> Handler:
         try:
             spec.loader.exec_module(module)
         except BaseException:
-            del sys.modules[module_name]  # so that the next import raises the same error, instead of finding a half-initialised module
+            del sys.modules[module_name]  # the next import must not find a half-initialised module
             raise
     handler: Handler = module.handler
     return handler
@@ -118,7 +118,9 @@ def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], 
 def _request_handler(handlers: Mapping[str, Handler], read_object: ReadObject | None) -> type[BaseHTTPRequestHandler]:
     class Invoke(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # headers and body are two writes; Nagle's algorithm would delay the second by 40 ms
+        disable_nagle_algorithm = (
+            True  # headers and body are two writes, the second of which Nagle would delay by 40 ms
+        )
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))

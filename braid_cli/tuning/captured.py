@@ -115,7 +115,10 @@ class CapturedQuestion:
         found = self._with(parameters)
         weights = None
         if found.propagation_suffices:
-            key: tuple[float, ...] = (id(found), parameters.coherence)  # other strands only rank behind the propagated ids
+            key: tuple[float, ...] = (
+                id(found),
+                parameters.coherence,
+            )  # other ids only rank behind the propagated ones
         else:
             weights = strand_weights(found.request, *found.hits, parameters)
             fixed = (float(parameters.rank_constant), parameters.coherence)
