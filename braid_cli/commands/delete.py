@@ -45,7 +45,7 @@ def delete_record(
 @app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
 def delete_document(
     document: Annotated[
-        str, typer.Argument(help="Its id, which is the ids of its chunks up to the #, or its title.", metavar="NAME")
+        str, typer.Argument(help="Id of the document (its chunks' ids up to the #), or its title.", metavar="NAME")
     ],
     *,
     tenant: Tenant = DEFAULT_TENANT,

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from braid.api.router import Api
 
 PROBLEMS = {
-    "400": "The request cannot be read: its headers or its query are too long, or its body is no JSON.",
+    "400": "The request is malformed: its headers or its query are too long, or its body is not JSON.",
     "401": "No valid token.",
-    "403": "No member of the tenant, or one who may only read.",
-    "404": "There is none.",
-    "409": "Something else stands there already, an equal request is being done, or the tenant is being deleted.",
+    "403": "The caller is not a member of the tenant, or may only read.",
+    "404": "Not found.",
+    "409": "Conflict with an existing item, an equal request is in progress, or the tenant is being deleted.",
     "413": "The body is too long.",
     "415": "The body is not application/json.",
-    "422": "Fields are wrong; the answer names them.",
-    "429": "Too many requests at once, or more than the tenant's quota.",
-    "503": "A store did not answer, or there is too much to do at once.",
-    "504": "It took longer than a request may.",
+    "422": "Fields are invalid; the response names them.",
+    "429": "Too many concurrent requests, or the tenant's quota is exceeded.",
+    "503": "A store did not answer, or the server is busy.",
+    "504": "The request exceeded its time limit.",
 }
 _MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords", "addDocument"})
 _WITH_BODY = frozenset({"413", "415"})
 _WITHOUT_AUTHENTICATION = frozenset({"400", "422", "429", "503"})
 _DESCRIPTION = (
-    "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
-    "the verified token; a caller who belongs to several names one in the header Braid-Tenant."
+    "Hybrid retrieval: answers a question with one ranked and cited list, from vectors, words and a knowledge graph. "
+    "The tenant comes from the verified token; a caller who belongs to several selects one by the header Braid-Tenant."
 )
 
 

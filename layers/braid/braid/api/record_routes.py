@@ -90,7 +90,7 @@ def add_record_routes(api: Api) -> None:
 def _add_writes(api: Api) -> None:
     library = api.library
 
-    @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
+    @api.post("/records", operation_id="writeRecords", summary="Write records, vertices and relationships", tags=WRITE)
     @api.writers_only
     def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
         api.counted = writes.size()
@@ -109,7 +109,7 @@ def _add_writes(api: Api) -> None:
             shape=WriteSummary,
         )
 
-    @api.get("/records", operation_id="listRecords", summary="All records, page by page", tags=WRITE)
+    @api.get("/records", operation_id="listRecords", summary="List records, by pages", tags=WRITE)
     def list_records(
         limit: Annotated[int, InQuery(ge=1, le=100)] = 50,
         after: After = None,
@@ -120,7 +120,7 @@ def _add_writes(api: Api) -> None:
         return RecordPage(records=tuple(records), next=_token_of(api, cursor, RECORDS))
 
     # By POST: ids in a body may have any character, and the path cannot be mistaken for that of a record's id.
-    @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
+    @api.post("/records:read", operation_id="readRecords", summary="Read records by their ids", tags=WRITE)
     def read_records(asked: RecordIds) -> RecordPage:
         api.counted = len(asked.ids)
         ids = list(dict.fromkeys(asked.ids))
@@ -128,7 +128,7 @@ def _add_writes(api: Api) -> None:
         found = library.index.get_many(api.tenant_id, ids)
         return RecordPage(records=tuple(_bounded(api.tenant_id, found, most)))
 
-    @api.get("/stats", operation_id="getStats", summary="How much is stored", tags=WRITE)
+    @api.get("/stats", operation_id="getStats", summary="Count stored records, vertices and relationships", tags=WRITE)
     def stats() -> Stats:
         library.quotas.take_question(api.tenant_id)
         return Stats.of(library.index.stats(api.tenant_id), library.graph.stats(api.tenant_id))
@@ -137,7 +137,7 @@ def _add_writes(api: Api) -> None:
 def _add_lists(api: Api) -> None:
     library = api.library
 
-    @api.get("/documents", operation_id="listDocuments", summary="All documents, page by page", tags=WRITE)
+    @api.get("/documents", operation_id="listDocuments", summary="List documents, by pages", tags=WRITE)
     def list_documents(limit: Annotated[int, InQuery(ge=1, le=100)] = 50, after: After = None) -> DocumentPage:
         library.quotas.take_question(api.tenant_id)
         page = documents(library.index, api.tenant_id, after=_cursor_of(api, after, DOCUMENTS), limit=limit)
@@ -145,7 +145,7 @@ def _add_lists(api: Api) -> None:
         listed = tuple(map(DocumentSummary.of, page.first_records))
         return DocumentPage(documents=listed, next=_token_of(api, page.cursor, DOCUMENTS))
 
-    @api.get("/entities", operation_id="listEntities", summary="All named entities, page by page", tags=WRITE)
+    @api.get("/entities", operation_id="listEntities", summary="List named entities, by pages", tags=WRITE)
     def list_entities(
         limit: Annotated[int, InQuery(ge=1, le=500, description="Number of graph vertices to read.")] = 200,
         after: After = None,
@@ -171,7 +171,7 @@ def _bounded(tenant_id: str, records: Iterable[Record], most_bytes: int) -> Iter
 def _add_deletion(api: Api) -> None:
     library = api.library
 
-    @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
+    @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Delete a record permanently", tags=WRITE)
     @api.writers_only
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
         api.counted = 1
@@ -181,7 +181,7 @@ def _add_deletion(api: Api) -> None:
 
     # By POST, as an id in a body may have any character. API Gateway decodes a path, and is reported to cut it at a
     # question mark in an id; of two parameters of the same name it makes one, joined by a comma, which ids may have.
-    @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
+    @api.post("/records:delete", operation_id="deleteRecords", summary="Delete records permanently", tags=WRITE)
     @api.writers_only
     def delete_records(asked: Deletes) -> DeleteReport:
         api.counted = len(asked.ids)
@@ -192,12 +192,12 @@ def _add_deletion(api: Api) -> None:
 def _add_schemas(api: Api) -> None:
     library = api.library
 
-    @api.get("/schemas", operation_id="listSchemas", summary="The versions of the schema", tags=WRITE)
+    @api.get("/schemas", operation_id="listSchemas", summary="List the schema versions", tags=WRITE)
     def schemas() -> Schemas:
         versions = library.schemas.versions(api.tenant_id)
         return Schemas(current=library.schemas.current(api.tenant_id), versions=tuple(versions))
 
-    @api.post("/schemas", operation_id="registerSchema", summary="Register the next version", tags=WRITE)
+    @api.post("/schemas", operation_id="registerSchema", summary="Register the next schema version", tags=WRITE)
     @api.writers_only
     def register(proposed: NewSchema) -> SchemaVersion:
         library.quotas.take_writes(api.tenant_id, 1)
@@ -219,7 +219,9 @@ def _add_schemas(api: Api) -> None:
 def _add_reembedding(api: Api) -> None:
     library = api.library
 
-    @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
+    @api.post(
+        "/reembed", operation_id="reembed", summary="Start or resume re-embedding of outdated records", tags=WRITE
+    )
     @api.writers_only
     def reembed(_request: Reembed) -> ReembedJob:
         library.quotas.take_writes(api.tenant_id, 1)
@@ -304,7 +306,9 @@ def _token_of(api: Api, cursor: str | None, of: str) -> str | None:
     return sign(content, purpose=of, key=api.library.cursor_key(), expires_at=until)
 
 
-ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="Its id, from the response.")]
+ImportId = Annotated[
+    str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="Id of the import, as returned when it started.")
+]
 
 
 def add_import_routes(api: Api) -> None:
@@ -329,7 +333,7 @@ def add_import_routes(api: Api) -> None:
     @api.post(
         "/records:import",
         operation_id="importRecords",
-        summary="Have an object of many lines written",
+        summary="Import a JSON Lines object asynchronously",
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
@@ -341,7 +345,7 @@ def add_import_routes(api: Api) -> None:
     @api.post(
         "/documents",
         operation_id="addDocument",
-        summary="Have a document read, cut into chunks and written",
+        summary="Import a document asynchronously",
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
@@ -362,7 +366,7 @@ def add_import_routes(api: Api) -> None:
 
         return begin_once(document, key, start)
 
-    @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
+    @api.get("/imports/<import_id>", operation_id="getImport", summary="Get the status of an import", tags=WRITE)
     def get_import(import_id: ImportId) -> ImportSummary:
         found = library.imports.find(api.tenant_id, import_id)
         if found is None:

@@ -44,7 +44,7 @@ def add_service_routes(api: Api) -> None:
     """Add the routes; all except ``/access`` need no authentication."""
     library = api.library
 
-    @api.get(ACCESS_PATH, operation_id="getAccess", summary="Which tenants the caller may name", tags=["about"])
+    @api.get(ACCESS_PATH, operation_id="getAccess", summary="List the caller's tenants and roles", tags=["about"])
     def access() -> Access:
         members = library.members if library.settings.membership is Membership.STORE else None
         return Access(
@@ -54,23 +54,23 @@ def add_service_routes(api: Api) -> None:
             max_body_bytes=library.settings.api_max_body_bytes,
         )
 
-    @api.get(HEALTH_PATH, operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
+    @api.get(HEALTH_PATH, operation_id="getHealth", summary="Check health", tags=["about"], security=[])
     def health() -> Health:
         return Health(status="ok", version=__version__)
 
-    @api.get("/openapi.json", summary="This interface as OpenAPI", tags=["about"], include_in_schema=False)
+    @api.get("/openapi.json", summary="The OpenAPI document", tags=["about"], include_in_schema=False)
     def openapi() -> Response[str]:
         return Response(200, "application/json", _document(api))
 
-    @api.get("/", summary="To the page", tags=["about"], include_in_schema=False)
+    @api.get("/", summary="Redirect to the explorer page", tags=["about"], include_in_schema=False)
     def root() -> Response[str]:
         return Response(302, "text/plain", "", headers={"Location": "/explorer", **PAGE_HEADERS})
 
-    @api.get("/explorer", summary="The page", tags=["about"], include_in_schema=False)
+    @api.get("/explorer", summary="The explorer page", tags=["about"], include_in_schema=False)
     def page() -> Response[str]:
         return _file("index.html")
 
-    @api.get("/explorer/<name>", summary="A file of the page", tags=["about"], include_in_schema=False)
+    @api.get("/explorer/<name>", summary="A file of the explorer page", tags=["about"], include_in_schema=False)
     def page_file(name: Annotated[str, InPath()]) -> Response[str]:
         return _file(name)
 
