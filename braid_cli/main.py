@@ -104,7 +104,7 @@ def _app() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
-        help="One question in, one ranked and cited list out: vectors, words and a knowledge graph, braided.",
+        help="Hybrid retrieval: answers a question with one ranked, cited list, from vectors, words and a graph.",
         epilog=examples(
             "braid demo",
             "braid ingest my-documents --tenant acme",
