@@ -5,9 +5,9 @@ cannot displace another tenant's entries.
 
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
 subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, readable
-by its owner only, and rotated: at most :data:`FILES` files of :data:`FILE_BYTES` are kept, and entries are dropped from
-those first who have most of them (:func:`fair_share`). Unauthenticated requests go to :data:`UNKNOWN_FILE`, so that
-they displace no other entries.
+by its owner only, and rotated: at most :data:`FILES` files of :data:`FILE_BYTES` are kept, and the owners with most
+entries lose theirs first (:func:`fair_share`). Unauthenticated requests go to :data:`UNKNOWN_FILE`, so that they
+displace no other entries.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ class _Request:
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}
         with api.library.quotas.place(self.caller.tenant_id) if self.caller else nullcontext():
             answer = api.respond(event, context, self.caller)
-        return self._with_tag(_of_bearable_size(answer))
+        return self._with_tag(_limited(answer))
 
     def _authorised(self, api: Api) -> Caller:
         settings = api.library.settings
@@ -231,9 +231,9 @@ class _Request:
         return {**answer, "headers": headers}
 
 
-def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
+def _limited(answer: dict[str, Any]) -> dict[str, Any]:
     body = answer["body"]
-    # A character takes twelve bytes at most: few answers are so long that they have to be counted.
+    # A character takes at most twelve bytes, so that the exact size of short bodies need not be computed.
     if len(body) * 12 > MAX_RESPONSE_BYTES and len(json.dumps(body)) > MAX_RESPONSE_BYTES:
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "answer-too-large", "the answer is too long to be sent; ask for less"
@@ -256,6 +256,6 @@ def _problem(error: Exception, log: RequestLog, request_id: str | None) -> Probl
                 log.failed(type(error).__name__, request_id, reason=str(error))
             return problem
         case _:
-            # Where it happened, without the message, which may hold what was sent.
+            # The place of the error, without its message, which may quote the request.
             log.failed(type(error).__name__, request_id, where=traceback.format_tb(error.__traceback__)[-3:])
             return internal()

@@ -181,7 +181,7 @@ class Writes(Frozen):
 
 
 class WriteSummary(Frozen):
-    """What a write did; see :class:`braid.ports.ingestion.WriteReport`."""
+    """Counts of a write; see :class:`braid.ports.ingestion.WriteReport`."""
 
     written: int
     unchanged: int
