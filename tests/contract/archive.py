@@ -324,6 +324,7 @@ class DamagedArchiveContract:
             ("vertices", {"id": "found:1", "found": False}, "id: begins with 'found:'"),
             ("vertices", {"aliases": ["x"] * 101}, "aliases: must not hold more than 100 items"),
             ("relationships", {"target": "nowhere"}, "'nowhere' is no vertex of the archive"),
+            ("relationships", {"position": 2**63}, "position: Input should be less than or equal to "),
         ],
     )
     def test_what_no_write_would_accept_is_named_before_anything_is_written(

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.errors import InvalidRequest, TenantBeingDeleted
+from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
 from braid.ingestion.checks import check
 from braid.ingestion.deleting import delete_pages
 from braid.ingestion.found_names import NAMES_AT_ONCE
@@ -59,6 +59,10 @@ class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
 
 
+def _nothing() -> None:
+    """Require nothing more of a write."""
+
+
 def write(
     request: WriteRequest,
     store: WriteStore,
@@ -67,6 +71,7 @@ def write(
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
     ahead: RecordVectors | None = None,
+    require: Callable[[], None] = _nothing,
 ) -> WriteReport:
     """Validate and write; once it returns, the items that it counts are durable and older cached answers are invalid.
 
@@ -84,6 +89,9 @@ def write(
         Called with the number of records embedded so far and in total.
     ahead
         The vectors of the records, if their computation was begun before.
+    require
+        Called when the texts are embedded, which may take minutes, and before anything is written; what it raises is
+        raised, and nothing is written.
 
     Returns
     -------
@@ -123,6 +131,7 @@ def write(
                 generation, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
                 break
+            require()
             with suppress(_Overtaken), store.transaction(tenant_id):
                 if store.write_generation(tenant_id) != generation:
                     if not is_last:
@@ -221,14 +230,16 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     deadline.check()
     if accepted.vertices or accepted.edges:
-        store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
+        with _ends_are_there():
+            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
     if accepted.successors:
         # Before the other mentions are reassigned, which changes their identities.
         store.graph.delete_relationships(
             tenant_id, [edge for edge in accepted.stale if edge.source in accepted.successors]
         )
         # By the store itself, as very many texts may have a name.
-        store.graph.reassign_mentions(tenant_id, accepted.successors)
+        with _ends_are_there():
+            store.graph.reassign_mentions(tenant_id, accepted.successors)
         store.graph.delete(tenant_id, list(accepted.successors))
     names = {edge.source for edge in accepted.stale}
     are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
@@ -243,6 +254,19 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
+
+
+@contextmanager
+def _ends_are_there() -> Iterator[None]:
+    """Have a write tried again where an end of its edges is missing: when it was checked, all of them were there.
+
+    Where stores have no transaction, another write or a delete may have removed one since.
+    """
+    try:
+        yield
+    except InvalidRequest as error:
+        message = "another write removed meanwhile what this one relates; write it again"
+        raise TransientStoreError(message) from error
 
 
 def require_written(report: WriteReport) -> WriteReport:

@@ -38,6 +38,8 @@ DOCUMENT_TYPE: Final = "Document"
 """Entity type of the vertex of a record without one."""
 DEFAULT_ENTITY_TYPE: Final = "Concept"
 """Entity type of a vertex that is given without one."""
+MAX_WHOLE: Final = 2**63 - 1
+"""Largest absolute value of an integer, so that it fits 64 bits in every store and in every reader of an answer."""
 EdgeId: TypeAlias = tuple[str, str, str, str]
 """Identity of an edge within its tenant: source, type, target and predicate."""
 Predicate = Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)]
@@ -222,7 +224,9 @@ class Relationship(NewRelationship):
     """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
 
     tenant_id: TenantId
-    position: Annotated[int, Field(ge=0)] | None = Field(default=None, exclude_if=lambda position: position is None)
+    position: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = Field(
+        default=None, exclude_if=lambda position: position is None
+    )
     """Of an edge that was found in the text of its evidence: the character offset of the name. None of a given edge."""
 
     @property
@@ -249,8 +253,6 @@ MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
 MAX_TENANT_TYPES: Final = 500
 """Most distinct entity types of a tenant, and relationship types: each is part of the tenant's stored counts."""
-MAX_WHOLE: Final = 2**63 - 1
-"""Largest absolute value of an integer, so that it fits 64 bits in every store and in every reader of an answer."""
 WHOLE_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
 
 

@@ -95,11 +95,11 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
         refused, path = "", uploads.path_of(key)
         if path is not None:
-            lines_key = manifest.lines_key(task.job)
+            info, lines_key = lines.info, manifest.lines_key(task.job)
             try:
-                lines = uploads.as_lines(tenant_id, path, lines.info, store, lines_key=lines_key)
+                lines = uploads.as_lines(tenant_id, path, info, store, lines_key=lines_key)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
+                refused, lines = str(error), uploads.refused(tenant_id, path, info, error, store, lines_key=lines_key)
         try:
             job = ImportJob(
                 name=task.job,
@@ -153,9 +153,8 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     batch_range = task.batch
-    if task.job.document is not None:
-        lines_key = manifest.lines_key(task.job.name)
-        uploads.require_newest(task.job.tenant_id, task.job.document, store, lines_key=lines_key)
+    if task.job.document is not None:  # of other objects, to read them is enough
+        _require_newest(task.job, store)
     content = store.objects.read(task.job.tenant_id, task.job.object, batch_range.start, batch_range.end)
     lines = content.removesuffix(b"\n").split(b"\n")
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=batch_range.line)]
@@ -165,7 +164,9 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     earlier = [manifest.result(task.job, phase, batch_range, store.objects) for phase in earlier_phases]
     refused = {error.place for result in earlier for error in result.errors}
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
-    report = write(part_of(request, task.phase, refused, fingerprints), store)
+    # Again when the texts are embedded: a newer version may have been written whole meanwhile.
+    part = part_of(request, task.phase, refused, fingerprints)
+    report = write(part, store, require=lambda: _require_newest(task.job, store))
     result = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
@@ -175,6 +176,15 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
     return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
+
+
+def _require_newest(job: ImportJob, store: FileStore) -> None:
+    """Refuse to write what a newer version replaces. Raises ObjectChanged if there is one."""
+    if job.document is not None:
+        lines_key = manifest.lines_key(job.name)
+        uploads.require_newest(job.tenant_id, job.document, store, lines_key=lines_key)
+    else:
+        store.objects.read(job.tenant_id, job.object, 0, min(1, job.object.size_bytes))
 
 
 def lost(task: Lost, store: FileStore) -> BatchCounts:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from braid.errors import ObjectMissing
+from braid.errors import ObjectChanged, ObjectMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,6 +26,8 @@ UPLOADS = "uploads/"
 COLLECTION = "documents"
 """Name of the folder under which documents of the object store are listed."""
 _LIST = "files.jsonl"
+_READS = 10
+"""Attempts at reading a state that another process compacts meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +108,15 @@ class FolderState:
             self.files[file.path] = file
 
     def compact(self) -> None:
-        """Store the list of all files, and delete the pages that it replaces."""
+        """Store the list of all files, and delete the pages that it replaces.
+
+        The list also has the files that another process has written since this one loaded the state: what is in no
+        list would stay stored when its file is gone.
+        """
         pages = [info.key for info in self.objects.list(self.tenant_id, f"{self._folder}/page-")]
+        _, files = _read(self.objects, self.tenant_id, self._folder)
         self.files = {path: file for path, file in self.files.items() if not file.gone}
-        self._put(f"{self._folder}/{_LIST}", self.files.values(), header=True)
+        self._put(f"{self._folder}/{_LIST}", files.values(), header=True)
         self.objects.delete_many(self.tenant_id, pages)
 
     def _put(self, key: str, files: Iterable[FileState], *, header: bool = False) -> None:
@@ -118,15 +126,24 @@ class FolderState:
 
 
 def _read(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
+    """Return the list's header and the files, read again while another process puts a list in the place of pages."""
+    for _ in range(_READS - 1):
+        with suppress(ObjectMissing, ObjectChanged):
+            return _read_once(objects, tenant_id, folder)
+    return _read_once(objects, tenant_id, folder)
+
+
+def _read_once(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
     header: dict[str, str] = {}
     files: dict[str, FileState] = {}
+    pages = list(objects.list(tenant_id, f"{folder}/page-"))  # before the list, which has those that are gone by then
     try:
         lines = iter(objects.open(tenant_id, f"{folder}/{_LIST}"))
         header = json.loads(next(lines))
         files = {file.path: file for file in map(_file, lines)}
     except (ObjectMissing, StopIteration):
         pass
-    for info in list(objects.list(tenant_id, f"{folder}/page-")):
+    for info in pages:
         for file in map(_file, objects.open(tenant_id, info.key)):
             files[file.path] = file
     return header, {path: file for path, file in files.items() if not file.gone}

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectInfo, ObjectLines
 
 
+REMOVED_AT_ONCE: Final = 100
+"""Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Memory limit of the reader process, beside which the smallest function has room for the encoder."""
 
@@ -53,16 +55,19 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     Unreadable
         If it cannot be read; says why.
     ObjectChanged
-        If it is replaced while it is read.
+        If it is replaced while it is read, or another version that was posted later is stored by then.
+    ObjectMissing
+        If it is removed while it is read.
     """
     document, sha256 = _read(tenant_id, path, info, store)
+    _require_newest_version(tenant_id, path, info, store)
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
     title = records[0].source.title or ""
     _begin(
         tenant_id,
-        FileState(path, identity, info.size_bytes, 0, sha256, "", len(records), title, document.format),
+        FileState(path, identity, info.size_bytes, _posted_ns(info), sha256, "", len(records), title, document.format),
         store,
         lines_key=lines_key,
     )
@@ -70,13 +75,18 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     return store.objects.open(tenant_id, lines_key)
 
 
-def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, lines_key: str) -> ObjectLines:
+def refused(
+    tenant_id: str, path: str, info: ObjectInfo, reason: Unreadable, store: DocumentStore, *, lines_key: str
+) -> ObjectLines:
     """Store that a document cannot be read, and an empty object of lines; return that object.
 
-    Chunks of an earlier version are removed then, unless the same content may be readable at another time.
+    Chunks of an earlier version are removed then, unless the same content may be readable at another time. Raises
+    ObjectChanged and ObjectMissing as :func:`as_lines`.
     """
+    _require_newest_version(tenant_id, path, info, store)
     before = read_upload(store.objects, tenant_id, path) if isinstance(reason, UnreadableNow) else None
     state = before or FileState(path, document_id(COLLECTION, path), skipped=str(reason))
+    state = replace(state, modified_ns=_posted_ns(info))
     _begin(tenant_id, state, store, lines_key=lines_key)
     store.objects.put(tenant_id, lines_key, b"")
     return store.objects.open(tenant_id, lines_key)
@@ -113,9 +123,13 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
     if not whole:
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    if stale:
-        delete_records(tenant_id, stale, store)
-    put_upload(store.objects, tenant_id, state)
+    for start in range(0, len(stale), REMOVED_AT_ONCE):
+        # Again each time: an import that began meanwhile takes those that are still stored for its own, unchanged.
+        if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
+            break
+        delete_records(tenant_id, stale[start : start + REMOVED_AT_ONCE], store)
+    else:
+        put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
 
@@ -140,7 +154,29 @@ def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key:
     store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
     before = read_upload(store.objects, tenant_id, state.path)
     most = max(state.chunks, before.chunks if before else 0)
-    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256="", written_by=lines_key))
+    begun = replace(before or state, chunks=most, sha256="", written_by=lines_key, modified_ns=state.modified_ns)
+    put_upload(store.objects, tenant_id, begun)
+
+
+def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> None:
+    """Refuse to write a version that is no longer the newest: to read it may have taken minutes, and others seconds.
+
+    What was posted later lies under another key; its import is begun later as well, but may be the first to end.
+    """
+    if info.key.startswith(POSTED):
+        before = read_upload(store.objects, tenant_id, path)
+        if before is None or before.modified_ns <= _posted_ns(info):
+            return
+        store.objects.delete(tenant_id, info.key)  # nothing else would remove it
+    elif store.objects.open(tenant_id, info.key).info.version == info.version:
+        return
+    raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
+
+
+def _posted_ns(info: ObjectInfo) -> int:
+    """Return when a document was posted, in nanoseconds since 1970 as its key has them; 0 of one that was not."""
+    posted = info.key.removeprefix(POSTED).partition("-")[0] if info.key.startswith(POSTED) else ""
+    return int(posted) if posted.isascii() and posted.isdigit() else 0
 
 
 def _pending(lines_key: str) -> str:
