@@ -81,6 +81,8 @@ def test_texts_about_what_the_question_names_cover_its_names_and_say_how_many_th
     ("question", "text"),
     [
         ("who directed it", "Its director."),
+        ("Who owns it?", "It is owned."),
+        ("Who uses it?", "Its user."),
         ("où est le château", "Le CHATEAU est ici, où il était."),
         ("东京在哪里", "去东京旅行, 京在哪里"),
         ("LX-400 alarms", "The alarm of LX 400."),
@@ -93,6 +95,7 @@ def test_words_are_met_in_other_forms_and_scripts(question: str, text: str) -> N
 
 def test_a_word_is_met_at_its_beginning_only() -> None:
     assert coverage("which art", "The cart started.") == 0.0
+    assert coverage("which cats", "A category.") == 0.0
 
 
 def test_the_nearest_text_is_measured_from_the_background() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
-from braid.retrieval.stages.candidates import stem
+from braid.retrieval.stages.candidates import SHORTEST_STEM, stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
@@ -45,6 +45,8 @@ USUAL: Final = 200
 """Records of the smallest index that the model was fitted on. BM25 grows with the logarithm of their number."""
 MAX_TITLES: Final = 2.0
 """Most titles named in a question that count."""
+_SHORT_ENDINGS: Final = ("", "d", "ed", "r", "er", "ing")
+"""Endings of other forms of a word of three letters and "s", such as "owned" of "owns"."""
 _OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
@@ -177,12 +179,19 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
 
 
 def _searchable(text: str) -> str:
-    """Return the beginning of a text in lower case, with one space before each word."""
+    """Return the beginning of a text in lower case, each word between spaces."""
     words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
-    return f" {' '.join(words)}"
+    return f" {' '.join(words)} "
 
 
 def _share(beginnings: Set[str], text: str) -> float:
     """Return the share of some stems with which a word of the text begins; 1 if there are no stems."""
-    held = sum(word.replace(" ", "") in text if has_ideographs(word) else f" {word}" in text for word in beginnings)
-    return held / len(beginnings) if beginnings else 1.0
+    return sum(_has(text, word) for word in beginnings) / len(beginnings) if beginnings else 1.0
+
+
+def _has(text: str, word: str) -> bool:
+    """Return whether a word of the text begins with a stem, or is another form of one that is too short to be cut."""
+    if has_ideographs(word):
+        return word.replace(" ", "") in text
+    is_short = len(word) == SHORTEST_STEM and word.endswith("s")
+    return f" {word}" in text or (is_short and any(f" {word[:-1]}{ending} " in text for ending in _SHORT_ENDINGS))
