@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import Stopwatch
@@ -30,7 +31,6 @@ from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
 from braid.retrieval.stages.results_and_citations import (
     Placed,
-    aged_from,
     related_entities,
     result_of,
     runners_up,
@@ -441,19 +441,11 @@ def make_results(
         ageing cannot change the order.
     """
     query = request.query
-    scored: list[tuple[float, int, Ranked | Result]] = [
-        (-fact.final, place - len(facts), fact) for place, fact in enumerate(facts)
-    ]
-    finals = _final_scores(query, ranked, now, uses)
-    scored += [(-final, position, item) for position, (final, item) in enumerate(zip(finals, ranked, strict=True))]
-    scored.sort()  # positions are distinct, so the items themselves are never compared
+    scored: list[tuple[float, Ranked | Result]] = [(fact.final, fact) for fact in facts]
+    scored += zip(_final_scores(query, ranked, now, uses), ranked, strict=True)
+    scored.sort(key=itemgetter(0), reverse=True)  # stable: facts stay before records of the same score
     order_until = order_stable_until(
-        (
-            ScoredCandidate(-negative, item.kind, item.aged_from)
-            if isinstance(item, Result)
-            else ScoredCandidate(-negative, item.record.kind, aged_from(item.record))
-            for negative, _, item in scored
-        ),
+        (ScoredCandidate(final, item.kind, item.aged_from) for final, item in scored),
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
@@ -463,22 +455,17 @@ def make_results(
     excerpts = Excerpts(
         query.text,
         names=((link.phrase, link.name) for link in links),
-        on_paths=(
-            name
-            for *_, item in shown
-            for path in (item.paths if isinstance(item, Result) else item.candidate.paths)
-            for name in path.names
-        ),
+        on_paths=(name for _, item in shown for path in item.paths for name in path.names),
         results=len(shown),
     )
     results = [
         item.model_copy(update={"rank": rank})
         if isinstance(item, Result)
-        else result_of(item, excerpts, rank=rank, fresh=recency(aged_from(item.record), now), final=-negative)
-        for rank, (negative, _, item) in enumerate(shown, start=1)
+        else result_of(item, excerpts, rank=rank, fresh=recency(item.aged_from, now), final=final)
+        for rank, (final, item) in enumerate(shown, start=1)
     ]
     others = scored[query.top_k :] if query.explain else ()
-    not_returned = [Placed(item, -negative) for negative, _, item in others if isinstance(item, Ranked)]
+    not_returned = [Placed(item, final) for final, item in others if isinstance(item, Ranked)]
     return results, not_returned, order_until
 
 
@@ -492,14 +479,14 @@ def _final_scores(query: Query, ranked: Sequence[Ranked], now: datetime, uses: M
         final_score(
             query.ranking,
             relevance=item.relevance,
-            kind=item.record.kind,
-            at=aged_from(item.record),
+            kind=item.kind,
+            at=item.aged_from,
             now=now,
             importance=item.record.importance,
             access=use / most_used if most_used else 0.0,
             hops=0
             if item.candidate.vector_score is not None or item.candidate.lexical_score is not None
-            else min((len(path.types) for path in item.candidate.paths), default=0),
+            else min((len(path.types) for path in item.paths), default=0),
         )
         for item, use in zip(ranked, used, strict=True)
     ]

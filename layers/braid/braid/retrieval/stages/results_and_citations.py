@@ -14,7 +14,6 @@ from braid.retrieval.stages.excerpts import EXCERPT_CHARACTERS, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from braid.models import Answer, Record
     from braid.retrieval.stages.candidates import Ranked
@@ -34,11 +33,6 @@ _JSON_ESCAPE = 12
 _ESCAPED_BYTES = 3
 _LAST_WORD = 100
 """Most characters dropped so that no word is cut."""
-
-
-def aged_from(record: Record) -> datetime | None:
-    """Return the time from which a record's age counts: its last update, else its timestamp, else its creation."""
-    return record.updated_at or record.timestamp or record.created_at
 
 
 def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, final: float) -> Result:
@@ -83,7 +77,7 @@ def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, fina
         schema_version=record.schema_version,
         needs_transformation=item.drift is Drift.MODERATE,
         timestamp=record.timestamp,
-        aged_from=aged_from(record),
+        aged_from=item.aged_from,
         valid_at=record.valid_at,
         invalid_at=record.invalid_at,
         metadata=record.metadata,
