@@ -29,7 +29,7 @@ from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
-from braid.understanding.relations import EMPTY, Anchor, Reading, explain, said_by, sentence
+from braid.understanding.relations import EMPTY, Anchor, QuestionWords, explain, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
@@ -75,22 +75,22 @@ class _Lookup:
         self, graph: KnowledgeGraph, query: Query, asked: FactQuestion, links: Sequence[EntityLink], as_of: datetime
     ) -> None:
         self.graph, self.query, self.asked, self.as_of = graph, query, asked, as_of
-        self.reading = Reading(query.text)
+        self.question = QuestionWords(query.text)
         certain = [link for link in links if link.certainty >= CERTAIN]
         self.anchors = [
             Anchor(link.entity_id, places, link.score * (1.0 if certain else UNCERTAIN))
             for link in certain or links
-            if (places := _places(self.reading.tokens, words(link.phrase)))
+            if (places := _places(self.question.tokens, words(link.phrase)))
         ]
         self.named = {place for anchor in self.anchors for place in anchor.places}
         self.explained = set(asked.explained)
-        if not asked.types and not self.reading.content(self.named | self.explained):
+        if not asked.types and not self.question.content(self.named | self.explained):
             # In "How many members does it have?" the noun says the relationship too, so it is not explained yet.
-            self.explained = {place for place in self.explained if self.reading.tokens[place] in STOP_WORDS}
+            self.explained = {place for place in self.explained if self.question.tokens[place] in STOP_WORDS}
         self.skipped = self.named | self.explained
 
     def groups(self) -> tuple[FactGroup, ...]:
-        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.skipped)]
+        said = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
         steps = self._two_steps(said)
         found = self._ask(steps)
         ranked = self._ranked(found) if found else []
@@ -123,7 +123,7 @@ class _Lookup:
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
                 continue
-            told = explain(self.reading, self.explained, anchors, hit)
+            told = explain(self.question, self.explained, anchors, hit)
             if told is not None:
                 scored.append((hit, told.score, told.wording))
             elif self.asked.anything and len(hit.path.types) == 1:
@@ -144,11 +144,11 @@ class _Lookup:
         nearest = sorted(by_place, key=self._from_name)[:2]
         if len(nearest) < 2:  # noqa: PLR2004 - two relationships
             return ()
-        between = self.reading.tokens[min(nearest) + 1 : max(nearest)]
+        between = self.question.tokens[min(nearest) + 1 : max(nearest)]
         if set(between) <= {"and", "or", "on", "in", "to"} and {"and", "or"} & set(between):
             return ()
         near, far = ({label for label, _ in by_place[place]} for place in nearest)
-        if far <= near and self.reading.keys[nearest[0]] != self.reading.keys[nearest[1]]:
+        if far <= near and self.question.keys[nearest[0]] != self.question.keys[nearest[1]]:
             return ()  # "the parts that it contains" says one relationship twice
         steps = []
         for place, before in zip(nearest, (min(self.named), nearest[0]), strict=True):
@@ -164,12 +164,12 @@ class _Lookup:
         In "Which team does the person who works on Atlas belong to?" *works on* is nearer to Atlas than *belong to*.
         """
         first, last = min(self.named), max(self.named)
-        between = self.reading.tokens[place + 1 : first] if place < first else self.reading.tokens[last + 1 : place]
+        between = self.question.tokens[place + 1 : first] if place < first else self.question.tokens[last + 1 : place]
         return sum(token not in EMPTY for token in between), place > last
 
     def _one_step(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))
-        unexplained = self.reading.content(self.skipped) - {place for _, one in said for place in one.places}
+        unexplained = self.question.content(self.skipped) - {place for _, one in said for place in one.places}
         if self.asked.anything or 0 < len(unexplained) <= MAX_UNEXPLAINED:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
