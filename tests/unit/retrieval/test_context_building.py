@@ -150,7 +150,7 @@ def test_a_context_is_printed_as_its_messages_each_below_its_role() -> None:
     parts = [{"type": "text", "text": "There."}]
     built = Context(messages=({"role": "user", "content": "Hello"}, {"role": "assistant", "content": parts}))
     assert str(built) == "user:\nHello\n\nassistant:\nThere."
-    assert str(Context(messages=())) == "(nothing worth reading first)"
+    assert str(Context(messages=())) == "(no messages)"
 
 
 def test_a_message_that_is_no_object_is_refused_by_its_place(memory: Remembered) -> None:

@@ -1,7 +1,7 @@
 """Keyword arguments of :meth:`braid.client.Braid.search` and others, for editors and type checkers.
 
-They are the fields of the models that check them; a test holds the names to those. What a model takes in more than one
-form, such as a date as text, is stated in each.
+The names are the fields of the models that validate the arguments, which a test compares. The types include those that
+a model converts, such as text for a date.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class QuestionFields(TypedDict, total=False):
-    """Fields of :class:`braid.models.Question` beside its text."""
+    """Fields of :class:`braid.models.Question` besides its text."""
 
     intent: Intent | str | None
     top_k: int
@@ -52,7 +52,7 @@ class QuestionFields(TypedDict, total=False):
 
 
 class ContextFields(TypedDict, total=False):
-    """Fields of :class:`braid.retrieval.context.selection.ContextQuestion` beside the question and the messages."""
+    """Fields of :class:`braid.retrieval.context.selection.ContextQuestion` besides the question and the messages."""
 
     task_id: str | None
     tool_name: str | None
@@ -66,7 +66,7 @@ class ContextFields(TypedDict, total=False):
 
 
 class RelatedFields(TypedDict, total=False):
-    """Arguments of :meth:`braid.client.Braid.related` beside the entity."""
+    """Arguments of :meth:`braid.client.Braid.related` besides the entity."""
 
     types: Sequence[str]
     direction: str

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
-from braid.models import Kind, NewRecord, Record, Relationship, Vertex
+from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, Relationship, Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
 from braid.models.scalars import dates_as_text, printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
@@ -33,7 +33,7 @@ FOUND = {"position": "unknown field"}
 NO_VECTORS = {"embeddings": "unknown field"}
 """Fields that only records may set, if the settings allow it; not corpus items and not entities."""
 _KEY_CHARACTERS = 64
-"""Of a key of metadata in an error."""
+"""Maximum length of a metadata key in an error."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
 ENTITY_NAMES = {"entity_type": "type"}
 KINDS = {"record": "records", "entity": "entities", "relationship": "relationships"}
@@ -219,7 +219,7 @@ class Items:
         self.errors.append(
             ItemError(
                 place=place,
-                id=identity if isinstance(identity, str) else None,
+                id=printable(identity[:MAX_ID_BYTES]) if isinstance(identity, str) else None,
                 field=field if named else None,
                 message=printable(message if named else problem),
             )
@@ -237,7 +237,7 @@ def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
 def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
     """Keep scalars as they are, dates as ISO 8601 and nested values as JSON text, so that any BEIR file can be read.
 
-    Raises InvalidItem if a value is something else.
+    Raises InvalidItem for other values.
     """
     scalar = (str, int, float, bool, type(None))
     flat: dict[str, Any] = {}
@@ -252,7 +252,7 @@ def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
 
 
 def _date(value: object) -> object:
-    """Return a date inside of a nested value as text. Raises TypeError of anything else that is no JSON."""
+    """Return a date inside a nested value as text. Raises TypeError for other values that JSON does not have."""
     if (text := dates_as_text(value)) is value:
         raise TypeError
     return text

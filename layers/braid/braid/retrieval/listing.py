@@ -80,10 +80,10 @@ class NamesPage(NamedTuple):
 def names(graph: WritableGraph, tenant_id: str, *, after: str | None, limit: int) -> NamesPage:
     """Return the named entities among the graph's next ``limit`` vertices, by their ids, those with most edges first.
 
-    The vertices of texts, whose names are titles, are no entities. Vertices without any entity are gone past. An edge
-    from a vertex of another page is not counted.
+    Vertices of texts, whose names are titles, are left out. If none of the next vertices is an entity, further ones are
+    read. An edge from a vertex of another page is not counted.
     """
-    found = _Connected()
+    found = _EdgeCounts()
     for _ in range(_IDLE_READS):
         found.add(page := graph.scan(tenant_id, after=after, limit=limit, hubs=False))
         after = page.cursor
@@ -93,14 +93,14 @@ def names(graph: WritableGraph, tenant_id: str, *, after: str | None, limit: int
 
 
 def best_connected(graph: WritableGraph, tenant_id: str, *, read: int) -> NamesPage:
-    """Return the named entities among the first vertices of a graph, all their edges counted, the best connected first.
+    """Return the named entities among the first vertices of a graph, those with most edges first.
 
     Parameters
     ----------
     read
-        Most vertices that are read.
+        Maximum of vertices that are read; edges between them are counted.
     """
-    found, after, left = _Connected(), None, read
+    found, after, left = _EdgeCounts(), None, read
     while left > 0:
         found.add(page := graph.scan(tenant_id, after=after, limit=min(left, MAX_PAGE), hubs=False))
         after, left = page.cursor, left - len(page.vertices)
@@ -109,8 +109,8 @@ def best_connected(graph: WritableGraph, tenant_id: str, *, read: int) -> NamesP
     return NamesPage(found.best_first(), after)
 
 
-class _Connected:
-    """Named entities of some pages of a graph, and how many edges of these pages each is an end of."""
+class _EdgeCounts:
+    """Named entities of some pages of a graph, and their numbers of edges in these pages."""
 
     def __init__(self) -> None:
         self.entities: list[Vertex] = []
@@ -130,5 +130,5 @@ class _Connected:
 
 
 def is_text(vertex: Vertex) -> bool:
-    """Return whether a vertex is that of a text: a record without an entity type, whose name is its title."""
+    """Return whether a vertex is of a text: of a record without an entity type, whose name is its title."""
     return vertex.has_record and vertex.entity_type == DOCUMENT_TYPE

@@ -209,7 +209,7 @@ class TenantQuestions:
     def similar_entities(
         self, entity: str, *, as_of: datetime | None = None, trusted_only: bool = False
     ) -> list[EntityLink]:
-        """Return the entities that are called so, or nearly so, the likeliest first."""
+        """Return the entities of this or a similar name, the likeliest first."""
         return self._library.graph.link(
             self._tenant_id,
             list(similar_keys(normalise(entity[:_MAX_COMPARED]))),

@@ -36,15 +36,16 @@ _TIMESTAMP: Final = TypeAdapter(Timestamp)
 def document_id(collection: str, path: str) -> str:
     """Return the id of a document: the collection's name and the path in it, shortened by a hash where it is too long.
 
-    What cannot stand in an id, and the ``#`` that begins a chunk's number, is replaced; a hash keeps such ids apart.
+    Characters that an id cannot have, and ``#``, which begins a chunk's number, are replaced; a hash keeps such ids
+    distinct.
     """
     whole = f"{collection}/{path}" if path else collection
     plain = "".join(character if character.isprintable() and character != "#" else "_" for character in whole)
     encoded = plain.encode("utf-8", "replace")
     if plain == whole and len(encoded) <= _ID_BYTES:
         return plain
-    told = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
-    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + told
+    digest = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
+    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + digest
 
 
 def chunk_ids(document: str, first: int, end: int) -> list[str]:
@@ -64,7 +65,7 @@ def records_of(
 ) -> list[Record]:
     """Return the records of a document's chunks.
 
-    Raises Unreadable if they hold more than a record may, or state that they hold since, or until, what is no date.
+    Raises Unreadable if a size limit of records is exceeded, or a stated validity is not a date.
 
     Parameters
     ----------
@@ -80,9 +81,9 @@ def records_of(
     title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
     stated = _moment(document.timestamp)
     of_file = dict(document.metadata)
-    if document.timestamp and stated is None:  # "spring 2024" is still something to know
+    if document.timestamp and stated is None:  # such as "spring 2024"
         of_file["date"] = document.timestamp
-    held = {name: _holds(name, getattr(document, name)) for name in _VALIDITY}
+    of_document = {name: _validity_date(name, getattr(document, name)) for name in _VALIDITY}
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
         own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
@@ -92,7 +93,7 @@ def records_of(
         if chunk.line is not None:
             own["line"] = chunk.line
         place = "" if chunk.line is None else f"line {chunk.line}: "
-        validity = {name: _holds(name, getattr(chunk, name), place) or held[name] for name in _VALIDITY}
+        validity = {name: _validity_date(name, getattr(chunk, name), place) or of_document[name] for name in _VALIDITY}
         metadata = _bounded({**of_file, **chunk.metadata}, own | dict(extra_metadata or {}))
         try:
             record = Record(
@@ -114,7 +115,7 @@ def records_of(
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Return the moment that a text states; None of one that is no date."""
+    """Parse a date or time; None if the text is none."""
     if not text:
         return None
     try:
@@ -123,10 +124,10 @@ def _moment(text: str | None) -> datetime | None:
         return None
 
 
-def _holds(name: str, text: str | None, place: str = "") -> datetime | None:
-    """Return since when, or until when, a file says that it holds; None where it does not say.
+def _validity_date(name: str, text: str | None, place: str = "") -> datetime | None:
+    """Parse a file's ``valid_at`` or ``invalid_at``; None if it does not state it.
 
-    Raises Unreadable if that is no date: what ends must not be stored as if it went on.
+    Raises Unreadable if it is not a date: a text that has expired must not be stored as valid.
     """
     if not text or not text.strip():
         return None
@@ -136,7 +137,7 @@ def _holds(name: str, text: str | None, place: str = "") -> datetime | None:
 
 
 def modified_at(seconds: float) -> datetime | None:
-    """Return a file's time of change; None where the system states none that there can be."""
+    """Return a file's modification time, given in seconds since 1970; None if it is out of range."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
@@ -144,7 +145,7 @@ def modified_at(seconds: float) -> datetime | None:
 
 
 def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Return metadata within a record's bounds: ours whole, of what the file says as much as fits beside it."""
+    """Return metadata within a record's limits: all of ``ours``, and of the file's own as much as fits beside it."""
     metadata = dict(ours)
     left = MAX_METADATA_BYTES - sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
     for key, value in found.items():

@@ -140,9 +140,9 @@ class Context(Frozen):
     metrics: ContextMetrics = ContextMetrics()
 
     def __str__(self) -> str:
-        """Return the messages as text, each below its role."""
+        """Return the messages as text, each under its role."""
         said = (f"{message.get('role', 'message')}:\n{message_text(message)}" for message in self.messages)
-        return "\n\n".join(said) or "(nothing worth reading first)"
+        return "\n\n".join(said) or "(no messages)"
 
 
 def share_of_words(asked: Iterable[str], text: str) -> float:
