@@ -13,23 +13,34 @@ of the question's words, names left out, are near the mention.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Candidate, Filters, Query, Record, Source, StoredRecord, earliest
 from braid.models.metadata_filters import meet
 from braid.ranking import scoring
+from braid.ranking.fusion import in_order, sum_of_texts
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.name_forms import without_brackets
-from braid.understanding.tokens import normalise, search_words, without_marks, words
+from braid.understanding.tokens import (
+    STOP_WORDS,
+    TranslationTable,
+    has_ideographs,
+    normalise,
+    search_words,
+    without_marks,
+    words,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, TimeRange
+    from braid.models import EntityLink, TimeRange, Weights
     from braid.ports.search_index import SearchIndex
 
 
@@ -346,3 +357,69 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
             return word[: -len(ending)]
     return word
+
+
+READ_CHARACTERS: Final = 6_000
+"""Longest prefix of a text that is searched for the question's words."""
+_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
+
+
+def searchable(text: str) -> str:
+    """Return the beginning of a text in lower case, with one space before each word."""
+    words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
+    return f" {' '.join(words)}"
+
+
+def has_word(text: str, beginning: str) -> bool:
+    """Return whether a word of a :func:`searchable` text begins with a stem."""
+    return beginning.replace(" ", "") in text if has_ideographs(beginning) else f" {beginning}" in text
+
+
+TEXTS_WEIGHED: Final = 20
+"""Number of best texts in which the question's words are counted."""
+MOST_WORDS, MOST_WORDS_AGREED = 2 / 3, 1 / 2
+"""Least share of what the question's words weigh, of a text that answers by itself; and where both strands rank it
+first."""
+
+
+def keep_best_text(question: str, ranked: Sequence[Ranked], weights: Weights, *, cut_off: bool) -> list[Ranked]:
+    """Put the best text of vectors and words first, if it has most of the question's words by itself.
+
+    A graph leads on to what a question does not say; where one text says nearly all of it, that one answers, and what
+    the graph adds comes after it. A word weighs the more, the fewer of the best texts have it, and nothing if none
+    does.
+
+    Parameters
+    ----------
+    ranked
+        Candidates, best first.
+    weights, cut_off
+        As of :func:`braid.ranking.fusion.fuse`.
+    """
+    items = {item.candidate.id: item for item in ranked}
+    vector, lexical = (
+        {one: score * item.factor for one, item in items.items() if (score := score_of(item.candidate)) is not None}
+        for score_of in (attrgetter("vector_score"), attrgetter("lexical_score"))
+    )
+    order = in_order(sum_of_texts(vector, lexical, weights.vector, weights.lexical, cut_off=cut_off))[:TEXTS_WEIGHED]
+    if not order or ranked[0].candidate.id == order[0]:
+        return list(ranked)
+    agreed = all(in_order(scores)[:1] == order[:1] for scores in (vector, lexical))
+    least = MOST_WORDS_AGREED if agreed else MOST_WORDS
+    if share_of_words(question, [items[one].record for one in order]) < least:
+        return list(ranked)
+    best = items[order[0]]
+    return [best._replace(relevance=ranked[0].relevance), *(item for item in ranked if item is not best)]
+
+
+def share_of_words(question: str, records: Sequence[Record]) -> float:
+    """Return the share of what a question's words weigh that the first record's title and text have."""
+    searched = search_words(without_marks(question))
+    asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
+    texts = [searchable(f"{record.source.title or ''} {record.text()}") for record in records]
+    weight: dict[str, float] = {}
+    for word in asked:
+        held = sum(has_word(text, word) for text in texts)
+        weight[word] = math.log(1.0 + len(texts) / (held + 0.5)) if held else 0.0
+    total = sum(weight.values())
+    return sum(weight[word] for word in asked if has_word(texts[0], word)) / total if total else 0.0

@@ -12,13 +12,11 @@ import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.ranking.scoring import BM25_HALF
-from braid.retrieval.stages.candidates import stem
+from braid.retrieval.stages.candidates import has_word, searchable, stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
-    TranslationTable,
     cased_words,
-    has_ideographs,
     normalise,
     search_words,
     without_marks,
@@ -32,15 +30,12 @@ if TYPE_CHECKING:
 
 FIRST: Final = 5
 """Number of first results that count: the chance is that one of them answers the question."""
-READ_CHARACTERS: Final = 6_000
-"""Longest prefix of a text that is searched for the question's words."""
 BACKGROUND: Final = 40
 """Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
 """Fewest vector hits from which the background can be told."""
 MAX_TITLES: Final = 2.0
 """Most titles named in a question that count."""
-_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
 class Coefficient(NamedTuple):
@@ -151,19 +146,13 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
     # The first word of a question is capitalised even if it is no name.
     named = [word for word in cased[1:] if word[0].isupper()] + [word for word in cased if not word.isalpha()]
     names = asked & {stem(word.casefold()) for word in named}
-    written = list(map(_searchable, texts))
+    written = list(map(searchable, texts))
     shares = [(_share(names, text), _share(asked - names, text)) for text in (*written, "".join(written))]
     *each, together = (of_names * of_others for of_names, of_others in shares)
     return max((max(each) + together) / 2, min(1.0, titles) * shares[-1][1])
 
 
-def _searchable(text: str) -> str:
-    """Return the beginning of a text in lower case, with one space before each word."""
-    words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
-    return f" {' '.join(words)}"
-
-
 def _share(beginnings: Set[str], text: str) -> float:
     """Return the share of some stems with which a word of the text begins; 1 if there are no stems."""
-    held = sum(word.replace(" ", "") in text if has_ideographs(word) else f" {word}" in text for word in beginnings)
+    held = sum(has_word(text, word) for word in beginnings)
     return held / len(beginnings) if beginnings else 1.0
