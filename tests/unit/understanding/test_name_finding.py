@@ -65,7 +65,7 @@ def test_a_word_that_its_document_has_in_small_letters_is_not_its_subject() -> N
 def test_a_word_alone_in_the_cell_of_a_table_is_no_name_unless_it_is_one_elsewhere() -> None:
     table = "| Data | Kept for |\n|---|---|\n| Invoices | ten years |\n| We met Anna Berg | Forever |"
     assert set(found(table)) == {"anna berg"}
-    assert set(found("Plan | Price\nSprout | 49 EUR")) == set()
+    assert found("Plan | Price\nSprout | 49 EUR") == {}
     assert "sprout" in found("Plan | Price\nSprout | 49 EUR\n\nMost farms take Sprout.")
 
 
@@ -77,7 +77,7 @@ def test_a_unit_behind_a_number_is_no_name_unless_it_is_one_elsewhere() -> None:
 def test_the_columns_of_a_tables_rows_are_no_names() -> None:
     rows = "plan: Sprout; account_manager: Anna Berg\nplan: Meadow; account_manager: Joost Mol"
     assert "account manager" not in found(rows)
-    assert "daily_limit".replace("_", " ") in found("daily_limit: 12\nquiet_hours: 3")
+    assert "daily limit" in found("daily_limit: 12\nquiet_hours: 3")
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_the_columns_of_a_tables_rows_are_no_names() -> None:
     ],
 )
 def test_the_identifier_that_a_title_begins_with_is_a_name(title: str, names: set[str]) -> None:
-    assert found("It was slow.", title=title) == dict.fromkeys(names, [1.0])
+    assert found("It was slow.", title=title) == {key: [1.0] for key in names}
 
 
 def test_a_title_is_a_name_with_and_without_its_brackets_and_says_what_the_text_is_about() -> None:

@@ -20,7 +20,15 @@ from typing import TYPE_CHECKING, Final
 from braid.ports.name_finder import FoundMention, FoundName
 from braid.understanding.given_names import LONGEST_PIECE, LONGEST_TEXT, given_in, longest_by_first_word
 from braid.understanding.name_forms import without_brackets
-from braid.understanding.name_patterns import LONGEST_NAME, NAME_TYPE, Candidate, leading_identifier, name_candidates, name_key, words_of
+from braid.understanding.name_patterns import (
+    LONGEST_NAME,
+    NAME_TYPE,
+    Candidate,
+    leading_identifier,
+    name_candidates,
+    name_key,
+    words_of,
+)
 from braid.understanding.tokens import cased_words, normalise, word_set
 
 if TYPE_CHECKING:
@@ -64,10 +72,9 @@ class RuleNameFinder:
 
 
 def title_names(title: str) -> list[str]:
-    """Return the names in a title: the whole, that without brackets at its end, that up to the first comma, and the
-    identifier that it begins with.
+    """Return the names in a title: the whole, that without brackets at its end, and that up to the first comma.
 
-    Of a title that is too long to be a name, the identifier alone.
+    And the identifier that it begins with, which is the only one of a title that is too long to be a name.
     """
     whole = " ".join(title.split())
     names = [identifier] if (identifier := leading_identifier(whole)) else []
