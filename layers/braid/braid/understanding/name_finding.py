@@ -92,18 +92,17 @@ def _names_of_document(
     candidates = [
         (text, list(name_candidates(content, text.title))) for text, content in zip(texts, contents, strict=True)
     ]
-    known_keys = {each.key for _, found in candidates for each in found if each.unambiguous}
+    every = [each for _, found in candidates for each in found]
     titles = [(text, name) for text in texts for name in title_names(text.title)]
-    known_keys |= {name_key(name) for _, name in titles}
-    known_keys |= _subjects(texts[0].title, contents, [each for _, found in candidates for each in found])
     for text, name in titles:
         _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
-    full_names = _short_forms([each for _, found in candidates for each in found])
-    full_names |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
+    full_names = _short_forms(every) | _surnames([*(each.name for each in every), *(name for _, name in titles)])
+    known_keys = full_names.keys() | {each.key for each in every if each.unambiguous}
+    known_keys |= {name_key(name) for _, name in titles} | _subjects(texts[0].title, contents, every)
     for text, found in candidates:
         kept = 0
         for each in found:
-            if not each.unambiguous and each.key not in known_keys and each.key not in full_names:
+            if not each.unambiguous and each.key not in known_keys:
                 continue
             full = full_names.get(each.key)
             key, name = (name_key(full), full) if full else (each.key, each.name)
@@ -146,11 +145,10 @@ def _first_sentence_end(content: str) -> int:
 
 
 def _subjects(title: str, contents: Sequence[str], found: Sequence[Candidate]) -> set[str]:
-    """Return the keys of the words that head a document, if they are its subject.
+    """Return the keys of the words that head a document and are its subject, such as "Quillback" of its page.
 
-    A title begins with such a word, or the first line is it alone. It begins two sentences besides, or heads the
-    document in both ways, and stands nowhere in small letters, neither in the other number: so "Quillback issues
-    invoices" names Quillback, on a page headed so.
+    Such a word begins the title, or is the whole first line. It heads the document in both ways, or begins two more
+    sentences. The document has it nowhere in lower case, neither in the singular nor in the plural.
     """
     first_line = next((line.strip() for line in contents[0].splitlines() if line.strip()), "")
     heads = {head for head in (title.partition(" ")[0], first_line) if head.istitle() and head.isalpha()}

@@ -12,7 +12,7 @@ from braid.engines.aws.clients import named_errors, open_client
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.models import Answer
 from braid.ports.ingestion import WriteReport
-from braid.telemetry.recording import carried, operation
+from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -45,7 +45,7 @@ class _Function:
         """
         with operation(f"invoke {self._name}", {}, kind=SpanKind.CLIENT):
             with named_errors(f"function {self._name}"):
-                payload = json.dumps({**event, **carried()}).encode()
+                payload = json.dumps({**event, **trace_headers()}).encode()
                 answer = self._client.invoke(FunctionName=self._name, Payload=payload)
             said = json.loads(answer["Payload"].read())
             if "FunctionError" in answer:

@@ -13,7 +13,7 @@ from braid.engines.aws.clients import code_of, named_errors, open_client
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
 from braid.ports.ingestion import Import, ImportStatus, JobReport
-from braid.telemetry.recording import TRACEPARENT, carried, operation
+from braid.telemetry.recording import TRACEPARENT, operation, trace_headers
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
@@ -75,7 +75,7 @@ class RetrieveWorkflow(_StateMachine):
         body = json.dumps({"query": query.model_dump(mode="json")})
         with operation(f"start {self._name}", {}, kind=SpanKind.CLIENT), named_errors(self._name):
             # By its name an execution carries the trace context to its functions, without a field in its state.
-            name = carried().get(TRACEPARENT) or str(uuid.uuid4())
+            name = trace_headers().get(TRACEPARENT) or str(uuid.uuid4())
             execution = self._client.start_sync_execution(stateMachineArn=self._arn, name=name, input=body)
         status = execution["status"]
         if status == "SUCCEEDED":

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, TimeRange, Weights
+    from braid.models import EntityLink, Path, TimeRange, Weights
     from braid.ports.search_index import SearchIndex
 
 
@@ -66,6 +66,21 @@ class Ranked(NamedTuple):
     def record(self) -> Record:
         """The whole record."""
         return self.stored.record
+
+    @property
+    def kind(self) -> str:
+        """The kind of its record."""
+        return self.record.kind
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths on which the graph reached it."""
+        return self.candidate.paths
+
+    @property
+    def aged_from(self) -> datetime | None:
+        """The time from which its age counts: the record's last update, else its timestamp, else its creation."""
+        return self.record.updated_at or self.record.timestamp or self.record.created_at
 
     @property
     def factor(self) -> float:
@@ -361,33 +376,42 @@ def stem(word: str) -> str:
 
 READ_CHARACTERS: Final = 6_000
 """Longest prefix of a text that is searched for the question's words."""
+_SHORT_ENDINGS: Final = ("", "d", "ed", "r", "er", "ing")
+"""Endings of other forms of a word of three letters and "s", such as "owned" of "owns"."""
 _OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
 def searchable(text: str) -> str:
-    """Return the beginning of a text in lower case, with one space before each word."""
+    """Return the beginning of a text in lower case, each word between spaces."""
     words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
-    return f" {' '.join(words)}"
+    return f" {' '.join(words)} "
 
 
 def has_word(text: str, beginning: str) -> bool:
-    """Return whether a word of a :func:`searchable` text begins with a stem."""
-    return beginning.replace(" ", "") in text if has_ideographs(beginning) else f" {beginning}" in text
+    """Return whether a :func:`searchable` text has a word that begins with a stem.
+
+    For a stem that is too short to be cut, such as "owns", other forms of it count too.
+    """
+    if has_ideographs(beginning):
+        return beginning.replace(" ", "") in text
+    is_short = len(beginning) == SHORTEST_STEM and beginning.endswith("s")
+    return f" {beginning}" in text or (
+        is_short and any(f" {beginning[:-1]}{ending} " in text for ending in _SHORT_ENDINGS)
+    )
 
 
 TEXTS_WEIGHED: Final = 20
 """Number of best texts in which the question's words are counted."""
 MOST_WORDS, MOST_WORDS_AGREED = 2 / 3, 1 / 2
-"""Least share of what the question's words weigh, of a text that answers by itself; and where both strands rank it
-first."""
+"""Least weighted share of the question's words that a text must have to be put first; the second value holds where
+vectors and words both rank it first."""
 
 
 def keep_best_text(question: str, ranked: Sequence[Ranked], weights: Weights, *, cut_off: bool) -> list[Ranked]:
     """Put the best text of vectors and words first, if it has most of the question's words by itself.
 
-    A graph leads on to what a question does not say; where one text says nearly all of it, that one answers, and what
-    the graph adds comes after it. A word weighs the more, the fewer of the best texts have it, and nothing if none
-    does.
+    Such a text answers the question alone; what the graph adds comes after it. Words are weighted by
+    :func:`share_of_words`.
 
     Parameters
     ----------
@@ -413,7 +437,10 @@ def keep_best_text(question: str, ranked: Sequence[Ranked], weights: Weights, *,
 
 
 def share_of_words(question: str, records: Sequence[Record]) -> float:
-    """Return the share of what a question's words weigh that the first record's title and text have."""
+    """Return the weighted share of a question's words that the first record's title and text have, in [0, 1].
+
+    A word's weight is its inverse document frequency among the records; it is 0 if no record has the word.
+    """
     searched = search_words(without_marks(question))
     asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
     texts = [searchable(f"{record.source.title or ''} {record.text()}") for record in records]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
 from braid.retrieval.stages.candidates import has_word, searchable, stem
 from braid.understanding.name_forms import name_certainty, without_brackets
@@ -25,7 +26,7 @@ from braid.understanding.tokens import (
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
-    from braid.models import Hit, Result
+    from braid.models import Hit, Query, Result
     from braid.retrieval.stages.states import Searched
 
 FIRST: Final = 5
@@ -34,6 +35,10 @@ BACKGROUND: Final = 40
 """Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
 """Fewest vector hits from which the background can be told."""
+FEWEST_TEXTS: Final = 3
+"""Fewest records of which one may have a word that is rare, for BM25."""
+USUAL: Final = 200
+"""Records of the smallest index that the model was fitted on. BM25 grows with the logarithm of their number."""
 MAX_TITLES: Final = 2.0
 """Most titles named in a question that count."""
 
@@ -52,7 +57,7 @@ class Features(NamedTuple):
     nearness: float | None
     """Vector score of the best hit less the background, relative to that of an equal vector."""
     lead: float | None
-    """BM25 score of the best lexical hit less that of the sixth."""
+    """BM25 score of the best lexical hit less that of the sixth, for an index of :data:`USUAL` records or more."""
     coverage: float | None
     """Share of the question's names in a text times share of its other words, in [0, 1]: the mean of the best text's
     and that of the first texts together, as a question of several hops takes several texts. Or, where that is more, the
@@ -84,32 +89,31 @@ def chance(features: Features, intercept: float = INTERCEPT, model: Sequence[Coe
     return 1.0 / (1.0 + math.exp(-evidence))
 
 
-def confidence(question: str, searched: Searched | None, results: Sequence[Result]) -> float:
+def confidence(query: Query, searched: Searched | None, results: Sequence[Result]) -> float:
     """Return the chance in [0, 1] that one of the first results answers a question; 0 without results."""
-    return chance(features(question, searched, results)) if results else 0.0
+    return chance(features(query, searched, results)) if results else 0.0
 
 
-def features(question: str, searched: Searched | None, results: Sequence[Result]) -> Features:
+def features(query: Query, searched: Searched | None, results: Sequence[Result]) -> Features:
     """Return the features of one answer.
 
     Parameters
     ----------
-    question
-        Its text.
     searched
         Hits of the text strands; None where they were not asked or were lost.
     results
         The answer's, best first.
     """
-    titles = _titles_named(question, results[:FIRST])
-    coverage = _coverage(question, results[:FIRST], titles)
+    titles = _titles_named(query.text, results[:FIRST])
+    coverage = _coverage(query.text, results[:FIRST], titles)
     fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
         return Features(None, None, coverage, titles, fact)
     # A vector that came with its record may not be that of the text.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
-    return Features(_nearness(vector), _lead(searched.lexical), coverage, titles, fact)
+    lead = _lead(searched.lexical, _records_if_few(query, searched))
+    return Features(_nearness(vector), lead, coverage, titles, fact)
 
 
 def _nearness(vector: Sequence[Hit]) -> float | None:
@@ -119,9 +123,24 @@ def _nearness(vector: Sequence[Hit]) -> float | None:
     return (vector[0].score - background) / (1.0 - background) if background < 1.0 else 0.0
 
 
-def _lead(lexical: Sequence[Hit]) -> float:
+def _records_if_few(query: Query, searched: Searched) -> int | None:
+    """Return the number of records in the index if the vector hits are all of them; None if there may be more."""
+    is_narrowed = query.filters != Filters() or query.graph_constraint is not None or query.as_of is not None
+    few = 0 < len(searched.vector) < BACKGROUND and not is_narrowed
+    return len(searched.vector) if few else None
+
+
+def _lead(lexical: Sequence[Hit], records: int | None) -> float | None:
+    """Return the lead; None in an index of so few records that no word of them is rare."""
     best, sixth = (_bm25(lexical[place].score) if place < len(lexical) else 0.0 for place in (0, FIRST))
-    return best - sixth
+    if records is None:
+        return best - sixth
+    return (best - sixth) * _rarity(USUAL) / _rarity(records) if records >= FEWEST_TEXTS else None
+
+
+def _rarity(records: int) -> float:
+    """Return BM25's inverse document frequency of a word that one of so many records has."""
+    return math.log((records + 1.0) / 1.5)
 
 
 def _bm25(score: float) -> float:
@@ -154,5 +173,4 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
 
 def _share(beginnings: Set[str], text: str) -> float:
     """Return the share of some stems with which a word of the text begins; 1 if there are no stems."""
-    held = sum(has_word(text, word) for word in beginnings)
-    return held / len(beginnings) if beginnings else 1.0
+    return sum(has_word(text, word) for word in beginnings) / len(beginnings) if beginnings else 1.0
