@@ -157,7 +157,7 @@ def run(
     if fused.method is Fusion.PROPAGATE and not hydrated.text_lost:
         weight = fused.propagation_weight * limits.parameters.coherence
         ranked = cohere(query.text, linked.links if linked else (), ranked, weight=weight)
-        if weight > 0:
+        if fused.propagation_weight > 0:
             ranked = keep_best_text(query.text, ranked, fused.weights, cut_off=query.graph_constraint is None)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = rerank(request, ranked, reranker, limits, text_lost=hydrated.text_lost)
