@@ -81,7 +81,7 @@ def search(
     as_json: AsJson = False,
     state_machine: Annotated[
         bool,
-        typer.Option("--state-machine", help="By the one that is deployed: the same answer, later.", metavar=FLAG),
+        typer.Option("--state-machine", help="By the one that is deployed: the same answer, later. Needs the extra workflow.", metavar=FLAG),
     ] = False,
 ) -> None:
     """Ask one question, of the deployed stages run on this machine."""
