@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
-EXTRAS = {name: "aws" for name in ("boto3", "botocore", "gremlin_python", "opensearchpy")} | {
+EXTRAS = dict.fromkeys(("boto3", "botocore", "gremlin_python", "opensearchpy"), "aws") | {
     "mcp": "mcp",
     "moto": "workflow",
 }

@@ -81,7 +81,11 @@ def search(
     as_json: AsJson = False,
     state_machine: Annotated[
         bool,
-        typer.Option("--state-machine", help="By the one that is deployed: the same answer, later. Needs the extra workflow.", metavar=FLAG),
+        typer.Option(
+            "--state-machine",
+            help="By the one that is deployed: the same answer, later. Needs the extra workflow.",
+            metavar=FLAG,
+        ),
     ] = False,
 ) -> None:
     """Ask one question, of the deployed stages run on this machine."""

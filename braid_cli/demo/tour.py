@@ -1,6 +1,6 @@
-"""The tour of ``braid demo``: by the real handlers and the deployed state machine where the extra ``workflow`` is there.
+"""The tour of ``braid demo``, through the real handlers and the deployed state machine.
 
-Without it the stages are called one after another, as ``braid search`` calls them: the answers are the same.
+Without the extra ``workflow`` the stages are called one after another, as by ``braid search``; answers are the same.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,7 +20,6 @@ from rich.console import Console
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import run as evaluating
-from braid_cli.evaluation.metrics import score
 from braid_cli.tuning import run as tuning
 from braid_cli.tuning.captured import CapturedQuestion, Found, capture
 from braid_cli.tuning.coordinate_search import TUNED_PARAMETERS, quality, search

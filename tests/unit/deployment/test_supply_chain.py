@@ -109,7 +109,9 @@ def test_nothing_is_installed_without_hashes() -> None:
 
 def test_what_builds_this_package_is_taken_from_the_lock() -> None:
     project = tomllib.loads(read("pyproject.toml"))
-    assert project["tool"]["uv"]["no-build-isolation-package"] == [project["project"]["name"]]  # else uv would fetch it anew, by no hash
+    assert project["tool"]["uv"]["no-build-isolation-package"] == [
+        project["project"]["name"]
+    ]  # else uv would fetch it anew, by no hash
     (backend,) = project["build-system"]["requires"]
     assert backend in project["dependency-groups"]["clone"]
     (locked,) = re.findall(r'(?ms)^name = "hatchling"$.*?(?=^\[\[package)', read("uv.lock"))
@@ -117,8 +119,9 @@ def test_what_builds_this_package_is_taken_from_the_lock() -> None:
 
 
 def advice(text: str) -> list[str]:
-    """Return what has an index looked up for Braid: its name, or `braid`, as what is to be installed, or with an extra."""
-    plain = re.sub(r"[\"']?\s*\n\s*(?:#|//)?\s*[frb]{0,2}[\"']?", " ", text)  # a message may go on in the next line
+    """Return what would have an index looked up: Braid's name, or `braid`, to be installed or with an extra."""
+    plain = re.sub(r"\"\s*\n\s*f?\"|\\\n", "", text)  # a message, or a command, may go on in the next line
+    plain = re.sub(r"(?<=\binstall)\s*\n\W*", " ", plain)
     return [match[0] for match in (*INSTALLED.finditer(plain), *WITH_EXTRA.finditer(plain))]
 
 
@@ -134,16 +137,19 @@ def advice(text: str) -> list[str]:
         ("uv tool install 'braid-retrieval[otel]>=0.1'", True),
         ("pipx run braid-retrieval", True),
         ('"pip install "\n    f"\'braid[otel]\'"', True),
+        ("# pip install\n# braid", True),
+        ("pip install -U \\\n  braid", True),
         ("pip install dist/braid_retrieval-*.whl", False),
         ("pip install 'dist/braid_retrieval-0.1.0-py3-none-any.whl[otel]'", False),
         ("pip install 'braid-retrieval[otel] @ file:///tmp/braid_retrieval-0.1.0-py3-none-any.whl'", False),
         ("pip install '/path/to/braid[mcp]'", False),
         ("pip install -r requirements.txt; braid demo", False),
         ("pip uninstall braid", False),
+        ("pip install x.whl\nbraid serve", False),
         ("`pip install X` brings what braid serves", False),
     ],
 )
-def test_an_advice_that_names_no_file_would_be_told(text: str, wrong: bool) -> None:  # noqa: FBT001 - a parameter
+def test_an_advice_that_names_no_file_would_be_told(text: str, wrong: bool) -> None:
     assert bool(advice(text)) is wrong
 
 
@@ -163,7 +169,9 @@ def test_the_distribution_is_not_called_as_anothers_and_the_documents_say_so() -
     assert '\nname = "braid-retrieval"\n' in read("uv.lock")
     assert '\nname = "braid"\n' not in read("uv.lock")
     for name in ("README.md", "docs/library.md"):
-        assert re.search(r"Braid is on no package index yet.{,80}`braid` on PyPI is somebody else's project", read(name))
+        assert re.search(
+            r"Braid is on no package index yet.{,80}`braid` on PyPI is somebody else's project", read(name)
+        )
     said = needs_extra("otel")
     assert said.startswith(f"this needs the extra otel: install Braid's wheel as 'braid_retrieval-{__version__}-py3-")
     assert "\n## Installing\n" in read("docs/library.md")  # to which it points

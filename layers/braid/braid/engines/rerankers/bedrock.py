@@ -81,8 +81,10 @@ class BedrockReranker:
 
     @classmethod
     def connect(cls, settings: Settings) -> BedrockReranker:
-        """Open a client. No request is sent yet. Raises ConfigurationError if no region is configured, or the extra ``aws`` is not
-        installed."""
+        """Open a client. No request is sent yet.
+
+        Raises ConfigurationError if no region is configured, or the extra ``aws`` is not installed.
+        """
         try:
             import boto3
             from botocore.exceptions import BotoCoreError
