@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.supersession import SUPERSEDES
@@ -23,6 +24,7 @@ from braid_cli.datasets.manifest import (
     FOLDER,
     UNFINISHED,
     Header,
+    is_replaced,
     manifests,
     read_header,
     read_manifest,
@@ -144,8 +146,9 @@ def ingest(
     NewerSchema
         If a record's schema is newer than the tenant's current one; nothing is written.
     DatasetError
-        If something else contradicts what is stored; nothing is written. Or if the dataset changes while it is read;
-        what was written until then stays, and ingesting it again goes on.
+        If something else contradicts what is stored; nothing is written. Or if the dataset changes while it is read,
+        the tenant is deleted meanwhile, or another process ingests other content under the same name; what was written
+        until then stays, and ingesting it again goes on.
     StoreError, ModelError
         As the engines and the encoder.
     """
@@ -173,7 +176,7 @@ def ingest(
         refuse_contradictions(tenant_id, dataset.schemas, staging, application, gone)
         if objects:
             # Until the end the stores hold some of both; an interrupted ingest removes what either holds.
-            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            begun = write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
             application.schemas.register(schema)
         # Under another stored form vertices are written again although their content has not changed.
@@ -189,6 +192,14 @@ def ingest(
             # What another dataset of the tenant has as well is kept.
             read_others(objects, tenant_id, key, staging)
             removed = _prune(staging, tenant_id, application)
+        if objects and is_replaced(objects, begun, tenant_id, fingerprint):
+            # Either may have removed what the other wrote: all that both know of is listed, and looked at by the next.
+            read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
+            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            raise DatasetError(
+                f"{dataset.name}: while it was ingested, its tenant was deleted, or another ingest of this name wrote "
+                "other content; what of either is stored is not certain: ingest it again"
+            )
         if objects:
             header = Header(fingerprint, application.cache.generation(tenant_id) or 0)
             write_manifest(
