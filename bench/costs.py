@@ -1,9 +1,8 @@
-"""What a deployment costs a month, from prices and quantities that stand here, as docs/costs.md has it.
+"""Calculates the monthly cost of a deployment; ``python -m bench.costs`` writes the tables of docs/costs.md.
 
-Prices are AWS's list prices for us-east-1 as of November 2026, in US dollars; the page says which were compared with
-what is published and which are remembered. Quantities are what the template deploys. What a question takes is assumed;
-what a record takes is worked out from measured times, which ``bench/writes.json`` and ``bench/engines.json`` hold.
-``python -m bench.costs`` writes the tables of the page.
+Prices are AWS's list prices for us-east-1 as of November 2026, in US dollars; the page says which were checked against
+published ones. Quantities are those that the template deploys. Resources per question are assumed; those per record
+are calculated from times measured in ``bench/writes.json`` and ``bench/engines.json``.
 """
 
 from __future__ import annotations
