@@ -1,4 +1,4 @@
-"""``braid export`` and ``braid import``: a whole tenant as an archive, and back, into the same or another engine."""
+"""``braid export`` and ``braid import``: write a tenant to an archive, and an archive to a tenant of any engine."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ def export(
     *,
     tenant: Tenant = DEFAULT_TENANT,
     vectors: Annotated[
-        bool, typer.Option(help="With vectors; without, the import embeds all texts again.", metavar=FLAG)
+        bool, typer.Option(help="Export vectors; without them, the import embeds all texts again.", metavar=FLAG)
     ] = True,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on."""
+    """Export a tenant's records, graph and schema versions to a folder; repeat to resume."""
     from braid.ingestion.archive import export_tenant
 
     check_tenant(tenant)
     application = open_application(engine)
     check_known(tenant, application)
     with progress("exporting", quiet=as_json) as tell:
-        manifest = export_tenant(tenant, application, folder, vectors=vectors, tell=tell)
+        manifest = export_tenant(tenant, application, folder, vectors=vectors, on_progress=tell)
     if as_json:
         print_json({"tenant_id": tenant, "changed": manifest.changed, "counts": manifest.counts()})
     else:
@@ -52,19 +52,19 @@ def import_(
     folder: Folder,
     *,
     tenant: Annotated[
-        str | None, typer.Option(help="Whose data it becomes; that of the archive when left out.", metavar="NAME")
+        str | None, typer.Option(help="Tenant to import into. Default: the tenant of the archive.", metavar="NAME")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the encoder.", metavar="N")] = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write an archive into a tenant and compare what is stored then with it; again, and it goes on."""
+    """Import an archive into a tenant, and verify that the stored data equals it; repeat to resume."""
     from braid.ingestion.archive_import import import_tenant
 
     if tenant is not None:
         check_tenant(tenant)
     with progress("importing", quiet=as_json) as tell:
-        done = import_tenant(folder, open_application(engine), tenant_id=tenant, threads=threads, tell=tell)
+        done = import_tenant(folder, open_application(engine), tenant_id=tenant, threads=threads, on_progress=tell)
     if as_json:
         print_json(done.model_dump(mode="json"))
         return

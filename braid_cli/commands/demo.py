@@ -1,4 +1,4 @@
-"""``braid demo``: a first look, on the demo corpus."""
+"""``braid demo``: a guided tour, on the demo corpus."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ app = typer.Typer()
 def demo() -> None:
     """Ingest the demo corpus, answer questions about it, and measure.
 
-    The stages that are deployed answer, on this machine and without a network; with the extra workflow, which a clone
-    has, the deployed state machine runs them.
+    The deployed handlers answer, on this machine and without a network; with the extra ``workflow``, which a clone has,
+    the deployed state machine runs them.
     """
     from braid_cli.demo.tour import tour
 

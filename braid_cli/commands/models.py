@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model, read_manifest
 from braid.errors import ConfigurationError, ModelError
+from braid.models.scalars import printable
 from braid.settings import load_settings
 from braid.settings.files import load_profiles
 from rich.console import Console
@@ -27,14 +28,14 @@ app = typer.Typer(name="models", no_args_is_help=True, help="List models and mak
 
 
 class Via(StrEnum):
-    """Ways of making a model folder."""
+    """Methods of exporting a model."""
 
     DIRECT = "direct"
     SENTENCE_TRANSFORMERS = "sentence-transformers"
 
 
 class KindOption(StrEnum):
-    """Kinds of model, as typed."""
+    """Kinds of model, as spelt on the command line."""
 
     ENCODER = "encoder"
     CROSS_ENCODER = "cross-encoder"
@@ -42,11 +43,13 @@ class KindOption(StrEnum):
 
 @app.command("list", epilog=examples("braid models list", "braid models list --json | jq '.models[] | select(.ready)'"))
 def list_models(
-    models_dir: Annotated[Path | None, typer.Option("--models-dir", help="Folder with one folder a model.")] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option("--models-dir", help="Folder with a folder for each model.")
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show the configured models, which of them are made, and the profiles that use them."""
+    """List the configured models, whether they are made, and the profiles that use them."""
     settings = load_settings()
     folder = models_dir or settings.models_path()
     profiles = load_profiles(settings.shared_dir)
@@ -64,7 +67,7 @@ def list_models(
         state = f"ready, {row['precision']}" if row["ready"] else "unusable" if row["problem"] else "not made"
         colour = "green" if row["ready"] else "red" if row["problem"] else "dim"
         table.add_row(
-            str(row["id"]),
+            Text(printable(str(row["id"]))),
             str(row["kind"]),
             ", ".join(row["profiles"]) if isinstance(row["profiles"], list) else "",
             str(row["dimension"]),
@@ -75,7 +78,7 @@ def list_models(
     console.print(table)
     for row in rows:
         if row["problem"]:
-            console.print(Text(str(row["problem"]), style="red"), soft_wrap=True)
+            console.print(Text(printable(str(row["problem"])), style="red"), soft_wrap=True)
 
 
 def _row(model: ModelConfig, profiles: Profiles, folder: Path) -> dict[str, object]:
@@ -130,21 +133,21 @@ def _state(folder: Path) -> dict[str, object]:
 def export(
     source: Annotated[
         str | None,
-        typer.Argument(help="A configured model's id, a local folder, or a hub id; the default model when left out."),
+        typer.Argument(help="Id of a configured model, a local folder, or a hub id. Default: the default model."),
     ] = None,
     *,
     model_id: Annotated[
         str | None,
         typer.Option("--id", help="Id of the model, which names its embedding space."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; the id, in the models folder.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write. Default: in the models folder.")] = None,
     via: Annotated[
         Via | None,
-        typer.Option("--via", help="direct: a local folder, no PyTorch. Chosen by SOURCE."),
+        typer.Option("--via", help="Method. direct: from a local folder, without PyTorch. Default: by SOURCE."),
     ] = None,
-    kind: Annotated[KindOption, typer.Option("--kind", help="What the model does.")] = KindOption.ENCODER,
-    precision: Annotated[Precision, typer.Option("--precision", help="int8: smaller, less exact.")] = Precision.FP32,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=8, help="Where texts are cut.")] = None,
+    kind: Annotated[KindOption, typer.Option("--kind", help="Kind of model.")] = KindOption.ENCODER,
+    precision: Annotated[Precision, typer.Option("--precision", help="int8: smaller, less accurate.")] = Precision.FP32,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=8, help="Maximum of tokens of a text.")] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit on the hub.")] = None,
     licence: Annotated[str | None, typer.Option("--licence", help="The weights' licence, for the manifest.")] = None,
     allow_checkpoint: Annotated[

@@ -1,4 +1,4 @@
-"""``braid schema``: a tenant's schema versions."""
+"""``braid schema``: lists, checks and registers a tenant's schema versions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.text import Text
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
 from braid_cli.question import check_tenant
 from braid_cli.show import printable
-from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json
+from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:
     from braid.app import Application
@@ -29,10 +29,12 @@ app = typer.Typer(
     help="A tenant's schema versions: list them, check the next one, register it.",
     epilog=examples("braid schema list -t saltmarrow", "braid schema check schema-3.json -t saltmarrow"),
 )
+_MAX_BYTES = 2_000_000
+"""All versions together may have as many."""
 File = Annotated[
     Path,
     typer.Argument(
-        help="A version as JSON: version, entity_types, relationship_types, changes; created_at is now when left out.",
+        help="A version as JSON: version, entity_types, relationship_types, changes, created_at (default: now).",
         metavar="FILE",
         exists=True,
         dir_okay=False,
@@ -42,7 +44,7 @@ File = Annotated[
 
 @app.command(name="list", epilog=examples("braid schema list -t saltmarrow"))
 def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
-    """Show every version, oldest first."""
+    """List all versions, oldest first."""
     check_tenant(tenant)
     versions = open_application(engine).schemas.versions(tenant)
     if as_json:
@@ -72,7 +74,7 @@ def current(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None) -> None:
 
 @app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
 def check(file: File, *, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
-    """Say what a version would change, and leave with 1 if something stored is of a type that it takes away."""
+    """Show what a version would change; the exit code is 1 if it removes a type of stored data."""
     application = open_application(engine)
     found = _report(_read(file, tenant), application)
     if as_json:
@@ -89,7 +91,7 @@ def register(
     *,
     tenant: Tenant = DEFAULT_TENANT,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if something stored is of a type that it takes away.", metavar=FLAG)
+        bool, typer.Option("--force", help="Register it even if it removes a type of stored data.", metavar=FLAG)
     ] = False,
     engine: Engine = None,
 ) -> None:
@@ -111,13 +113,16 @@ def register(
 def _read(file: Path, tenant: str) -> SchemaVersion:
     check_tenant(tenant)
     try:
-        row: Any = json.loads(file.read_text(encoding="utf-8"))
+        _, raw = read_input(file, _MAX_BYTES)
+        if len(raw) > _MAX_BYTES:
+            raise InvalidRequest(f"{file}: longer than {_MAX_BYTES:,} bytes")
+        row: Any = json.loads(raw.decode("utf-8"))
         if not isinstance(row, dict):
             raise InvalidRequest(f"{file}: is not a JSON object")
         return SchemaVersion.model_validate({"created_at": datetime.now(UTC).isoformat(), **row, "tenant_id": tenant})
     except ValidationError as error:
         raise InvalidRequest(f"{file}: {InvalidRequest.from_validation(error)}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidRequest(f"{file}: is not JSON: {error}") from None
 
 

@@ -121,7 +121,7 @@ class ArchiveContract:
                 plant("vertices-000002.jsonl")
                 plant("manifest.new")
 
-        export_tenant(ACME, store, folder, tell=meddle)
+        export_tenant(ACME, store, folder, on_progress=meddle)
         assert private.read_text("utf-8") == "mine"
         assert {path.name: path.lstat().st_mode & 0o7777 for path in folder.iterdir()} == dict.fromkeys(
             ["manifest.json", "records-000001.jsonl", "relationships-000002.jsonl", "vertices-000002.jsonl"], 0o600
@@ -147,7 +147,7 @@ class ArchiveContract:
         breaks = 0
         for _ in range(20):
             try:
-                export_tenant(ACME, store, tmp_path / "archive", tell=lost)
+                export_tenant(ACME, store, tmp_path / "archive", on_progress=lost)
             except StoreError:
                 breaks += 1
             except DatasetError:  # it is whole
@@ -163,7 +163,7 @@ class ArchiveContract:
                 raise StoreError(message)
 
         with pytest.raises(StoreError):
-            import_tenant(tmp_path / "archive", elsewhere, tell=lost_while_writing)
+            import_tenant(tmp_path / "archive", elsewhere, on_progress=lost_while_writing)
         assert import_tenant(tmp_path / "archive", elsewhere).unchanged > 0
         assert everything(elsewhere, ACME) == everything(store, ACME)
 
@@ -180,7 +180,7 @@ class ArchiveContract:
                 with store.transaction(ACME):
                     store.graph.upsert([vertex("late", has_record=False)], [edge("heron", "late", "CAUSES")])
 
-        assert export_tenant(ACME, store, tmp_path / "archive", tell=meddle).changed
+        assert export_tenant(ACME, store, tmp_path / "archive", on_progress=meddle).changed
         (part,) = (tmp_path / "archive").glob("vertices-*")
         lines = [line for line in part.read_text(encoding="utf-8").splitlines(keepends=True) if '"late"' not in line]
         rewrite(tmp_path / "archive", part.name, "".join(lines))
@@ -324,6 +324,7 @@ class DamagedArchiveContract:
             ("vertices", {"id": "found:1", "found": False}, "id: begins with 'found:'"),
             ("vertices", {"aliases": ["x"] * 101}, "aliases: must not hold more than 100 items"),
             ("relationships", {"target": "nowhere"}, "'nowhere' is no vertex of the archive"),
+            ("relationships", {"position": 2**63}, "position: Input should be less than or equal to "),
         ],
     )
     def test_what_no_write_would_accept_is_named_before_anything_is_written(

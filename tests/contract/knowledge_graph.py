@@ -457,6 +457,16 @@ class KnowledgeGraphContract:
         graph.upsert([vertex("b", name="Atlas", has_record=True)], [])
         assert all(link.has_record for link in graph.link(ACME, ["atlas"], as_of=AS_OF))
 
+    def test_an_entity_without_a_name_is_linked_by_its_aliases_and_called_by_the_first(
+        self, graph: KnowledgeGraph
+    ) -> None:
+        graph.upsert([vertex("a", aliases=("Keelson", "Atlas")), vertex("b", name="Other", aliases=("Atlas",))], [])
+        links = graph.link(ACME, ["atlas"], as_of=AS_OF)
+        assert [(link.entity_id, link.name, link.phrase) for link in links] == [
+            ("a", "Keelson", "atlas"),
+            ("b", "Other", "atlas"),
+        ]
+
     def test_an_alias_counts_less_than_a_name(self, graph: KnowledgeGraph) -> None:
         graph.upsert([vertex("z", name="Atlas"), vertex("a", name="Other", aliases=("Atlas",))], [])
         links = graph.link(ACME, ["atlas"], as_of=AS_OF)

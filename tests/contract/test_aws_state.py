@@ -186,6 +186,16 @@ class TestS3ObjectStore(ObjectStoreContract):
         objects.delete_many(ACME, [found.key for found in objects.list(ACME)])
         assert not list(objects.list(ACME))
 
+    @pytest.mark.parametrize("character", ["\x01", "\x0b", "\x1f", "\ufffe", "\r", "&<\x7f\x85>"])
+    def test_an_object_whose_key_no_xml_can_hold_keeps_none_from_being_deleted(
+        self, objects: S3ObjectStore, character: str
+    ) -> None:
+        for key in (f"acme/inbox/a{character}", "acme/inbox/a.jsonl", f"globex/inbox/a{character}"):
+            boto3.client("s3").put_object(Bucket=BUCKET, Key=key, Body=b"")
+        objects.delete_many(ACME, [found.key for found in objects.list(ACME)])
+        assert not list(objects.list(ACME))
+        assert len(list(objects.list(GLOBEX))) == 1
+
     def test_a_source_that_fails_leaves_no_parts_to_pay_for(self, objects: S3ObjectStore) -> None:
         class Failing:
             left = 4

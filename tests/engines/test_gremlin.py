@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.neptune import elements, knowledge_graph
 from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.errors import InvalidRequest
 from braid.ports.graph_query import QueryStep
 from braid.settings import Settings
 
@@ -62,6 +63,23 @@ def test_a_write_of_more_than_one_batch_is_whole(graph: GremlinGraph) -> None:
     names = [f"v{number:04}" for number in range(450)]
     graph.upsert([vertex("hub"), *(vertex(name) for name in names)], [edge("hub", name) for name in names])
     assert (graph.stats(ACME).vertices, graph.stats(ACME).edges) == (451, 450)
+
+
+def test_an_end_that_another_write_removes_before_its_edge_is_written_is_named(
+    graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph.upsert([vertex("a"), vertex("b")], [])
+    write_edges = elements.write_edges
+
+    def late(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(elements, "write_edges", write_edges)
+        graph.delete(ACME, ["b"])
+        return write_edges(*given, **named)
+
+    monkeypatch.setattr(elements, "write_edges", late)
+    with pytest.raises(InvalidRequest, match="there is no vertex 'b'"):
+        graph.upsert([], [edge("a", "b")])
+    assert graph.stats(ACME).edges == 0
 
 
 def test_a_vertex_of_any_number_of_edges_is_listed_and_removed_a_part_at_a_time(

@@ -11,7 +11,7 @@ from braid import reembedding
 from braid.errors import TakenOver
 from braid.ingestion.deleting import delete_records
 from braid.reembedding import Phase, Place, Status
-from braid.reembedding.workflow import Step, take
+from braid.reembedding.workflow import Step, run_step
 from braid.settings import EngineKind, Refresh, Settings
 
 from braid_cli.datasets.dataset import read_dataset
@@ -116,29 +116,29 @@ class TestDeployed(ReembeddingContract):
         monkeypatch.setattr("braid.engines.opensearch.migration.time.sleep", lambda _seconds: None)
         asked = {"step": "plan", "asked": {"tenant_id": TENANT, "index": "own"}}
         services = replace(stages.reembedding, sleep=lambda _seconds: None)
-        planned = take(Step.model_validate(asked), services, step_s=60)
+        planned = run_step(Step.model_validate(asked), services, step_s=60)
         job = {"job": planned.job, "run": planned.run}
-        listed = take(Step.model_validate({"step": "list", **job}), services, step_s=60).listed
+        listed = run_step(Step.model_validate({"step": "list", **job}), services, step_s=60).listed
         assert len(listed.pages) == KILLED // 10
         for page in listed.pages[:4]:
-            take(Step.model_validate({"step": "page", "page": page.model_dump(), **job}), services, step_s=60)
+            run_step(Step.model_validate({"step": "page", "page": page.model_dump(), **job}), services, step_s=60)
         other = open_stages()
         written(other, late("gap", "zyx quartzite"))
         delete_records(TENANT, [DATASET.records[1].id], other)
         services = replace(other.reembedding, sleep=lambda _seconds: None)
-        progress = take(Step.model_validate(asked), services, step_s=60)
+        progress = run_step(Step.model_validate(asked), services, step_s=60)
         with pytest.raises(TakenOver):
-            take(Step.model_validate({"step": "list", **job}), services, step_s=60)
+            run_step(Step.model_validate({"step": "list", **job}), services, step_s=60)
         job = {"job": progress.job, "run": progress.run}
         while progress.status is Status.RUNNING:
             if progress.phase in (Phase.VERIFY, Phase.SWITCH):
-                progress = take(Step.model_validate({"step": progress.phase.value, **job}), services, step_s=60)
+                progress = run_step(Step.model_validate({"step": progress.phase.value, **job}), services, step_s=60)
                 continue
             done = progress.listed.position
             body = {"step": "list", "done": done and done.model_dump(mode="json"), **job}
-            progress = take(Step.model_validate(body), services, step_s=60)
+            progress = run_step(Step.model_validate(body), services, step_s=60)
             for page in progress.listed.pages:
-                take(Step.model_validate({"step": "page", "page": page.model_dump(), **job}), services, step_s=60)
+                run_step(Step.model_validate({"step": "page", "page": page.model_dump(), **job}), services, step_s=60)
         assert progress.status is Status.FINISHED
         reembedding.drop_previous(services, TENANT)
         assert set(records(open_stages())) == {*known, "gap"} - {DATASET.records[1].id}

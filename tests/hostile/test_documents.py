@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 import zipfile
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -31,10 +32,10 @@ from braid.settings import Settings
 from tests.contract.imports import ended
 from tests.document_files import SENTENCE, docx, pdf, xlsx
 from tests.front_door import FrontDoor, claims
-from tests.stages import DemoStages
+from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 TENANT = "acme"
@@ -422,6 +423,111 @@ def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_sto
     assert [record.id for record in stored] == [f"documents/a.md#chunk-{number}" for number in range(3)]
     assert all("new of part" in record.content for record in stored)
     assert list(store.objects.list(TENANT, "posted/")) == []
+
+
+def written_whole(name: str, event: dict[str, Any], store: DemoStages) -> JobStatus:
+    """Run the steps of an import as the workflow does, and return how it ended."""
+    job = steps.split(Split(job=name, event=event), store)
+    page = steps.page(PageRequest(job=job, cursor=Cursor()), store)
+    for place in manifest.items(job, page.items, store.objects) if page.items else ():
+        steps.batch(Batch(job=job, phase=page.phase, batch=place), store)
+    return steps.finish(Finish(job=job), store).status
+
+
+def test_a_version_that_was_posted_while_the_clock_was_ahead_is_replaced_by_a_newer_one(store: DemoStages) -> None:
+    now = time.time_ns()
+    for name, posted in (("eight", now + 2 * 3_600 * 10**9), ("nine", now), ("ten", now + 1)):
+        key = f"posted/{posted:020d}-f/=a.md"
+        store.objects.put(TENANT, key, f"The seal opens at {name}.".encode())
+        assert written_whole(name, {"tenant_id": TENANT, "key": key}, store) is JobStatus.WRITTEN
+        (record,) = store.index.scan(TENANT).records
+        assert name in record.content
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("documents/a.md", "documents/a.md"),
+        ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
+    ],
+)
+def test_a_version_that_takes_long_to_read_is_not_stored_over_a_newer_one(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str, is_readable: bool
+) -> None:
+    read = ReaderProcess.read
+
+    def slowly(self: ReaderProcess, place: str, path: str) -> Reading:
+        monkeypatch.setattr(ReaderProcess, "read", read)
+        found = self.read(place, path)
+        store.objects.put(TENANT, new, b"It closes at nine.")
+        assert written_whole("new", {"tenant_id": TENANT, "key": new}, store) is JobStatus.WRITTEN
+        return found if is_readable else Reading(unreadable="is broken", permanent=True)
+
+    monkeypatch.setattr(ReaderProcess, "read", slowly)
+    store.objects.put(TENANT, old, b"It closes at eight.")
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": old}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+    assert list(store.objects.list(TENANT, "posted/")) == []
+    # And what comes next is written as before.
+    again = new.replace("10-0", "11-0")
+    store.objects.put(TENANT, again, b"It closes at ten.")
+    assert written_whole("next", {"tenant_id": TENANT, "key": again}, store) is JobStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at ten."]
+
+
+def test_a_version_that_takes_long_to_embed_is_not_stored_over_a_newer_one(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = WordEncoder.encode
+
+    def slowly(self: WordEncoder, texts: Sequence[str], **how: Any) -> list[bytes]:
+        monkeypatch.setattr(WordEncoder, "encode", encode)
+        store.objects.put(TENANT, "documents/a.md", b"It closes at nine.")
+        assert written_whole("new", {"tenant_id": TENANT, "key": "documents/a.md"}, store) is JobStatus.WRITTEN
+        return self.encode(texts, **how)
+
+    store.objects.put(TENANT, "documents/a.md", b"It closes at eight.")
+    monkeypatch.setattr(WordEncoder, "encode", slowly)
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": "documents/a.md"}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+def test_a_document_that_is_cut_off_and_put_again_loses_nothing_while_the_rest_of_it_is_removed(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(uploads, "REMOVED_AT_ONCE", 2)
+    event = {"tenant_id": TENANT, "key": "documents/a.md"}
+    whole = "\n\n".join(f"# Part {number}\n\n" + f"It is part {number}. " * 60 for number in range(9)).encode()
+    store.objects.put(TENANT, "documents/a.md", whole)
+    assert written_whole("first", event, store) is JobStatus.WRITTEN
+    remove = uploads.delete_records
+
+    def put_again(*given: Any) -> Any:
+        monkeypatch.setattr(uploads, "delete_records", remove)
+        removed = remove(*given)
+        store.objects.put(TENANT, "documents/a.md", whole)
+        assert written_whole("again", event, store) is JobStatus.WRITTEN
+        return removed
+
+    monkeypatch.setattr(uploads, "delete_records", put_again)
+    store.objects.put(TENANT, "documents/a.md", b"It is cut off.")
+    assert written_whole("cut-off", event, store) is JobStatus.WRITTEN
+    assert len(store.index.scan(TENANT).records) == 9
+    # And the next version is known to be shorter.
+    store.objects.put(TENANT, "documents/a.md", b"It is cut off.")
+    assert written_whole("cut-off-again", event, store) is JobStatus.WRITTEN
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It is cut off."]
+
+
+def test_of_what_is_posted_the_key_says_when(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(type(store.imports), "start", lambda *given: asked.append(given[3].key))
+    for _ in range(3):
+        post(FrontDoor(store), "It closes at eight.")
+    assert asked == sorted(asked)
 
 
 def test_a_document_whose_import_is_refused_takes_no_space(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from braid import reembedding
 from braid.errors import TransientStoreError
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.reembedding import Status
-from braid.reembedding.workflow import Progress, Step, StepName, take
+from braid.reembedding.workflow import Progress, Step, StepName, run_step
 
 from braid_cli.state_machine.interpreter import REEMBED_DEFINITION, Workflow, WorkflowFailed, definition
 from tests.second_profile import SECOND, TENANT, demo_with_a_second_profile, raise_schema
@@ -37,7 +37,7 @@ class Steps:
         self.meet(step)
         services = self.stages.reembedding
         limits = dataclasses.replace(services.limits, pages=self.pages)
-        return take(step, dataclasses.replace(services, limits=limits), step_s=0.0)
+        return run_step(step, dataclasses.replace(services, limits=limits), step_s=0.0)
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@
 ...     b.add("The ledger is owned by the Harbour team.")
 ...     print(b.search("Who owns the ledger?"))
 
-The names below are imported when they are first used: a function's cold start pays for none of them.
+The public names are imported on first use, so that a function's cold start does not pay for them.
 
-Importing it forbids the libraries that report their use to their makers to do so, for the whole process: ONNX Runtime
-reads its variable when it is imported, so that this must come before.
+Importing this package disables the usage telemetry of ONNX Runtime and of the Hugging Face Hub's client, for the whole
+process. ONNX Runtime reads its variable when it is imported, so this must come first.
 """
 
 import os
@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "DO_NOT_TRACK": "1"}
-"""Environment variables by which ONNX Runtime and the Hugging Face Hub's client are told to report nothing."""
+"""Environment variables that disable the usage telemetry of ONNX Runtime and of the Hugging Face Hub's client."""
 
 os.environ.update(NO_TELEMETRY)
 
@@ -64,7 +64,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any of the names above
-    """Import a public name from the module that has it."""
+    """Import a public name from the module that defines it."""
     for module, names in _MODULES.items():
         if name in names:
             return getattr(import_module(module), name)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PLAN_S, EMBED_S, SEARCH_S, GRAPH_S, FUSE_S = 5.0, 10.0, 5.0, 5.0, 10.0
-"""Time limits of the stages in seconds, equal to the workflow's."""
+"""Time limits of the stages in seconds, equal to those of the workflow's tasks; without a reranker it fuses in 5."""
 SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
@@ -68,7 +68,7 @@ class Application(ModelSelection):
     Attributes
     ----------
     fitted
-        The fusion parameters; an invalid file of them is refused here, at cold start.
+        The fusion parameters; read at cold start, which an invalid file fails.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -77,13 +77,13 @@ class Application(ModelSelection):
 
     @opened_once
     def caches(self) -> Caches:
-        """The caches that are on."""
+        """The caches of questions, those that the settings enable."""
         from braid.retrieval.caches.answers import Caches
 
         return Caches(self)
 
     def cache_counts(self) -> dict[str, int]:
-        """Return how often each cache was hit and missed since the last call, by metric."""
+        """Return the numbers of hits and misses of each cache since the last call, by metric name."""
         return self.caches.counts.drain()
 
     def now(self) -> datetime:
@@ -91,7 +91,7 @@ class Application(ModelSelection):
         return datetime.now(UTC)
 
     def _schema_version(self, tenant_id: str) -> int | None:
-        """Return the tenant's current schema version; None when the registry does not answer: no drift then."""
+        """Return the tenant's current schema version; None, which disables drift, if the registry does not answer."""
         try:
             return self.schemas.current(tenant_id)
         except StoreError:
@@ -129,7 +129,7 @@ class Application(ModelSelection):
             )
 
     def _default_model(self, model_id: str | None) -> ModelConfig:
-        """Return the general model of the profile of the plan's model, without asking for the active profile again."""
+        """Return the general model of the profile that the plan's model is of, without reading the active profile."""
         if model_id is not None and self.settings.embedding_model == AUTO:
             for name, chosen in self.profiles.profiles.items():
                 if model_id in chosen.values():
@@ -150,7 +150,7 @@ class Application(ModelSelection):
     def graph_expand(self, request: GraphRequest) -> GraphFound:
         """Run the graph_expand stage."""
         with deadline.within(GRAPH_S, share=SHARE):
-            # Cached graph answers hold for now; a question as of another moment asks the graph itself.
+            # The cache holds results for the current time; a question with as_of bypasses it.
             graph = self.graph if request.query.as_of else self.caches.graph(request.query.tenant_id)
             return graph_expand.run(
                 request,
@@ -161,14 +161,14 @@ class Application(ModelSelection):
             )
 
     def _unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
-        """Return which of some words no text of a tenant has; none when the index does not answer."""
+        """Return the words that are in no text of the tenant; none if the index does not answer."""
         try:
             return self.index.unknown_words(tenant_id, words)
         except StoreError:
             return frozenset()
 
     def budget(self, parameters: FusionParameters) -> GraphBudget:
-        """Return the limits of walks and propagation with given fusion parameters."""
+        """Return the limits of walks and propagation, with these fusion parameters."""
         return GraphBudget(
             seeds=self.settings.seeds,
             limit=self.settings.expansion_limit,
@@ -197,7 +197,7 @@ class Application(ModelSelection):
                 rerank_timeout_s=self.settings.rerank_timeout_s,
                 reranked=self.settings.rerank_candidates,
             ),
-            # Of one schema nothing is outdated, and re-embedding is not imported.
+            # With a single schema version no record is outdated, and re-embedding need not be imported.
             outdated_sender=self._outdated_sender if schema_version and schema_version > 1 else None,
             uses=self.uses.of,
         )
@@ -207,12 +207,12 @@ class Application(ModelSelection):
         return scoring.max_versions_behind(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
-        """Return how many outdated records were queued and how many were lost since the last call, by metric."""
+        """Return the numbers of outdated records queued and lost since the last call, by metric name."""
         return self._outdated_sender.take_counts() if self._outdated_sender else {}
 
     @opened_once
     def _outdated_sender(self) -> OutdatedRecordSender | None:
-        """The re-embedding queue of outdated records that questions found; None where no queue is deployed."""
+        """Sends outdated records that questions found to the re-embedding queue; None where no queue is deployed."""
         if self.settings.engine is EngineKind.AWS and not self.settings.reembed_queue_url:
             return None
         from braid.reembedding.outdated_queue import OutdatedRecordSender
@@ -221,7 +221,7 @@ class Application(ModelSelection):
 
     @opened_once
     def _answered_elsewhere(self) -> AnswerFunction | RetrieveWorkflow | None:
-        """The deployed function or workflow that answers, where one is named."""
+        """The deployed function or workflow that answers questions; None if the settings name none."""
         if self.settings.engine is not EngineKind.AWS:
             return None
         if self.settings.answer_function:
@@ -243,7 +243,7 @@ class Application(ModelSelection):
 
     @opened_once
     def uses(self) -> UseCounts:
-        """How often records were returned or opened of late."""
+        """Counts of how often records were recently returned or opened."""
         from braid.retrieval.use_counts import UseCounts
 
         return UseCounts(lambda: self.cache, self.now)
@@ -266,7 +266,7 @@ class Application(ModelSelection):
         )
 
     def traced(self, query: Query, answered_by: Callable[[Query], Answer]) -> Answer:
-        """Answer a question by a function, and record that as one retrieval."""
+        """Answer a question by ``answered_by``, recorded as one span of a retrieval."""
         asked = {names.OPERATION: names.RETRIEVAL, names.PROVIDER: "braid", names.TENANT: query.tenant_id}
         if self.settings.log_queries:
             asked[names.QUERY_TEXT] = query.text
@@ -286,7 +286,7 @@ class Application(ModelSelection):
             return answer
 
     def _answer_here_or_deployed(self, query: Query) -> Answer:
-        """Answer by the deployed function or workflow where one is named, else by the stages of this process."""
+        """Answer by the deployed function or workflow if the settings name one, else by the stages in this process."""
         if self._answered_elsewhere:
             return self._answered_elsewhere.answer(query)
         from braid.retrieval import pipeline
@@ -302,7 +302,7 @@ class Application(ModelSelection):
         return answer
 
     def answer_in_this_process(self, request: AnswerRequest) -> Answer:
-        """Answer by this process's stages alone, within ``retrieve_timeout_s``; what the deployed function runs."""
+        """Answer by the stages in this process, within ``retrieve_timeout_s``; the deployed answer function runs it."""
         from braid.retrieval import pipeline
 
         with deadline.within(self.settings.retrieve_timeout_s):
@@ -315,7 +315,7 @@ class Application(ModelSelection):
         return IngestFunction.connect(self.settings)
 
     def write(self, request: WriteRequest) -> WriteReport:
-        """Check and write: by the function that carries the models where one is named, else with this process's."""
+        """Check and write: by the deployed ingest function if the settings name one, else in this process."""
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_function:
             return self._ingest_function.write(request)
         from braid.ingestion import writing
@@ -330,9 +330,9 @@ class Application(ModelSelection):
 
     @opened_once
     def imports(self) -> Imports:
-        """Imports of objects: by the workflow where one is named, else by a thread of this process.
+        """Runs imports of objects: by the deployed workflow if the settings name one, else on threads of this process.
 
-        A function is frozen once it has answered, and runs them within the request.
+        A Lambda function is frozen once it has answered, and so runs an import within its request.
         """
         if self.settings.engine is EngineKind.AWS and self.settings.ingest_state_machine_arn:
             from braid.engines.aws.step_functions import IngestWorkflow
@@ -347,7 +347,7 @@ class Application(ModelSelection):
     def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Start re-embedding a tenant's outdated records.
 
-        The workflow is started where one is named; elsewhere ``braid reembed`` does the work.
+        The deployed workflow is started if the settings name one; elsewhere ``braid reembed`` does the work.
         """
         from braid import reembedding
 
@@ -367,19 +367,19 @@ class Application(ModelSelection):
         from braid.ingestion import deleting
 
         deadline.check()
-        with deadline.suspended():  # as a write: once begun, no deadline ends it
+        with deadline.suspended():  # like a write, a delete that has begun is completed
             return deleting.delete_records(tenant_id, ids, self)
 
     @property
     def context_limits(self) -> ContextLimits:
-        """Limits of contexts, of the settings."""
+        """Limits of contexts, from the settings."""
         from braid.retrieval.context.building import ContextLimits
 
         return ContextLimits.of(self.settings)
 
     @property
     def context_cache(self) -> ContextCache | None:
-        """The cache of what was retrieved for contexts; None when it is off."""
+        """The cache of what was retrieved for contexts; None if it is disabled."""
         return self.caches.contexts
 
     def context(self, request: ContextRequest) -> Context:

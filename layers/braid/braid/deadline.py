@@ -1,8 +1,8 @@
-"""Deadline of the current request, as a context variable; locks that are waited for until then, alarms, a stopwatch.
+"""Deadline of the current request, as a context variable; waiting for locks up to it, alarms at it, and a stopwatch.
 
 The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
-to the calls of its thread, and to those of another thread that runs in a copy of the context. The time that a single
-call to a store has is a value of its own: :class:`braid.engines.retrying.Deadline`.
+to the calls of its thread, and to those of another thread that runs in a copy of the context. The time limit of a
+single call to a store is another one: :class:`braid.engines.retrying.Deadline`.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _Lock = TypeVar("_Lock", threading.Lock, threading.BoundedSemaphore)
 _EVERY: Final = 512
 """Items of a loop between two checks of the clock."""
 _LEAST_S: Final = 0.001
-"""Least that :func:`left` returns."""
-_ENDS: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
+"""Least value of :func:`left`, in seconds."""
+_DEADLINE: ContextVar[float] = ContextVar("braid_deadline", default=math.inf)
 
 
 @contextmanager
@@ -45,31 +45,31 @@ def within(seconds: float, *, share: float = 1.0) -> Iterator[None]:
     """
     check()
     now = time.monotonic()
-    token = _ENDS.set(now + min(seconds, share * (_ENDS.get() - now)))
+    token = _DEADLINE.set(now + min(seconds, share * (_DEADLINE.get() - now)))
     try:
         yield
     finally:
-        _ENDS.reset(token)
+        _DEADLINE.reset(token)
 
 
 @contextmanager
 def suspended() -> Iterator[None]:
     """Run a block without a deadline: a write that has begun, or shared work that later requests need too."""
-    token = _ENDS.set(math.inf)
+    token = _DEADLINE.set(math.inf)
     try:
         yield
     finally:
-        _ENDS.reset(token)
+        _DEADLINE.reset(token)
 
 
 def left() -> float:
     """Return the seconds left, at least a thousandth; infinite without a deadline."""
-    return max(_LEAST_S, _ENDS.get() - time.monotonic())
+    return max(_LEAST_S, _DEADLINE.get() - time.monotonic())
 
 
 def is_over() -> bool:
     """Return whether the deadline has passed."""
-    return time.monotonic() >= _ENDS.get()
+    return time.monotonic() >= _DEADLINE.get()
 
 
 def check() -> None:
@@ -102,14 +102,14 @@ def holding(lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]
 
 @contextmanager
 def alarmed(action: Callable[[], object], *, seconds: float | None = None) -> Iterator[None]:
-    """Run an action, such as one that ends native code, when the deadline passes while the block runs.
+    """Run an action, such as one that interrupts native code, if the deadline passes while the block runs.
 
-    Once the block has ended the action neither runs nor begins. It may not raise, nor wait for anything.
+    Once the block has ended, the action is neither running nor started any more. It must neither raise nor block.
 
     Parameters
     ----------
     seconds
-        Run it so much later instead.
+        Time after which it runs, instead of the deadline.
     """
     after_s = left() if seconds is None else max(_LEAST_S, seconds)
     if math.isinf(after_s):
@@ -123,7 +123,7 @@ def alarmed(action: Callable[[], object], *, seconds: float | None = None) -> It
 
 
 class _Alarm:
-    """An action that runs once, unless it has ended before."""
+    """An action that runs at most once, and not after :meth:`end`."""
 
     def __init__(self, action: Callable[[], object]) -> None:
         self._action: Callable[[], object] | None = action
@@ -134,25 +134,27 @@ class _Alarm:
         return self._action is None
 
     def run(self) -> None:
+        """Run the action, unless the alarm has ended; it has afterwards."""
         with self._lock:
             if self._action is not None:
-                with suppress(Exception):  # others' alarms go on
+                with suppress(Exception):  # the thread has to run the other alarms
                     self._action()
                 self._action = None
 
     def end(self) -> None:
+        """Wait for the action if it is running, and prevent it from running later."""
         with self._lock:
             self._action = None
 
 
 class _Alarms:
-    """One thread for all alarms: to start one for each, the others have to let go of the interpreter first."""
+    """Runs all alarms on one thread: starting one for each would wait for the interpreter's lock each time."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all alarms, and the thread, which a forked process has not."""
+        """Drop all alarms and the thread, which a forked process does not have."""
         self._changed = threading.Condition()
         self._set: list[tuple[float, int, _Alarm]] = []
         self._numbers = itertools.count()
@@ -160,6 +162,7 @@ class _Alarms:
         self._watched = False
 
     def set(self, at: float, action: Callable[[], object]) -> _Alarm:
+        """Return an alarm that runs an action at a time of :func:`time.monotonic`."""
         alarm = _Alarm(action)
         with self._changed:
             heapq.heappush(self._set, (at, next(self._numbers), alarm))
@@ -186,7 +189,7 @@ os.register_at_fork(after_in_child=_ALARMS.reset)
 
 
 class Locks(Generic[_Lock]):
-    """A lock for each key, such as a tenant, that is forgotten once nobody has it."""
+    """One lock per key, such as a tenant, which is dropped once no thread refers to it."""
 
     def __init__(self, make: Callable[[], _Lock]) -> None:
         self._make: Callable[[], _Lock] = make
@@ -194,7 +197,7 @@ class Locks(Generic[_Lock]):
         self._locks: WeakValueDictionary[Hashable, _Lock] = WeakValueDictionary()
 
     def of(self, key: Hashable) -> _Lock:
-        """Return the lock of a key: the same one to all who have it at the same time."""
+        """Return the lock of a key: the same object for every thread that has it at the same time."""
         with self._finding:
             lock = self._locks.get(key)
             if lock is None:

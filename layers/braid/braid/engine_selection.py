@@ -34,13 +34,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _UNCONNECTED = frozenset({"profiles", "spaces", "_rerankers"})
-"""Properties that ``reopen`` leaves: configuration, and models, whose hosted kind connects by request."""
+"""Properties that ``reopen`` keeps: configuration, and the rerankers, of which hosted ones connect for each request."""
 
 
 class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator
-    """A cached property that is made once, whichever threads ask first.
+    """A thread-safe cached property: the value is made once, under a lock.
 
-    ``functools`` promises that up to Python 3.11 only, and a second store on one folder would wait for the first one.
+    ``functools.cached_property`` has had no lock since Python 3.12, and a second store that is opened on one folder
+    would wait for the first one.
     """
 
     @overload
@@ -75,9 +76,9 @@ class EngineSelection:
                 close()
 
     def reopen(self) -> None:
-        """Have everything that is connected opened anew on its next use; models and what is configured stay.
+        """Drop the connected engines, so that each is opened again on its next use; models and configuration stay.
 
-        Not closed first: where this is needed the other ends are gone.
+        They are not closed: in a container that was restored from a snapshot, the other ends are gone.
         """
         for kind in type(self).__mro__:
             for name, value in vars(kind).items():
@@ -85,26 +86,26 @@ class EngineSelection:
                     vars(self).pop(name, None)
 
     def pause(self, *, wait_s: float) -> bool:
-        """Pause the embedded engines' file if it is open, as :meth:`EmbeddedStore.pause`; True if nothing uses it."""
+        """Pause the embedded store if it is open, as :meth:`EmbeddedStore.pause`; return whether nothing uses it."""
         store: EmbeddedStore | None = vars(self).get("store")
         return store is None or store.pause(wait_s=wait_s)
 
     def resume(self) -> None:
-        """Use the embedded engines' file again."""
+        """Resume the embedded store after :meth:`pause`."""
         store: EmbeddedStore | None = vars(self).get("store")
         if store is not None:
             store.resume()
 
     @opened_once
     def store(self) -> EmbeddedStore:
-        """The embedded engines' file."""
+        """The embedded store: the SQLite file that all embedded engines share."""
         from braid.engines.embedded.store import EmbeddedStore
 
         return EmbeddedStore(self.settings.home, journal=self.settings.store_journal)
 
     @contextmanager
     def transaction(self, tenant_id: str) -> Iterator[None]:
-        """Run the writes inside, and begin a new write generation of the tenant.
+        """Run the block's writes, and begin a new write generation of the tenant.
 
         They are one transaction of the embedded store, which all its engines share; deployed stores commit each write.
         """
@@ -121,7 +122,7 @@ class EngineSelection:
 
     @property
     def intent_log(self) -> ObjectStore | None:
-        """The store of the log of writes in progress; None where writes are one transaction, or without a bucket."""
+        """The store of the intent log; None where writes are one transaction, or no bucket is configured."""
         return self.objects if self.settings.engine is EngineKind.AWS and self.settings.objects_bucket else None
 
     def write_generation(self, tenant_id: str) -> int | None:
@@ -158,7 +159,7 @@ class EngineSelection:
 
     @opened_once
     def graph_reader(self) -> WritableGraph:
-        """The knowledge graph at its readers, where there are any: they show a write a little later."""
+        """The knowledge graph on its read replicas, which show a write a little later; else the graph itself."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.neptune_reader_endpoint:
             return self.graph
         from braid.engines.neptune.knowledge_graph import GremlinGraph
@@ -167,7 +168,7 @@ class EngineSelection:
 
     @opened_once
     def graph_counts(self) -> StoredCounts | None:
-        """The counts of each tenant's deployed graph; None where no table is named, and the graph is counted."""
+        """Stored counts of each tenant's deployed graph; None without a table, and then the graph itself is counted."""
         if not self.settings.cache_table:
             return None
         from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
@@ -212,7 +213,7 @@ class EngineSelection:
         )
 
     def _refuse_if_stores_are_shared(self, setting: str) -> None:
-        """Refuse to store on this machine what belongs to shared stores."""
+        """Raise ConfigurationError, which names the missing setting, if the stores are not only this machine's."""
         if self.settings.shared_stores():
             raise ConfigurationError(f"{setting}: is not set")
 
@@ -262,7 +263,7 @@ class EngineSelection:
 
     @opened_once
     def objects(self) -> ObjectStore:
-        """The files of each tenant."""
+        """The object store, with the files of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.object_store import EmbeddedObjectStore
 
@@ -278,19 +279,19 @@ class EngineSelection:
 
     @property
     def graph_source(self) -> GraphSource:
-        """Where the graph comes from."""
+        """Where the graph of a write comes from: given, found in texts, or both."""
         return self.settings.graph
 
     @opened_once
     def name_finder(self) -> NameFinder:
-        """What finds names in texts."""
+        """Finds names in texts."""
         from braid.understanding.name_finding import RuleNameFinder
 
         return RuleNameFinder()
 
     @opened_once
     def migration(self) -> IndexMigration:
-        """Index migration: the search index as re-embedding uses it."""
+        """The index migration: the operations on the search index that re-embedding needs."""
         if self.settings.engine is EngineKind.EMBEDDED:
             from braid.engines.embedded.index_migration import EmbeddedIndexMigration
             from braid.engines.embedded.search.index import EmbeddedSearchIndex
@@ -320,6 +321,6 @@ def _import_numpy() -> None:
     """Import NumPy under the lock that opens engines.
 
     The question is embedded on one thread while its names are looked up on another, and both need NumPy. Its modules
-    import one another, so two threads that first import it at the same time may each see it half made.
+    import one another, so two threads that first import it at the same time may each see it partly initialised.
     """
     import numpy  # noqa: F401, ICN001 - the import is what is wanted

@@ -24,10 +24,10 @@ whose name begins with ``Transient`` is worth trying again; no other is.
     │   ├── ObjectChanged           an object was replaced or removed while it was read
     │   ├── StoreTooSlow            a store took all the time that a question has for it
     │   └── TransientStoreError     a store did not answer in time, was throttled or unreachable
-    ├── TakenOver                   another worker goes on with a re-embedding job
+    ├── TakenOver                   another worker has taken over a re-embedding job
     ├── RerankFailed                a reranker failed or exceeded its time budget
     ├── QuotaExceeded               a tenant asked for more than its share                  429
-    ├── QueueFull                   too much waits already, of all tenants together         503
+    ├── QueueFull                   too many tasks wait already, of all tenants together    503
     └── StoresUnavailable           neither the search index nor the knowledge graph answered  503
 """
 
@@ -49,27 +49,27 @@ _PLAINER = {
     "model_type": "must be an object",
     "model_attributes_type": "must be an object",
 }
-"""Messages to the caller by pydantic's type of error, instead of pydantic's own."""
+"""Messages to the caller, instead of pydantic's own, by pydantic's type of error."""
 _LONGEST_NAME = 64
-"""Characters of an unknown name that others are compared with."""
+"""Characters of an unknown field's name that are compared with the known names."""
 _LETTERS = "of the letters A to Z and a to z, digits"
 _FORMS = {
     "^[A-Za-z][A-Za-z0-9_]{0,63}$": f"must be 1 to 64 {_LETTERS} and _, beginning with a letter",
     "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$": f"must be 1 to 64 {_LETTERS}, - and _, beginning with a letter or digit",
 }
-"""Messages to the caller by pattern: those of labels, and of tenants' and profiles' names."""
+"""Messages to the caller by the pattern that did not match: that of labels, and that of tenants and profiles."""
 
 
 def plainly(detail: Mapping[str, Any]) -> str:
-    """Return the message to the caller for one of pydantic's errors; it never holds the input."""
-    told, message = detail.get("ctx", {}), str(detail["msg"])
+    """Return the message to the caller for one of pydantic's errors; it never quotes the input."""
+    context, message = detail.get("ctx", {}), str(detail["msg"])
     match detail["type"]:
         case "string_pattern_mismatch":
-            return _FORMS.get(told.get("pattern", ""), message)
-        case "string_too_short" | "too_short" if told.get("min_length") == 1:
+            return _FORMS.get(context.get("pattern", ""), message)
+        case "string_too_short" | "too_short" if context.get("min_length") == 1:
             return "must not be empty"
-        case "string_too_long" | "too_long" if most := told.get("max_length"):
-            if told.get("field_type", "Value") == "Value":  # that of a string which was looked at before
+        case "string_too_long" | "too_long" if most := context.get("max_length"):
+            if context.get("field_type", "Value") == "Value":  # that of a string after a function validator
                 return f"must not be longer than {most:,} characters"
             return f"must not hold more than {most:,} items"
         case kind:
@@ -105,14 +105,14 @@ class InvalidRequest(BraidError):
     def from_validation(
         cls, error: ValidationError, names: Mapping[str, str] | None = None, known: Collection[str] = ()
     ) -> Self:
-        """Say what pydantic found, one clause a field, without echoing the input or pydantic's links.
+        """Return the error for pydantic's: one clause per field, without the input or pydantic's links.
 
         Parameters
         ----------
         names
-            What a field is called where the caller wrote it, when that is not the model's own name.
+            The caller's names of fields, by the model's names, where the two differ.
         known
-            Names that there are, of which one is suggested for the first that is wrong, if that is unknown.
+            Valid names; if the first wrong field is an unknown one, the closest of them is suggested.
         """
         clauses: list[str] = []
         first: str | None = None
@@ -142,7 +142,7 @@ class UnknownTenant(BraidError):
 
 
 class TenantBeingDeleted(BraidError):
-    """A tenant takes no writes while it is deleted, and of one that was under way nothing stays."""
+    """A tenant takes no writes while it is deleted; of a write that was in progress nothing stays."""
 
 
 class ConfigurationError(BraidError):
@@ -198,14 +198,14 @@ class TransientStoreError(StoreError):
 
 
 class TakenOver(BraidError):
-    """Another worker goes on with a re-embedding job; this one stops."""
+    """Another worker has taken over a re-embedding job; this one stops."""
 
 
 class RerankFailed(BraidError):
     """A reranker failed or exceeded its time budget; the fused order stands."""
 
     def __init__(self, message: str, *, cost_usd: float = 0.0) -> None:
-        """Say what happened, and the estimated price in US dollars of what the service may bill nevertheless."""
+        """Create the error with the estimated price in US dollars that the service may bill nevertheless."""
         super().__init__(message)
         self.cost_usd = cost_usd
 
@@ -214,7 +214,7 @@ class StoresUnavailable(BraidError):
     """Neither the search index nor the knowledge graph answered."""
 
     def __init__(self, message: str, *, permanent: bool = False) -> None:
-        """Say why; ``permanent`` where trying again will not help, as with a store that is damaged."""
+        """Create the error; ``permanent`` where trying again will not help, as with a damaged store."""
         super().__init__(message)
         self.permanent = permanent
 
@@ -223,15 +223,15 @@ class QuotaExceeded(BraidError):
     """A tenant asked for more than its share."""
 
     def __init__(self, message: str, *, retry_after_s: int | None) -> None:
-        """Say which share, and after how many seconds there is more; None where the request is above all of it."""
+        """Create the error with the seconds until there is quota again; None if the request exceeds all of it."""
         super().__init__(message)
         self.retry_after_s = retry_after_s
 
 
 class QueueFull(BraidError):
-    """Too much waits already, of all tenants together."""
+    """Too many tasks wait already, of all tenants together."""
 
     def __init__(self, message: str, *, retry_after_s: int) -> None:
-        """Say what waits, and after how many seconds to try again."""
+        """Create the error with the seconds after which to try again."""
         super().__init__(message)
         self.retry_after_s = retry_after_s

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _MOST_BATCHES = 8
-"""Batches that an encoder runs at once, each of which takes memory; further threads share the work of these."""
+"""Most batches that an encoder runs at once, as each takes memory; further threads work on the same batches."""
 
 
 class ServedProfiles:
@@ -41,9 +41,9 @@ class ServedProfiles:
     read
         Reads the state from the index.
     default
-        Profile of an index without a move so far, and of one that has never answered.
+        Profile of an index that was never migrated, or that has never answered.
     keep_s
-        Seconds for which a result is kept, and for which a failing index is not asked again.
+        Seconds for which a result is cached, and for which a failing index is not asked again.
     clock
         Monotonic clock, in seconds.
     """
@@ -97,12 +97,12 @@ class ModelSelection(EngineSelection):
 
     @property
     def allow_supplied_vectors(self) -> bool:
-        """Whether records may bring vectors of their own."""
+        """Whether records may come with vectors of their own."""
         return self.settings.allow_supplied_vectors
 
     @opened_once
     def _served(self) -> ServedProfiles:
-        # Embedded, reading is cheap, and an answer is never a moment out of date.
+        # The embedded engine reads the state cheaply, so that it need not be cached.
         keep_s = 0.0 if self.settings.engine is EngineKind.EMBEDDED else self.settings.profile_cache_s
 
         def read() -> MigrationState:
@@ -126,7 +126,8 @@ class ModelSelection(EngineSelection):
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the distinct models in whose spaces a record is embedded when it is written.
 
-        Those of the active profile, and of a second one during a migration or while it can be undone. Ask per batch.
+        Those of the active profile, and of a second one during a migration or while it can be undone. Call it for each
+        batch, as a migration changes the result.
         """
         if self.settings.embedding_model != AUTO:
             return (self.profiles.model(self.settings.embedding_model),)
@@ -135,7 +136,7 @@ class ModelSelection(EngineSelection):
 
     @opened_once
     def reembedding(self) -> Services:
-        """What re-embedding works with."""
+        """The services that re-embedding uses."""
         from braid.reembedding import ReembeddingLimits, Services
 
         settings = self.settings
@@ -164,10 +165,11 @@ class ModelSelection(EngineSelection):
         )
 
     def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
-        """Make the models that the settings use and that are missing, where an installed package knows how to.
+        """Make the missing models that the settings use, by entry points of installed packages.
 
-        Such a package has an entry point of the group ``braid.models`` named after the model: a function that is given
-        the folder of models and ``on_progress``. The laptop's has one for the default model.
+        Such an entry point has the group ``braid.models`` and the model's id as its name. It is a function of the
+        folder of models and ``on_progress``. The command line has one for the default model.
+
         Raises ModelError or StoreError if a model that is there does not verify, or one cannot be made.
         """
         from importlib.metadata import entry_points
@@ -177,13 +179,13 @@ class ModelSelection(EngineSelection):
                 maker.load()(self.settings.models_path(), on_progress)
 
     def encoder_for(self, model: ModelConfig, *, threads: int | None = None) -> Encoder:
-        """Return a model's encoder, loaded once a process.
+        """Return a model's encoder, loaded once per process.
 
         Parameters
         ----------
         threads
-            For many texts: how many batches are run at once, each on a thread. None for questions: one batch at a time,
-            on as many threads as the settings say.
+            For many texts: how many batches run at once, each on a thread. None for questions: one batch at a time, on
+            as many threads as the settings say.
 
         Raises ModelError if its folder is missing, tampered with or not a model, or its vectors are not as long as
         configured.
@@ -207,7 +209,7 @@ class ModelSelection(EngineSelection):
         return Rerankers(self.settings)
 
     def open_reranker(self) -> None:
-        """Open the reranker that the settings name, before the first question does.
+        """Open the reranker that the settings name, if any, ahead of the first question.
 
         Raises ConfigurationError or ModelError if it cannot be opened.
         """

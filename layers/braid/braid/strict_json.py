@@ -1,7 +1,7 @@
-"""Strict JSON parser for untrusted input: refuses what JSON readers disagree on, in linear time.
+"""Strict JSON parser for untrusted input: refuses input on which JSON parsers disagree, in linear time.
 
-Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front
-that checked the same text may have read it otherwise.
+Python's own parser accepts more than JSON: NaN, duplicate keys (the last wins), lone surrogates. A component in front,
+such as a firewall, may have parsed the same text in another way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_json(text: str) -> object:
         than :data:`MAX_DEPTH` levels, or has more than :data:`MAX_ITEMS`, :data:`MAX_KEYS` or :data:`MAX_VALUES`.
     """
     try:
-        value = json.loads(text, object_pairs_hook=_without_doubles, parse_float=_finite, parse_constant=_no_constant)
+        value = json.loads(text, object_pairs_hook=_unique_keys, parse_float=_finite, parse_constant=_no_constant)
     except (json.JSONDecodeError, NotJson):
         raise
     except RecursionError:
@@ -46,7 +46,7 @@ def read_json(text: str) -> object:
         # Python parses no integer of more than 4,300 digits.
         raise NotJson("holds a number that is too long") from None
     containers = text.count("[") + text.count("{")
-    # A value stands behind a comma or opens what holds it.
+    # Each value but the first follows a comma or a bracket, so that these counts bound depth and number of values.
     if containers > MAX_DEPTH or containers + text.count(",") >= MAX_KEYS:
         _check_size(value)
     return value
@@ -55,7 +55,7 @@ def read_json(text: str) -> object:
 _TOO_DEEP: Final = f"is more than {MAX_DEPTH} levels deep"
 
 
-def _without_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
+def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(pairs) > MAX_KEYS:
         raise NotJson(f"holds an object of more than {MAX_KEYS:,} keys")
     read = dict(pairs)
@@ -76,6 +76,7 @@ def _finite(digits: str) -> float:
 
 
 def _check_size(value: object) -> None:
+    """Raise NotJson for a value that is too deep, or has too many items or values; goes through it level by level."""
     level = [value]
     values = 1
     for _ in range(MAX_DEPTH + 1):

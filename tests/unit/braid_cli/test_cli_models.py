@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.errors import BraidError, ConfigurationError, ModelMissing
+from braid.models.scalars import printable
 from braid.settings import load_settings
 from typer.testing import CliRunner
 
@@ -72,6 +73,15 @@ def test_a_made_model_is_listed_as_ready_and_a_tampered_one_with_its_problem(tmp
     assert "tokenizer.json" in str(row["problem"])
     (home / "models" / "my-tiny-bert" / "manifest.json").write_text("{}", encoding="utf-8")
     assert "manifest.json" in str(listed()["my-tiny-bert"]["problem"])
+
+
+def test_what_a_strangers_model_folder_holds_steers_no_terminal_and_is_no_markup(home: Path) -> None:
+    folder = home / "models" / "a\x1b[31m[red]b"
+    folder.mkdir(parents=True)
+    (folder / "manifest.json").write_text("{}", encoding="utf-8")
+    text = braid_models("list")
+    assert "a�[31m[red]b" in text
+    assert all(printable(line) == line for line in text.splitlines())
 
 
 def test_a_cross_encoder_is_exported_where_it_is_told(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ from braid_cli.evaluation.metrics import (
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder, evaluate_stored
 from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
+from braid_cli.show import printable
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
@@ -406,6 +407,23 @@ def test_a_failure_says_where_its_record_stood_and_what_came_instead(folder: Pat
     told = json.loads(json.dumps(valve.as_json()))
     assert told["relevant"][0]["verdict"] == "no strand found it"
     assert len(told["instead"]) == 5
+
+
+def test_what_questions_are_called_and_say_of_themselves_steers_no_terminal_and_is_no_markup(
+    folder: Path, stages: DemoStages
+) -> None:
+    hostile = "\x1b]0;x\x07\u202e[/x]"
+    line = {"_id": f"q{hostile}", "text": "When is the valve checked?", "metadata": {"kind": hostile}}
+    (folder / "queries.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    judgements = f"query-id\tcorpus-id\tscore\nq{hostile}\tnowhere\u202e\t1\n"
+    (folder / "qrels" / "test.tsv").write_text(judgements, encoding="utf-8")
+    console = Console(width=90, color_system=None)
+    with console.capture() as capture:
+        show_groups(console, evaluate_folder(folder, stages), "kind")
+        show_failures(console, failed(folder, stages))
+    text = capture.get()
+    assert text.count("[/x]") == 3
+    assert all(printable(line) == line for line in text.splitlines())
 
 
 def test_no_more_failures_are_shown_than_asked_for_and_none_when_all_is_found(folder: Path, stages: DemoStages) -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.errors import InvalidRequest
 from braid.models import Path
 from braid.ports.schema_registry import SchemaVersion
+from rich.console import Console
 
+from braid_cli import terminal
 from braid_cli.commands import schema
 from braid_cli.show import path_text, printable
-from braid_cli.terminal import complain, counted, print_json
+from braid_cli.terminal import complain, counted, print_json, progress
 from tests.contract.shapes import ACME, AS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path as FilePath
 
 HOSTILE = "\x1b]0;x\x07[red]\u202et[/x]"
 SHOWN = "�]0;x�[red]�t[/x]"
@@ -41,6 +46,27 @@ def test_what_a_file_or_a_tenant_s_writer_says_steers_no_terminal(
     out, err = capsys.readouterr()
     assert SHOWN in "".join((out + err).split())
     assert all(printable(line) == line for line in (out + err).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"), [("[" * 100_000, "is not JSON"), (" " * 2_000_001, "longer than 2,000,000 bytes")]
+)
+def test_a_schema_s_file_is_read_in_part_and_what_is_no_json_is_said_in_a_line(
+    content: str, why: str, tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(schema, "open_application", lambda _: SimpleNamespace())
+    file = tmp_path / "schema.json"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(InvalidRequest, match=why):
+        schema.check(file, tenant=ACME)
+
+
+def test_a_bar_says_a_file_s_name_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = StringIO()
+    monkeypatch.setattr(terminal, "err", Console(file=shown, force_terminal=True, width=120))
+    with progress(f"Reading {{b}} {{task.id.real}} {HOSTILE}") as tell:
+        tell(1, 2)
+    assert f"Reading {{b}} {{task.id.real}} {SHOWN}" in shown.getvalue()
 
 
 def test_ids_and_names_of_a_path_do_not_turn_around_what_stands_beside_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import socket
 import threading
 import tracemalloc
 from contextlib import suppress
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import ApiError, Braid, Query, Question
-from braid.client.deployed import MAX_READ_BYTES
+from braid.client.bounded_answers import MAX_READ_BYTES
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Relationship, Vertex
 
@@ -144,6 +145,13 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_client(grudging: tuple
                 client.stats()
 
 
+def test_what_a_newer_server_adds_to_an_answer_is_passed_over(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(200, STATS.replace(b"}", b', "named_since": "2.0", "more": [{"a": 1}]}'))]
+    with Braid.deployed(address, "t", attempts=1) as client:
+        assert client.stats().records == 1
+
+
 @pytest.mark.parametrize("status", [200, 503])
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 def test_an_answer_of_any_length_takes_little_memory(
@@ -166,10 +174,50 @@ def test_an_answer_that_does_not_end_is_given_up(
     grudging: tuple[type[Grudging], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, address = grudging
-    monkeypatch.setattr("braid.client.deployed._TIMES", 0)
+    monkeypatch.setattr("braid.client.bounded_answers.TIMES", 0)
     kind.answers = [(200, STATS)]
     with Braid.deployed(address, "t") as client, pytest.raises(ApiError, match="does not end"):
         client.stats()
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"
+NOTHING = gzip.compress(b"")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (CHUNKED + b"\r\n0\r\n", b"X: y\r\n"),
+        (CHUNKED + b"Content-Encoding: gzip\r\n\r\n", b"%x\r\n%b\r\n" % (len(NOTHING), NOTHING)),
+    ],
+    ids=["before the answer", "trailers", "compressed parts with nothing in them"],
+)
+@pytest.mark.parametrize(
+    ("most_bytes", "times", "said"), [(100_000, 1_000, "longer than Braid's"), (1 << 30, 0.1, "does not end")]
+)
+def test_what_a_server_sends_around_an_answer_is_bounded_too(
+    sent: tuple[bytes, bytes], most_bytes: int, times: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("braid.client.bounded_answers._MAX_SENT_BYTES", most_bytes)
+    monkeypatch.setattr("braid.client.bounded_answers.TIMES", times)
+
+    def send() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            connection.sendall(sent[0])
+            while True:
+                connection.sendall(sent[1] * 100)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        sending = threading.Thread(target=send)
+        sending.start()
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        with Braid.deployed(address, "t", timeout_s=5.0, attempts=1) as client, pytest.raises(ApiError, match=said):
+            client.stats()
+        sending.join()
 
 
 def test_a_connection_is_used_again(grudging: tuple[type[Grudging], str]) -> None:

@@ -23,7 +23,7 @@ from braid.models.query import Ranking
 from braid.ports.members import Membership, Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.workflow import JobRequest, Step, StepName, take, work_off
+from braid.reembedding.workflow import JobRequest, Step, StepName, run_step, work_off
 from braid.retrieval import pipeline
 from braid.retrieval.context.selection import ContextRequest
 from braid.settings import EngineKind, Settings
@@ -229,12 +229,12 @@ def _ask_everything(home: Path) -> None:
         context.context(ContextRequest(tenant_id=ACME, query="heron", messages=({"role": "user", "content": "Hello"},)))
     reembed = _stages(home, reembed_table="ReembedTable")
     with of("ReembedFunction"):
-        progress = take(Step(step=StepName.PLAN, asked=JobRequest(tenant_id=ACME)), reembed.reembedding, step_s=1.0)
+        progress = run_step(Step(step=StepName.PLAN, asked=JobRequest(tenant_id=ACME)), reembed.reembedding, step_s=1.0)
         named: dict[str, Any] = {"job": progress.job, "run": progress.run}
-        listed = take(Step(step=StepName.LIST, **named), reembed.reembedding, step_s=1.0).listed
+        listed = run_step(Step(step=StepName.LIST, **named), reembed.reembedding, step_s=1.0).listed
         for page in listed.pages:
-            take(Step(step=StepName.PAGE, page=page, **named), reembed.reembedding, step_s=1.0)
-        take(Step(step=StepName.LIST, done=listed.position, **named), reembed.reembedding, step_s=1.0)
+            run_step(Step(step=StepName.PAGE, page=page, **named), reembed.reembedding, step_s=1.0)
+        run_step(Step(step=StepName.LIST, done=listed.position, **named), reembed.reembedding, step_s=1.0)
         message = ReembedMessage(tenant_id=ACME, record_ids=("r1",), reason=Reason.SCHEMA, target_schema_version=2)
         work_off(message.message().model_dump_json(), reembed.reembedding)
     api = _stages(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from braid.engines.onnx import model_files
 from braid.engines.onnx.external_data import external_tensor
@@ -153,6 +154,8 @@ def test_a_folder_inside_is_refused(folder: Path) -> None:
         ({"kind": "generator"}, "kind"),
         ({"format": 2}, "format"),
         ({"dimension": 0}, "dimension"),
+        ({"max_tokens": 2**64}, "max_tokens"),
+        ({"pad_token_id": 2**64}, "pad_token_id"),
         ({"id": "A b"}, "id"),
         ({"surprise": 1}, "surprise"),
     ],
@@ -228,6 +231,32 @@ def test_weights_outside_are_found_wherever_a_graph_can_hold_them(tmp_path: Path
         path.write_bytes(model.SerializeToString())
         found[name] = external_tensor(path)
     assert found == {name: name for name in models} | {"function": "in_node"}
+
+
+def message(field: int, content: bytes, higher_bits: int = 0) -> bytes:
+    """Write a field that holds a message, its number perhaps with bits that ONNX Runtime drops."""
+    return b"".join(map(varint, (higher_bits << 32 | field << 3 | 2, len(content)))) + content
+
+
+def varint(value: int) -> bytes:
+    return bytes((value & 127 | 128,)) + varint(value >> 7) if value > 127 else bytes((value,))
+
+
+@pytest.mark.parametrize("hidden", ["graph", "tensor"])
+def test_weights_outside_are_not_hidden_by_a_field_number_that_is_read_in_two_ways(tmp_path: Path, hidden: str) -> None:
+    identity = helper.make_node("Identity", ["w"], ["y"])
+    taken = helper.make_graph([identity], "g", [], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])])
+    tensor = external("w")
+    tensor.external_data[0].value = "weights.json"
+    model = helper.make_model(taken, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    model.ClearField("graph")
+    content = taken.SerializeToString() + message(5, tensor.SerializeToString(), hidden == "tensor")
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString() + message(7, content, hidden == "graph"))
+    (tmp_path / "weights.json").write_bytes(np.arange(3, dtype=np.float32).tobytes())
+    session = ort.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    assert list(session.run(None, {})[0]) == [0, 1, 2]  # so it would be read
+    with pytest.raises(ValueError, match="number is too large"):
+        external_tensor(tmp_path / "model.onnx")
 
 
 def test_a_graph_with_its_weights_inside_passes_and_a_broken_one_does_not(folder: Path, tmp_path: Path) -> None:

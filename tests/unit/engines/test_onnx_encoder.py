@@ -90,6 +90,21 @@ def test_every_vector_has_length_one_even_of_no_text(encoder: OnnxEncoder) -> No
     np.testing.assert_allclose(np.linalg.norm(arrays(vectors), axis=1), 1, atol=1e-5)
 
 
+def test_a_tokenizer_that_panics_is_an_error_like_others(folder: Path, tmp_path: Path) -> None:
+    broken = shutil.copytree(folder, tmp_path / "broken")
+    tokenizer = json.loads((broken / "tokenizer.json").read_text(encoding="utf-8"))
+    tokenizer["normalizer"] = {"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}
+    (broken / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    manifest = json.loads((broken / "manifest.json").read_text(encoding="utf-8"))
+    manifest["files"] = [describe_file(broken / file["name"]).model_dump() for file in manifest["files"]]
+    (broken / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    encoder = OnnxEncoder.load(broken)
+    with pytest.raises(ModelError, match="its tokenizer failed"):
+        encoder.encode(["a text"])
+    with pytest.raises(ModelError, match="its tokenizer failed"):
+        encoder.token_ends("a text")
+
+
 def test_no_texts_make_no_vectors(encoder: OnnxEncoder) -> None:
     assert encoder.encode([]) == []
 

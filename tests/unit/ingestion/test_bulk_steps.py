@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from braid.engines.aws.s3 import S3ObjectStore
-from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
 from braid.ingestion.bulk import manifest, steps
 from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, PageRequest, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
+from braid.models import MAX_ID_BYTES
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.settings import Settings
 from moto import mock_aws
@@ -25,7 +26,7 @@ from tests.contract.shapes import ACME
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.file_steps import KEY, all_phases, batches, begun, finished, put_lines
-from tests.stages import DemoStages
+from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -149,6 +150,17 @@ def test_a_line_that_is_not_utf_8_is_told_of_and_not_taken_for_one_without_an_ed
     assert (report.status, report.errors) == (JobStatus.WITH_ERRORS, 1)
 
 
+@pytest.mark.parametrize("identity", ["\ud800", "\x00", "long" * 1_000_000])
+def test_a_line_whose_id_cannot_be_one_is_told_of_and_the_others_are_written(store: DemoStages, identity: str) -> None:
+    rows = [{"id": f"r{identity}", "content": "x"}, {"id": "r1", "content": "turbine"}]
+    store.objects.put(ACME, KEY, "\n".join(map(json.dumps, rows)).encode())
+    report = all_phases(store, begun(store))
+    assert (report.status, report.written, report.errors) == (JobStatus.WITH_ERRORS, 1, 1)
+    (told,) = (json.loads(line) for line in store.objects.open(ACME, report.report_key))
+    assert (told["place"], told["field"]) == ("line 1", "id")
+    assert len(told["id"]) <= MAX_ID_BYTES
+
+
 @pytest.mark.parametrize("removed", [False, True])
 def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
     store: DemoStages, *, removed: bool
@@ -167,6 +179,44 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
         lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged")
         steps.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
+
+
+def test_lines_that_take_long_to_embed_are_not_written_over_those_of_a_newer_version(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode = WordEncoder.encode
+
+    def slowly(self: WordEncoder, texts: Sequence[str], **how: Any) -> list[bytes]:
+        monkeypatch.setattr(WordEncoder, "encode", encode)
+        store.objects.put(ACME, KEY, b'{"id": "r0", "content": "the newer turbine"}')
+        assert all_phases(store, begun(store, "newer")).status is JobStatus.WRITTEN
+        return self.encode(texts, **how)
+
+    put(store, 1)
+    job = begun(store)
+    (task,) = batches(store, job, Phase.ITEMS)
+    monkeypatch.setattr(WordEncoder, "encode", slowly)
+    with pytest.raises(ObjectChanged):
+        steps.batch(task, store)
+    assert [record.content for record in store.index.scan(ACME).records] == ["the newer turbine"]
+
+
+def test_a_batch_that_meets_the_removal_of_what_it_relates_is_tried_again(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def removed(*_: Any) -> None:
+        message = "relationships: there is no vertex 'found:1', neither stored nor written with it"
+        raise InvalidRequest(message, field="relationships")
+
+    rows = [{"entity": {"id": "a"}}, {"entity": {"id": "b"}}]
+    store.objects.put(ACME, KEY, "\n".join(map(json.dumps, rows)).encode())
+    (task,) = batches(store, begun(store), Phase.ITEMS)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.graph, "upsert", removed)
+        with pytest.raises(TransientStoreError):
+            steps.batch(task, store)
+    steps.batch(task, store)
+    assert [vertex.id for vertex in store.graph.get_many(ACME, ["a", "b"])] == ["a", "b"]
 
 
 def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: DemoStages) -> None:
@@ -358,10 +408,10 @@ def test_of_all_imports_together_as_many_batches_are_written_at_once_as_may_be(
     first, second, third = (next(batches(store, begun(store, name), Phase.ITEMS)) for name in ("a", "b", "c"))
     write, others = steps.write, [second, third]
 
-    def while_another_writes(*given: Any) -> Any:
+    def while_another_writes(*given: Any, **named: Any) -> Any:
         if others:
             steps.batch(others.pop(0), store)
-        return write(*given)
+        return write(*given, **named)
 
     monkeypatch.setattr(steps, "write", while_another_writes)
     with pytest.raises(QueueFull, match="2 batches of imports and of embedding again are being written"):

@@ -13,7 +13,7 @@ from braid.models import Query
 from braid.ports.shared_limits import writing_in_bulk
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.workflow import Step, StepName, take
+from braid.reembedding.workflow import Step, StepName, run_step
 from braid.retrieval import pipeline
 
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, demo_with_a_second_profile, raise_schema
@@ -235,11 +235,11 @@ def test_a_throttled_job_embeds_no_more_than_its_rate(stages: DemoStages, servic
 def listed(services: Services, job: ReembeddingJob, done: Position | None = None) -> Listed:
     """Return the pages that the workflow would embed next."""
     step = Step(step=StepName.LIST, job=job.name, run=job.run, done=done)
-    return take(step, services, step_s=60).listed
+    return run_step(step, services, step_s=60).listed
 
 
 def embed(services: Services, job: ReembeddingJob, page: RecordPage) -> None:
-    take(Step(step=StepName.PAGE, job=job.name, run=job.run, page=page), services, step_s=60)
+    run_step(Step(step=StepName.PAGE, job=job.name, run=job.run, page=page), services, step_s=60)
 
 
 def test_pages_are_embedded_beside_each_other_and_those_that_are_left_are_listed_again(

@@ -93,7 +93,7 @@ def test_a_function_goes_on_with_the_trace_that_it_is_given_else_with_lambdas_ow
 
 
 def test_without_a_span_nothing_is_carried() -> None:
-    assert recording.carried() == {}
+    assert recording.trace_headers() == {}
 
 
 def test_every_method_of_a_store_is_recorded_and_what_it_returns_is_left_alone(recorded: Recorded) -> None:

@@ -12,13 +12,13 @@
     supersession.py       ends records, and facts and other edges, that newer ones replace
     writing.py            embeds and writes one request to both stores
     unfinished_writes.py  the intent log of writes that two stores cannot commit together; repair.py completes them
-    regular_files.py      opens files from outside, and no pipe or device
-    tenant_locks.py       turns of a tenant's writes and deletes in this process
+    regular_files.py      opens files that users name, refusing pipes and devices
+    tenant_locks.py       locks of each tenant's writes and deletes in this process
     deleting.py           deletes records and documents
     tenant_deletion.py    deletes all data of a tenant
     repair.py             compares both stores and repairs the graph, when `braid repair` asks
     archive.py            exports a tenant to a folder, and verifies one
-    archive_import.py     imports such a folder into an empty tenant
+    archive_import.py     imports such a folder into a tenant
     documents/            reads documents, and keeps folders of them ingested
     bulk/                 imports of large JSON Lines objects
 """

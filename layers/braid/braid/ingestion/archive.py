@@ -1,7 +1,7 @@
-"""Archives of whole tenants: a folder of JSON lines with a manifest, written from one deployment and read into another.
+"""Exports whole tenants as archives: folders of JSON Lines with a manifest, to be imported into another deployment.
 
-What is stored is copied as it is, past the checks and the embedding of a write: records with their vectors, times,
-trust and metadata, vertices, relationships, what was found in texts, schema versions. So an archive is a backup, and
+Stored items are copied as they are, without the checks and the embedding of a write: records with their vectors, times,
+trust and metadata, vertices, relationships, found names and mentions, schema versions. So an archive is a backup, and
 the way from one engine to the other. Not in it: files, memberships, jobs, the audit log and cached answers.
 """
 
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 MANIFEST: Final = "manifest.json"
 _UNFINISHED: Final = "manifest.new"
-"""Name under which a manifest is written, before it takes the place of the last one."""
+"""Name under which a manifest is written, before it replaces the last one."""
 FORMAT: Final = 1
 PART_BYTES: Final = 64 * 1024 * 1024
-"""After which a part ends; an export that was interrupted goes on behind its last whole part."""
+"""Bytes after which a part ends; an interrupted export resumes after its last whole part."""
 PAGE: Final = 200
 """Items that are in memory together."""
 _MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
-"""An archive is its owner's alone, as the store is."""
+"""File modes: only its owner can read an archive, as with the store."""
 Item = Record | Vertex | Relationship
-Told = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 """Called with the number of items done and the number of all, as far as that is known."""
 
 
 class PartKind(StrEnum):
-    """What a part holds, in the order of an import: relationships need their ends."""
+    """Kind of a part's items, in the order of an import: relationships need their ends."""
 
     RECORDS = "records"
     VERTICES = "vertices"
@@ -66,12 +66,12 @@ class Part(Frozen):
 
     @property
     def kind(self) -> PartKind:
-        """What it holds."""
+        """Kind of its items."""
         return PartKind(self.name.partition("-")[0])
 
 
 class Manifest(Frozen):
-    """What an archive holds, and how far its export is."""
+    """Manifest of an archive: its contents, and the progress of its export."""
 
     format: int = FORMAT
     braid: str = __version__
@@ -79,15 +79,15 @@ class Manifest(Frozen):
     vectors: bool
     begun_at: Timestamp
     generation: int | None
-    """The tenant's write generation at the begin; None where none is kept."""
+    """The tenant's write generation when the export began; None if it was not known."""
     schemas: tuple[SchemaVersion, ...] = ()
     parts: tuple[Part, ...] = ()
     after: str | None = None
-    """Cursor behind the last part, of the store whose turn it is."""
+    """Cursor after the last part, in the store that the stage reads."""
     stage: Annotated[int, Field(ge=0, le=2)] = 0
     """0 while records are written, 1 while the graph is, 2 at the end."""
     changed: bool = False
-    """Whether the tenant was written to meanwhile, so that it is not the copy of one moment."""
+    """Whether the tenant was written to during the export, so that the archive is not a consistent snapshot."""
 
     @field_validator("parts")
     @classmethod
@@ -103,30 +103,35 @@ class Manifest(Frozen):
 
 
 def export_tenant(
-    tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool = True, tell: Told | None = None
+    tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool = True, on_progress: OnProgress | None = None
 ) -> Manifest:
     """Write a tenant's archive into a folder that is empty, or holds one whose export was interrupted.
+
+    Parameters
+    ----------
+    vectors
+        Whether the archive has the records' vectors; an import makes those that it lacks.
 
     Raises
     ------
     DatasetError
         If the folder holds something else, or a whole archive.
     StoreError
-        As the engines; repeating the export goes on.
+        As the engines; repeating the export resumes it.
     """
     folder.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
-    manifest = _begun(tenant_id, store, folder, vectors=vectors)
+    manifest = _begin_or_resume(tenant_id, store, folder, vectors=vectors)
     total = store.index.stats(tenant_id).records
 
     def keep(changes: Mapping[str, object], parts: Iterable[Part] = ()) -> None:
         nonlocal manifest
         manifest = manifest.model_copy(update={**changes, "parts": (*manifest.parts, *parts)})
-        _write_whole(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
-        if tell:
+        _replace_file(folder / MANIFEST, manifest.model_dump_json(indent=1).encode())
+        if on_progress:
             counts = manifest.counts()
-            tell(sum(counts.values()), total + counts[PartKind.VERTICES] + counts[PartKind.RELATIONSHIPS])
+            on_progress(sum(counts.values()), total + counts[PartKind.VERTICES] + counts[PartKind.RELATIONSHIPS])
 
-    keep({})  # before there is any part, so that an export that is interrupted in the first one can go on
+    keep({})  # before there is any part, so that an export that is interrupted in the first one can resume
     while manifest.stage < len(_STAGES):
         parts, after = _write_parts(folder, manifest, _STAGES[manifest.stage](tenant_id, store, manifest))
         stage = manifest.stage if after else manifest.stage + 1
@@ -136,7 +141,7 @@ def export_tenant(
 
 
 _Page = tuple[dict[PartKind, "Sequence[Item]"], "str | None"]
-"""Some items of each kind, and the cursor behind them."""
+"""Some items of each kind, and the cursor after them."""
 
 
 def _records(tenant_id: str, store: WriteStore, manifest: Manifest) -> Iterator[_Page]:
@@ -152,8 +157,8 @@ def _graph(tenant_id: str, store: WriteStore, manifest: Manifest) -> Iterator[_P
 _STAGES: Final = (_records, _graph)
 
 
-def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) -> Manifest:
-    """Return the manifest to go on with."""
+def _begin_or_resume(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) -> Manifest:
+    """Return the manifest of an interrupted export, or a new one. Raises DatasetError if the folder holds others."""
     if (folder / MANIFEST).exists():
         manifest = read_manifest(folder)
         if manifest.stage == len(_STAGES):
@@ -174,7 +179,7 @@ def _begun(tenant_id: str, store: WriteStore, folder: Path, *, vectors: bool) ->
 
 
 def _write_parts(folder: Path, manifest: Manifest, pages: Iterator[_Page]) -> tuple[list[Part], str | None]:
-    """Write the next part of each kind, and return them and the cursor behind them."""
+    """Write the next part of each kind, and return them and the cursor after them."""
     number = 1 + max((int(part.name[-12:-6]) for part in manifest.parts), default=0)
     files: dict[PartKind, BufferedRandom] = {}
     counts: Counter[PartKind] = Counter()
@@ -203,10 +208,10 @@ def _part_name(kind: PartKind, number: int) -> str:
 
 
 def _created(path: Path) -> BufferedRandom:
-    """Open a file that is made here, for its owner alone.
+    """Create a file that only its owner can read, in place of any file of this name.
 
-    What has its name goes: a part that an interrupted export left, which is in no manifest. In a folder that others may
-    write to it may be a link of theirs, which would lead into another file, or a file of theirs, which they could read.
+    Such a file is a part that an interrupted export left, which no manifest lists. It is removed and not opened: in a
+    folder that others may write to, it may be a link to another file, or a file that they can read.
     """
     path.unlink(missing_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -217,7 +222,7 @@ def _line(item: Item) -> bytes:
     return item.model_dump_json(exclude={"tenant_id"}).encode() + b"\n"
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def _replace_file(path: Path, content: bytes) -> None:
     beside = path.with_name(_UNFINISHED)
     with _created(beside) as file:
         file.write(content)
@@ -248,9 +253,9 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def verify(folder: Path) -> Manifest:
-    """Return the manifest of a whole archive, of which every file is as it was written.
+    """Check every file of a whole archive by its SHA-256, and return its manifest.
 
-    Raises DatasetError if it is not: which file is damaged, or missing.
+    Raises DatasetError if the export is not finished, or a file is missing or damaged; names the file.
     """
     manifest = read_manifest(folder)
     if manifest.stage < len(_STAGES):

@@ -1,4 +1,4 @@
-"""Imports archives of tenants (:mod:`braid.ingestion.archive`), and compares what is stored then with them."""
+"""Imports archives of tenants (:mod:`braid.ingestion.archive`), and verifies the stored items against them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from braid.ingestion.archive import Item, Manifest, Told
+    from braid.ingestion.archive import Item, Manifest, OnProgress
     from braid.models import Embedding
     from braid.ports.ingestion import WriteStore
 
@@ -45,18 +45,18 @@ _MODELS: Final[Mapping[PartKind, type[Item]]] = {
 
 
 class Imported(Frozen):
-    """What an import wrote, and how it was verified."""
+    """Report of an import: its counts, and the hashes by which it was verified."""
 
     tenant_id: str
     counts: dict[PartKind, int]
     hashes: dict[PartKind, str]
-    """Of all items of a kind as they are stored now, the same in any order; those of the archive are equal."""
+    """Hash of all stored items of a kind, which does not depend on their order; that of the archive is equal."""
     embedded: int = 0
-    """Records whose vectors were made here, as the archive had none that are served."""
+    """Records that were embedded here, as the archive lacks their vectors of a served model."""
     unchanged: int = 0
     """Records that were stored already."""
     left_out: int = 0
-    """Relationships without an end, in an archive of a tenant that was written to meanwhile."""
+    """Relationships that were left out for lack of an end, as the tenant was written to during the export."""
 
 
 def import_tenant(
@@ -65,23 +65,23 @@ def import_tenant(
     *,
     tenant_id: str | None = None,
     threads: int | None = None,
-    tell: Told | None = None,
+    on_progress: OnProgress | None = None,
 ) -> Imported:
-    """Write an archive into a tenant, and compare what is stored then with it, item by item.
+    """Write an archive into a tenant, and compare the stored items with it, one by one.
 
-    What the tenant holds beside it stays. Running it again finishes an import that was interrupted.
+    Other items of the tenant stay. Repeating an interrupted import completes it.
 
     Parameters
     ----------
     tenant_id
-        Whose data it becomes; the tenant of the archive when None.
+        Tenant to import into; that of the archive when None.
     threads
-        Threads of the encoders, which make the vectors that the archive has not.
+        Threads of the encoders, which make the vectors that the archive lacks.
 
     Raises
     ------
     DatasetError
-        If the archive is damaged, and nothing is written; or if what is stored in the end differs from it.
+        If the archive is damaged, and then nothing is written; or if the stored items differ from it in the end.
     StoreError, ModelError, TenantBeingDeleted
         As the engines and the encoders, and while the tenant is deleted.
     """
@@ -95,8 +95,8 @@ def import_tenant(
             for items in into.pages(kind):
                 work(kind, items)
                 done += len(items)
-                if tell:
-                    tell(done, of)
+                if on_progress:
+                    on_progress(done, of)
 
     go_through(into.check)
     into.register_schemas()
@@ -120,7 +120,7 @@ class _Import:
         self.counts = dict.fromkeys(PartKind, 0)
         self.left_out = 0
         self._places: list[str] = []
-        """Of the items of the page that is worked on: file and line."""
+        """File and line of each item of the current page."""
         self._ids = Fingerprints()
         self._vertices = b""
         """The sorted fingerprints of the archive's vertices."""
@@ -168,12 +168,9 @@ class _Import:
         raise DatasetError(f"{place}: {wrong}")
 
     def check(self, kind: PartKind, items: Sequence[Item]) -> None:
-        """Refuse what no write would accept, or what refers to something that the archive has not.
+        """Check a page's items. Raises DatasetError, with file and line, for one that a write would refuse.
 
-        Raises
-        ------
-        DatasetError
-            With the file and the line.
+        Relationships whose ends are neither in the archive nor stored are refused too.
         """
         if kind is PartKind.RELATIONSHIPS:
             problems = self._problems_of_edges([item for item in items if isinstance(item, Relationship)])
@@ -184,6 +181,7 @@ class _Import:
                 raise DatasetError(f"{place}: {problem}; nothing was imported")
 
     def _problems(self, items: Sequence[Record | Vertex]) -> Iterator[str | None]:
+        """Yield the error of each record or vertex, None for a valid one."""
         wanted = {item.entity_type for item in items if isinstance(item, Vertex)}
         self._entity_types.add(self.store.graph.types(self.tenant_id, GraphTypes(entities=frozenset(wanted))).entities)
         for item in items:
@@ -202,6 +200,7 @@ class _Import:
                 yield next((f"embeddings: {problem}" for problem in problems if problem), None)
 
     def _problems_of_edges(self, edges: Sequence[Relationship]) -> Iterator[str | None]:
+        """Yield the error of each relationship, None for a valid one; all vertices must have been checked before."""
         wanted = GraphTypes(relationships=frozenset(edge.type for edge in edges))
         self._relationship_types.add(self.store.graph.types(self.tenant_id, wanted).relationships)
         self._vertices = self._vertices or self._ids.in_order()
@@ -217,14 +216,14 @@ class _Import:
                 yield None if room else f"type: {no_room('relationship')}"
 
     def register_schemas(self) -> None:
-        """Register the versions of the schema that are newer than the tenant's."""
+        """Register the archive's schema versions that are newer than the tenant's current one."""
         current = self.store.schemas.current(self.tenant_id)
         for schema in sorted(self.manifest.schemas, key=lambda schema: schema.version):
             if schema.version > current:
                 self.store.schemas.register(schema.model_copy(update={"tenant_id": self.tenant_id}))
 
     def write(self, kind: PartKind, items: Sequence[Item]) -> None:
-        """Write some items."""
+        """Write a page's items, in one transaction; records are embedded first where the archive lacks vectors."""
         records = self._new([item for item in items if isinstance(item, Record)])
         vertices = [item for item in items if isinstance(item, Vertex)]
         edges = self._whole([item for item in items if isinstance(item, Relationship)])
@@ -237,7 +236,7 @@ class _Import:
                     self.store.graph.upsert(vertices, edges)
 
     def _new(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records that are new or changed, each with a vector of every model that is served."""
+        """Return the records that are new or changed, each with a vector of every served model."""
         if not records:
             return []
         ids = [record.id for record in records]
@@ -265,7 +264,7 @@ class _Import:
         return [record.model_copy(update={"embeddings": tuple(made[record.id])}) for record in new]
 
     def _served(self, record: Record) -> Record:
-        """Return a record without vectors of spaces that are not configured here, and supplied ones if not allowed."""
+        """Return a record without vectors of spaces not configured here, nor supplied ones if these are not allowed."""
         refused = () if self.store.allow_supplied_vectors else record.supplied_spaces
         kept = tuple(each for each in record.embeddings if each.space not in refused and self._is_configured(each))
         supplied = tuple(space for space in record.supplied_spaces if space in {each.space for each in kept})
@@ -276,7 +275,7 @@ class _Import:
         return model is not None and (model.id, model.dimension) == (embedding.model_id, embedding.dimension)
 
     def _whole(self, edges: list[Relationship]) -> list[Relationship]:
-        """Return the relationships whose ends are stored, where some may have been removed during the export."""
+        """Return the relationships whose ends are stored: an export of a changing tenant may lack some."""
         if not edges or not self.manifest.changed:
             return edges
         ends = {end for edge in edges for end in (edge.source, edge.target)}
@@ -284,7 +283,7 @@ class _Import:
         return [edge for edge in edges if {edge.source, edge.target} <= there]
 
     def compare(self, kind: PartKind, items: Sequence[Item]) -> None:
-        """Compare some items with what is stored of them."""
+        """Compare a page's items with the stored ones, and count them. Raises DatasetError if they differ."""
         stored: Sequence[Item]
         edges = [item for item in items if isinstance(item, Relationship)]
         if edges:
@@ -306,7 +305,7 @@ class _Import:
         self.stored[kind] = (self.stored[kind] + sum(int(value, 16) for value in found.values())) % 2**256
 
     def report(self) -> Imported:
-        """Return what was written."""
+        """Return the report of the import."""
         return Imported(
             tenant_id=self.tenant_id,
             counts=self.counts,
@@ -318,7 +317,7 @@ class _Import:
 
 
 def _problem(embedding: Embedding, characters: int) -> str | None:
-    """Return what is wrong with the vectors of a text of some length."""
+    """Return what is wrong with the vectors of a text, given its length in characters; None if nothing is."""
     starts = [part.start for part in embedding.further]
     if starts != sorted({start for start in starts if start < characters}):
         return f"the parts of space {embedding.space} do not begin one after another within the text"

@@ -12,7 +12,7 @@ from braid.ingestion.item_checks import (
     Given,
     Types,
     dangling,
-    refuse_much_text_gone,
+    refuse_long_replacements,
     refuse_new_types,
     refuse_newer,
     refuse_other_tenants,
@@ -43,9 +43,9 @@ class Accepted:
     vertices: list[Vertex] = field(default_factory=list)
     """New vertices, and those that differ from the stored ones."""
     name_keys: Mapping[str, NameKeys] = field(default_factory=dict)
-    """What those are linked by whose names are to be written."""
+    """Name keys, for entity linking, of the vertices whose names are new or have changed, by id."""
     given_vertices: int = 0
-    """Number of them without those that are made only for found names."""
+    """Number of ``vertices``, without those that are made only for found names."""
     edges: list[Relationship] = field(default_factory=list)
     """Those that are new or differ from the stored ones."""
     stated: set[EdgeId] = field(default_factory=set)
@@ -56,7 +56,7 @@ class Accepted:
     mentions: int = 0
     """Found mentions, stored or not."""
     stale: list[Relationship] = field(default_factory=list)
-    """Stored mentions that were found in earlier versions of the records, and hold no longer."""
+    """Stored mentions that were found in earlier versions of the records, and are no longer in them."""
     successors: dict[str, str] = field(default_factory=dict)
     """Given entities that replace found names of the same name, by the ids of these found names."""
     supersession: Supersession = field(default_factory=Supersession)
@@ -89,7 +89,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     given = Given(request, accepted.errors)
     given.records = given.by_id("records", request.records)
     given.vertices = given.by_id("vertices", request.vertices)
-    # Of equal edges the last counts, and one that is trusted more than any that is not.
+    # Of edges with one identity the last trusted one counts, or the last if none is trusted.
     edges = sorted(_as_trusted_as_evidence(request, given.records, store), key=lambda edge: edge.trusted)
     given.edges = {edge.identity(): edge for edge in edges}
     given.edge_places = {
@@ -97,7 +97,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     }
     if not request.supersede_only:  # else an earlier request wrote these records
         refuse_wrong(given)
-        refuse_much_text_gone(given, store)
+        refuse_long_replacements(given, store)
         refuse_vectors(given, store)
     refuse_newer(given, store)
     named = sorted({*given.records, *given.vertices})
@@ -115,12 +115,12 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     else:
         _find_names(given, store, accepted)
-    _join(given, store, accepted)
+    _resolve_ends(given, store, accepted)
     return accepted
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Add the names found in the records and their mentions to what is given; what is given wins."""
+    """Add the names found in the records, and their mentions, to the given items, which take precedence."""
     tenant_id = given.request.tenant_id
     entities = named_entities(given.vertices.values(), given.records, given.in_graph)
     named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
@@ -153,12 +153,12 @@ def _as_trusted_as_evidence(
 
 
 def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Find what the request supersedes, refusing wrong items until the rest is consistent."""
+    """Find the supersession of a request, refusing invalid items until the rest is consistent."""
     later = given.request.supersede_later
     refused_ids: set[str] = set()
     while True:
         records = given.records
-        if later:  # what supersedes them counts nevertheless
+        if later:  # stored supersession of these records counts nevertheless
             records = {
                 name: record.altered(supersedes=()) if record.supersedes else record for name, record in records.items()
             }
@@ -173,7 +173,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
                 place, name = given.edge_places[refused.identity], refused.identity[0]
                 given.edges.pop(refused.identity, None)
                 given.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
-        if not (found.refused and given.request.partial):  # where nothing is written, the first reasons do
+        if not (found.refused and given.request.partial):  # if nothing is written, the first errors suffice
             break
     accepted.supersession = found.supersession
     given.edges |= {edge.identity(): edge for edge in found.dated_links}
@@ -196,8 +196,8 @@ def _without_types_over_limit(records: Sequence[Record], given: Given, store: Wr
     ]
 
 
-def _join(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Give records their vertices, resolve the ends of edges, and accept what differs from what is stored."""
+def _resolve_ends(given: Given, store: WriteStore, accepted: Accepted) -> None:
+    """Make the records' vertices, resolve the ends of edges, and accept the items that differ from the stored ones."""
     ends = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
     outside = sorted(ends - set(given.records) - set(given.vertices))
     in_graph = {vertex.id: vertex for vertex in store.graph.get_many(given.request.tenant_id, outside)} | given.in_graph
@@ -254,7 +254,7 @@ def _wanted_edges(
     edges: list[Relationship] = []
     for identity, edge in given.edges.items():
         if request.supersede_only and edge.supersedes and identity in stored:
-            continue  # not written again: the same edge may since have been stated otherwise
+            continue  # not written again: a later item may have changed the same edge since
         sides = (("source", edge.source), ("target", edge.target))
         if missing := [(side, end) for side, end in sides if end not in wanted and end not in in_graph]:
             reserved = any(end.startswith(FOUND_PREFIX) for _, end in missing)
@@ -267,7 +267,7 @@ def _wanted_edges(
             accepted.stated.add(identity)
         before = stored.get(identity)
         meant = _edge_meant(edge, before, request, accepted.supersession)
-        # A write that broke off may not have counted what it stored, and no question would look for such a type.
+        # An interrupted write may have stored an edge without counting its type, which questions would not look for.
         is_counted = meant.type in counted or not counted
         if request.rewrite or before is None or meant != before or not is_counted:
             edges.append(meant)
@@ -280,7 +280,7 @@ def _edge_meant(
     """Return an edge as it is to be stored, given its stored version."""
     meant = supersession.edge(edge.altered(supersedes=()) if edge.supersedes else edge)
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
-        # What ends the edge may have no date, so that its end would move with each repetition: the stored one stays.
+        # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
         meant = ended(meant, before.invalid_at)
     return supersession.edge(before) if _stored_stays(before, meant) else meant
 

@@ -2,8 +2,8 @@
 
 A few records at a time are deleted in one transaction: from the intent log of unfinished writes first, so that no
 repair restores them, then from the graph, then from the index. Where the stores cannot commit together, a delete that
-was interrupted in between is completed by repeating it: the records are still in the index. So it is where a record has
-tens of thousands of edges, most of which are removed before it: no other tenant waits for all of them.
+was interrupted in between is completed by repeating it: the records are still in the index. The same holds for a record
+with tens of thousands of edges, most of which are removed before the transaction, for which other tenants wait.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PAGE = 500
 _AT_ONCE = 100
 """Most records that one transaction deletes."""
 _CHARACTERS_AT_ONCE = 4_000_000
-"""Most characters of their texts, unless it is one: reading them for their words takes half a second."""
+"""Most characters of their texts, if it is more than one record: tokenising them takes half a second."""
 
 
 class DeleteReport(Frozen):
@@ -55,7 +55,7 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
     report = delete_pages(tenant_id, record_pages(tenant_id, store, document), store)
     if not report.records:
         with store.transaction(tenant_id):
-            pass  # an interrupted delete may have removed all of it, and not yet have outdated earlier answers
+            pass  # an interrupted delete may have removed all of it without invalidating earlier answers
     return report
 
 
@@ -78,10 +78,10 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
 
 
 def _in_parts(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterator[list[str]]:
-    """Yield the ids in parts whose records mention few names and are not long together, or one record each.
+    """Yield the ids in parts that are bounded in mentioned names and in characters of text, of one record at least.
 
-    A part and its names are deleted in one transaction, for which no other tenant waits long: names that were to be
-    removed later would stay where the process ends before, and no repeated delete would find them.
+    A part and its names are deleted in one transaction, short enough for other tenants to wait for. Names that were
+    left for a later one would stay if the process ended before it, and no repeated delete would find them.
     """
     mentioned: dict[str, set[str]] = {}
     for edge in store.graph.found_mentions(tenant_id, ids):

@@ -1,9 +1,9 @@
-"""Makes vertices and edges of the names in the texts of a write, and tells which stored mentions no longer hold.
+"""Makes vertices and edges of the names in the texts of a write, and finds the stored mentions that no longer hold.
 
 The names themselves are found by :mod:`braid.understanding.name_finding`, behind :mod:`braid.ports.name_finder`.
 A name that is given, in this write or stored, is not made again: its entity gets the found mentions. All others become
-vertices whose id is a hash of the name, so that every text that has a name leads to the same one. The same texts give
-the same vertices and edges, so that repeating a write that broke off completes it.
+vertices whose id is a hash of the name, so that all texts with a name share one vertex. The same texts give the same
+vertices and edges, so that repeating an interrupted write completes it.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
 _MAX_NAMES = 3_000
-"""Of one write, those that stand first: they hold the embedded store's writer for half a second of processor time."""
+"""Most names of one write, the first ones: they occupy the embedded store's writer for half a second."""
 NAMES_AT_ONCE = 1_000
 """Names that are removed in one transaction."""
 
 
 class FoundNames(NamedTuple):
-    """What was found in the records of a write."""
+    """Names that were found in the records of a write, as vertices and edges."""
 
     vertices: dict[str, Vertex]
     edges: dict[EdgeId, Relationship]
     stale: list[Relationship]
     """Stored mentions that the records no longer have."""
     stored: dict[str, Vertex]
-    """Those of the vertices that are stored, as they are."""
+    """The stored versions of these vertices, by id."""
 
 
 def found_id(key: str) -> str:
@@ -50,14 +50,14 @@ def found_id(key: str) -> str:
 def find_names(
     records: Mapping[str, Record], named: NamedEntities, in_graph: Mapping[str, Vertex], store: WriteStore
 ) -> FoundNames:
-    """Find the names in some records, and the mentions of earlier versions of them that hold no longer.
+    """Find the names in some records, and the stored mentions that these no longer have.
 
     Parameters
     ----------
     records
-        Those of a write, changed or not, by id.
+        The records of a write, changed or not, by id.
     named
-        Tells which given entities names mean.
+        Resolves names to given entities.
     in_graph
         Stored vertices that have the ids of these records.
     store
@@ -105,7 +105,7 @@ def find_names(
             )
     stored = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, sorted(vertices))}
     for identity, vertex in stored.items():
-        # The first spelling stays, so that no write of the same name changes it; a trusted text's counts before others.
+        # The first spelling stays when later texts have another; but a trusted text's replaces an untrusted one's.
         if vertex.trusted or not vertex.found or not vertices[identity].trusted:
             vertices[identity] = vertex
     return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)
@@ -130,7 +130,7 @@ def stale_mentions(
     edges: Collection[EdgeId],
     store: WriteStore,
 ) -> list[Relationship]:
-    """Return the stored mentions that were found in some records, apart from these edges."""
+    """Return the stored mentions that were found in some records, except those among ``edges``."""
     written = [identity for identity in in_graph if identity in records]
     if not written:
         return []

@@ -1,4 +1,4 @@
-"""Tells which given entity a name in the texts of a write means, whether the text or the entity was written first.
+"""Links names in the texts of a write to given entities, whether the text or the entity was written first.
 
 Names in a question are linked to entities by :mod:`braid.retrieval.stages.name_linking`.
 """
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 MAX_PHRASES = 100_000
 """Phrases of the texts of one write that are looked up among given names."""
 GIVEN = "="
-"""Begins the keys of given names; no normalised name has it."""
+"""Prefix of the keys of given names; no normalised name has it."""
 _AT_ONCE = 4_000
 """Phrases that are looked up together."""
 _ARTICLES = ("", "the ", "a ", "an ")
-"""What a name may begin with that its key does not."""
+"""Articles that a name may begin with, but its key does not."""
 _NAME, _NAME_WITH_ARTICLE, _ALIAS = range(3)
-"""How an entity is called by a name, the best first."""
+"""Ranks of the match between a name and an entity, the best first."""
 
 
 class NamedEntity(NamedTuple):
@@ -40,7 +40,7 @@ class NamedEntity(NamedTuple):
     aliases: Sequence[str]
 
     def ranks(self) -> Iterator[tuple[str, int]]:
-        """Yield the key of each of its names, and how it is called by it."""
+        """Yield the key of each of its names, with the rank of a match by it."""
         if self.name:
             key = name_key(self.name)
             yield key, _NAME if normalise(self.name) == key else _NAME_WITH_ARTICLE
@@ -49,18 +49,18 @@ class NamedEntity(NamedTuple):
 
 
 class NamedEntities:
-    """Tells which entity a name means: the only one that is called so.
+    """Resolves names to entities: a name means the only entity that has it.
 
-    A name counts before a name with an article, and that before an alias. What several are called alike means none of
-    them. Neither an entity that is not trusted nor the vertex of a text is meant, and none where what is given is left
-    out.
+    A name counts before a name with an article, and that before an alias. A name that several entities have at the best
+    rank means none of them. Entities that are not trusted, and the vertices of texts, are never meant. Where given
+    entities are left out of the graph, no name means any.
 
     Parameters
     ----------
     written
         Trusted entities of the write.
     ids
-        All ids of the write: what is stored under these is replaced.
+        All ids of the write: stored vertices with these are replaced.
     store
         Both stores.
     """
@@ -74,11 +74,10 @@ class NamedEntities:
         return [key for one in self._written for key, _ in one.ranks()]
 
     def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
-        """Return the given names that are found in some texts however they are written, with what each means.
+        """Return the given names to find in some texts, however they are spelt there, with their meanings.
 
-        Of the entities of the write all names, of stored ones those of several words or without case. By the name in
-        the form in which it is looked up: the id of an entity behind :data:`GIVEN`, or, of a name that means none, its
-        key.
+        These are all names of the write's entities, and those of stored ones that have several words or no case. The
+        keys are normalised names; a value is :data:`GIVEN` and an entity's id, or the name's key if it means none.
         """
         written = [name for one in self._written for name in (one.name, *one.aliases) if name]
         names = {normal: name_key(name) for name in written if (normal := normalise(name))}
@@ -108,7 +107,7 @@ class NamedEntities:
         return meant
 
     def _entities(self, phrases: Sequence[str]) -> Iterator[NamedEntity]:
-        """Yield the stored entities, apart from those of the write, that have one of these names as it is looked up."""
+        """Yield the stored entities, except those of the write, that have one of these normalised names."""
         for start in range(0, len(phrases), _AT_ONCE):
             asked = phrases[start : start + _AT_ONCE]
             found = self._store.graph.given_entities(
@@ -135,7 +134,7 @@ def named_entities(
     found: dict[str, NamedEntity] = {}
     for record in records.values():
         if record.kind is Kind.ENTITY and record.trusted and record.entity_type != DOCUMENT_TYPE:
-            stored = in_graph.get(record.id)  # what only the stored vertex has of them is kept
+            stored = in_graph.get(record.id)  # a name or aliases that only the stored vertex has are kept
             name = record.heading() or (stored.name if stored else None)
             found[record.id] = NamedEntity(record.id, name, record.aliases or (stored.aliases if stored else ()))
     for vertex in vertices:

@@ -1,6 +1,6 @@
-"""Refuses the items of a write request that must not be written, before anything is.
+"""Checks of the items of a write request, before anything is written.
 
-Each check leaves out what it refuses, and says which field of which item is wrong and the way out.
+Each check removes the items that it refuses, and adds an error with the item, the field, and what to do instead.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from braid.ports.ingestion import WriteRequest, WriteStore
 
 OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT_TYPE, DEFAULT_ENTITY_TYPE, *FOUND_TYPES})
-"""Types that a graph has room for in any case."""
+"""Entity types that are admitted even if the tenant has the most types that it may."""
 OWN_RELATIONSHIP_TYPES: Final = frozenset({SUPERSEDES, MENTIONS})
 _NOT_ALLOWED: Final = (
     "vectors are made here from the text; leave them out, or set BRAID_ALLOW_SUPPLIED_VECTORS where records are written"
 )
 MAX_SHORTENED: Final = 4_000_000
-"""Characters by which one write may make stored texts shorter, beside as many as it has itself: reading them takes half
-a second of the embedded store's writer."""
+"""Characters by which one write may shorten stored texts, in addition to as many as it writes itself: tokenising the
+stored ones takes half a second of the embedded store's writer."""
 _NORM_TOLERANCE: Final = 0.01
 """Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
@@ -46,12 +46,12 @@ class Given:
 
     request: WriteRequest
     errors: list[ItemError]
-    """Those of the items that were refused."""
+    """Errors of the items that were refused."""
     records: dict[str, Record] = field(default_factory=dict)
     vertices: dict[str, Vertex] = field(default_factory=dict)
     edges: dict[EdgeId, Relationship] = field(default_factory=dict)
     places: dict[tuple[str, str], str] = field(default_factory=dict)
-    """Of records and vertices, by ``records`` or ``vertices`` and the id."""
+    """Source locations of records and vertices, by ``records`` or ``vertices`` and the id."""
     edge_places: dict[EdgeId, str] = field(default_factory=dict)
     in_graph: dict[str, Vertex] = field(default_factory=dict)
     """Stored vertices with the ids of these records and vertices."""
@@ -77,7 +77,7 @@ class Given:
         (self.records if what == "records" else self.vertices).pop(identity, None)
 
     def items(self) -> list[tuple[str, Record | Vertex]]:
-        """Return the records and then the vertices, each with what it is."""
+        """Return the records and then the vertices, each with ``records`` or ``vertices``."""
         return [
             *(("records", record) for record in self.records.values()),
             *(("vertices", vertex) for vertex in self.vertices.values()),
@@ -95,7 +95,7 @@ def refuse_other_tenants(request: WriteRequest) -> None:
 
 def what_is_wrong(item: Record | Vertex) -> Refusal | None:
     """Return the first field of a record or vertex that must not be written, and why; None if there is none."""
-    # A vertex that was found is that of an interrupted write that is repaired.
+    # A request has found vertices only when an interrupted write is repaired.
     if item.id.startswith(FOUND_PREFIX) and not getattr(item, "found", False):
         message = f"begins with {FOUND_PREFIX!r}, as the ids of names do that are found in texts; use another"
         return Refusal("id", message)
@@ -103,14 +103,14 @@ def what_is_wrong(item: Record | Vertex) -> Refusal | None:
 
 
 def refuse_wrong(given: Given) -> None:
-    """Refuse records and vertices that are wrong whatever else is given or stored."""
+    """Refuse records and vertices that are invalid in themselves."""
     for what, item in given.items():
         if found := what_is_wrong(item):
             given.refuse(what, item.id, found.field, found.message)
 
 
-def refuse_much_text_gone(given: Given, store: WriteStore) -> None:
-    """Refuse records in the place of very long texts where the store's one writer has to read these for their words."""
+def refuse_long_replacements(given: Given, store: WriteStore) -> None:
+    """Refuse records that replace very long stored texts, where the store's only writer has to tokenise these."""
     lengths = store.index.characters(given.request.tenant_id, list(given.records))
     room = MAX_SHORTENED + sum(len(record.content) for record in given.records.values())
     for record in list(given.records.values()):
@@ -126,7 +126,7 @@ def refuse_much_text_gone(given: Given, store: WriteStore) -> None:
 
 
 def refuse_new_types(given: Given, store: WriteStore) -> None:
-    """Refuse items of types that a tenant's graph has no room for: it has a bounded number of them."""
+    """Refuse items of new types if the tenant's graph has as many types as it may."""
     tenant_id, vertices, edges = given.request.tenant_id, given.vertices, given.edges
     joined = {end for edge in edges.values() for end in (edge.source, edge.target)}.union(given.in_graph)
     records = {one.id: one for one in given.records.values() if one.kind is Kind.ENTITY or one.id in joined}
@@ -150,7 +150,7 @@ def refuse_new_types(given: Given, store: WriteStore) -> None:
 
 
 def refuse_superseding_nothing(given: Given, store: WriteStore) -> None:
-    """Refuse superseding edges with a missing end, so that an edge that is not written ends nothing."""
+    """Refuse superseding edges with a missing end, so that an edge that is not written supersedes nothing."""
     tenant_id = given.request.tenant_id
     ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
     absent = {end for edge in ending.values() for end in (edge.source, edge.target)}
@@ -188,7 +188,7 @@ class Types:
         self._known.update(stored)
 
     def admit(self, kind: str) -> bool:
-        """Return whether the tenant may have a type, which it has then."""
+        """Return whether the tenant may have a type, and count it if so."""
         if kind not in self._known and len(self._known) >= MAX_TENANT_TYPES:
             return False
         self._known.add(kind)
@@ -229,7 +229,7 @@ def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelCon
 
 
 def vector_problem(embedding: Embedding) -> str | None:
-    """Return what is wrong with the vectors of a text themselves; None if they are of length 1."""
+    """Return what is wrong with the values of a text's vectors; None if all are finite and of norm 1."""
     where = f"the vector of space {embedding.space}"
     for vector in (embedding.vector, *(part.vector for part in embedding.further)):
         values = array("f", vector)
@@ -244,7 +244,7 @@ def vector_problem(embedding: Embedding) -> str | None:
 
 
 def dangling(edge: Relationship, place: str, missing: Iterable[tuple[str, str]]) -> list[ItemError]:
-    """Return the errors of an edge without ends: ``missing`` has the side and the id of each."""
+    """Return the errors of an edge with missing ends: ``missing`` has the side and the id of each."""
     return [
         ItemError(
             place=place,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from braid.errors import InvalidRequest
-from braid.models import Kind, NewRecord, Record, Relationship, Vertex
+from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, Relationship, Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE, too_much
 from braid.models.scalars import printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
@@ -215,7 +215,7 @@ class Items:
         self.errors.append(
             ItemError(
                 place=place,
-                id=identity if isinstance(identity, str) else None,
+                id=printable(identity[:MAX_ID_BYTES]) if isinstance(identity, str) else None,
                 field=field if named else None,
                 message=printable(message if named else problem),
             )

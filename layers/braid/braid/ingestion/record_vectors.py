@@ -1,4 +1,4 @@
-"""Computes the vectors of the records of writes: of each once, and ahead of its write on a thread of their own."""
+"""Computes the vectors of records to write: once each, and if asked ahead of the write, on a thread of its own."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
     from braid.ports.search_index import WrittenRecord
 
 _FORMAT = "2"
-"""Version of the stored form; a new one makes unchanged input be written again. Before 2 a long text had one vector."""
+"""Version of the stored form, part of the content hash: after a change of it unchanged records are written again.
+Before 2 a long text had one vector."""
 _NOT_GIVEN = {"embeddings", "content_hash", "access_count", "supplied_spaces"}
-"""Fields that are not input: computed here, or counted later."""
+"""Fields that the content hash leaves out: they are computed here, or counted later."""
 
 
 _AT_ONCE = 64
-"""Records, of similar length, between two looks whether what is embedded ahead is still needed."""
+"""Records that are embedded between two checks whether embedding ahead is still needed."""
 
 
 def content_hash(record: Record) -> str:
@@ -53,7 +54,7 @@ class RecordVectors:
     asked
         Ids of the records that a model embedded.
     waits
-        Whether a model is run in the tenant's turn. Not while other writes wait for this one.
+        Whether running a model waits for the tenant's turn; False while other writes wait for this one.
     """
 
     def __init__(self, store: WriteStore, threads: int | None) -> None:
@@ -66,9 +67,9 @@ class RecordVectors:
         self._go_on: Callable[[], None] = _nothing
 
     def begin(self, given: Sequence[Record], pool: ThreadPoolExecutor, go_on: Callable[[], None]) -> None:
-        """Compute the vectors of some records on a pool's thread; what is asked for later waits for that.
+        """Begin to compute the vectors of some records on a pool's thread; :meth:`records` waits for it.
 
-        ``go_on`` is called again and again meanwhile, and ends it by an exception.
+        ``go_on`` is called repeatedly meanwhile, and stops the work by raising.
         """
         self._go_on = go_on
         self._ahead = pool.submit(copy_context().run, self._records, given, len(given))
@@ -160,7 +161,7 @@ class RecordVectors:
 class EmbeddingAhead:
     """Embeds the records of the next writes on a thread of its own while others are checked and written.
 
-    A context manager: when it is left, what is being embedded ends soon.
+    A context manager: on exit, embedding that is still running is stopped.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ class EmbeddingAhead:
         self._pool.shutdown(cancel_futures=True)
 
     def begin(self, records: Sequence[Record]) -> RecordVectors:
-        """Begin to embed some records, after those that were begun before, and return what a write of them takes."""
+        """Begin to embed some records, after those begun before, and return the vectors to pass to their write."""
         vectors = RecordVectors(self._store, self._threads)
         vectors.begin(records, self._pool, self._go_on)
         return vectors
@@ -192,11 +193,11 @@ class EmbeddingAhead:
 
 
 def _nothing() -> None:
-    """Let what is computed go on."""
+    """Do nothing, so that the work continues."""
 
 
 def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:
-    """Return whether the encoder has nothing to do: a supplied vector stands for the whole text."""
+    """Return whether a record needs no vectors of an encoder; a supplied vector stands for the whole text."""
     kept = prepared.kept.get(encoder.model_id)
     supplied = any(embedding is kept for embedding in prepared.record.embeddings)
     return kept is not None and (supplied or has_all_parts(prepared.record, kept, encoder))

@@ -1,4 +1,4 @@
-"""Opens files that a user names, and refuses what is no file: reading a pipe or a device may never end."""
+"""Opens regular files that a user names, and refuses all else: reading a pipe or a device may never end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> Buff
     Parameters
     ----------
     follow_links
-        Whether a part of the path may be a link; False raises OSError then.
+        Whether a part of the path may be a link; if False, one raises OSError.
     """
     # Without blocking, so that opening a pipe into which nobody writes does not wait.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)

@@ -47,8 +47,8 @@ class Fault(StrEnum):
     OTHER_VALIDITY = "other_validity"
     """A vertex has another validity than its record: it gets the record's."""
     OTHER_TRUST = "other_trust"
-    """A vertex is trusted and its record is not, or the reverse: it gets the record's trust. Or an edge is, and the
-    record that is its evidence is not: it is no longer."""
+    """A vertex is trusted and its record is not, or the reverse: it gets the record's trust. Or an edge is trusted and
+    its evidence is not: it becomes untrusted."""
     NO_RECORD = "no_record"
     """A vertex is marked as having a record that does not exist: the mark is removed."""
     NO_EDGE = "no_edge"
@@ -60,13 +60,13 @@ class Fault(StrEnum):
     NO_MENTION = "no_mention"
     """A name that was found in texts has no edge left: its vertex is removed."""
     OLD_MENTION = "old_mention"
-    """A name still leads to a text that an interrupted write took it from: the edge is removed.
+    """A found name is still linked to a text in which it no longer is, as a write was interrupted: the edge is removed.
 
     Found only where the intent log is kept."""
     OTHER_COUNTS = "other_counts"
-    """The stored counts of the graph are not what is there: they are counted again. Only plans depend on them."""
+    """The stored counts differ from the graph: it is counted again. Only the planning of questions depends on them."""
     LOG_ENTRY_UNREADABLE = "note_unreadable"
-    """The log entry of an interrupted write cannot be read, or not be written: it is left, and the rest is repaired.
+    """The log entry of an interrupted write cannot be read or completed: it is left, and the rest is repaired.
 
     The finding has its key, so that it can be inspected and removed; the write is to be repeated."""
 
@@ -152,7 +152,7 @@ class _Repair:
                 self._store.intent_log.delete(self._tenant_id, key)
 
     def _finish(self, begun: UnfinishedWrite) -> None:
-        """Write what is missing of one write."""
+        """Complete one interrupted write: write its missing vertices and edges, and remove its stale mentions."""
         written = self._store.index.written(self._tenant_id, sorted(begun.records))
         absent = {
             name for name, given in begun.records.items() if name not in written or written[name].content_hash != given
@@ -191,9 +191,9 @@ class _Repair:
         return stored
 
     def _not_in_texts(self, ids: Sequence[str], missing: Sequence[Vertex]) -> set[EdgeId]:
-        """Return the stored mentions that writing some records again would remove, with the vertices that are missing.
+        """Return the stored mentions that writing some records again, with the missing vertices, would remove.
 
-        What a write was to remove may hold again: the entity that was to get a mention instead may be deleted since.
+        A mention that a write was to remove may be right again, if the entity that was to get it instead is deleted.
         """
         pages = (ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE))
         records = {one.id: one for page in pages for one in self._store.index.get_many(self._tenant_id, page)}
@@ -213,6 +213,7 @@ class _Repair:
         return missing
 
     def compare_records(self, records: Sequence[Record]) -> None:
+        """Compare records with their vertices, and repair these."""
         vertices = {
             vertex.id: vertex
             for vertex in self._store.graph.get_many(self._tenant_id, [record.id for record in records])
@@ -240,6 +241,7 @@ class _Repair:
         self._write(mended, [])
 
     def compare_graph(self, page: GraphPage) -> None:
+        """Compare a page of the graph with the records that it refers to, and repair its vertices and edges."""
         claimed = [vertex.id for vertex in page.vertices if vertex.has_record]
         named = {edge.evidence for edge in page.relationships if edge.evidence}
         there = self._store.index.written(self._tenant_id, sorted({*claimed, *named}))
@@ -272,13 +274,13 @@ class _Repair:
             self._add(Fault.OTHER_COUNTS, self._tenant_id, "the stored counts of the graph are not what is there")
 
     def _alone(self, page: GraphPage) -> list[str]:
-        """Return the found names of a page that have no edge: what was to remove them broke off."""
+        """Return the found names of a page that have no edge, as an interrupted write did not remove them."""
         names = {vertex.id for vertex in page.vertices if vertex.found} - {edge.source for edge in page.relationships}
         led_to = self._store.graph.relationships(self._tenant_id, ids=names) if names else []
         return sorted(names - {edge.target for edge in led_to})
 
     def _remove(self, gone: Sequence[Relationship], alone: Sequence[str]) -> None:
-        """Remove mentions that were found in records which do not exist, and names that nothing mentions then."""
+        """Remove found mentions, and then the found names that no text mentions any more, those of ``alone`` too."""
         if (gone or alone) and not self._dry_run:
             with self._store.transaction(self._tenant_id):
                 self._store.graph.delete_relationships(self._tenant_id, gone)

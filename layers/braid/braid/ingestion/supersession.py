@@ -3,7 +3,7 @@
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
 only evidence, which ends the facts that these edges are, in whichever order they are written. Cycles are refused.
-Entities are never ended.
+Entities are never ended, nor is what is trusted by what is not.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ SUPERSEDES = "SUPERSEDES"
 MAX_WALKED = 1_000
 """Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
 MAX_SUPERSESSIONS = 1_000
-"""Records that one may supersede, and that may supersede one: each write that names it reads these edges."""
+"""Most records that one record may supersede or be superseded by: each write that names it reads these edges."""
 _READ_AT_ONCE = 50
-"""Stored records that are in memory with their texts together."""
+"""Stored records that are in memory together, with their texts."""
 _SHOWN = 10
 """Most names of a cycle in a message."""
 _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
@@ -71,14 +71,14 @@ class Supersession:
         others = sorted(set(self.records) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
-        for some in _few(present):
+        for some in _in_batches(present):
             stored = store.index.get_many(tenant_id, some, with_vectors=True)
-            if changed := _differing(stored, self.record):
+            if changed := _changed(stored, self.record):
                 store.index.end(changed)
             ended_records += len(changed)
         vertices = store.graph.get_many(tenant_id, others) if others else []
-        ended_vertices = _differing(vertices, self.vertex)
-        ended_edges = _differing(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
+        ended_vertices = _changed(vertices, self.vertex)
+        ended_edges = _changed(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
         if ended_vertices or ended_edges:
             store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
@@ -106,9 +106,9 @@ class StatedSupersession:
 
     supersession: Supersession
     dated_links: list[Relationship]
-    """The ``SUPERSEDES`` edges, each with the time from which it counts."""
+    """The ``SUPERSEDES`` edges, each with the time from which it holds."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
-    """Some invalid items; the rest is to be checked again without them."""
+    """Some invalid items; the others are to be checked again without them."""
 
 
 def find_supersession(
@@ -163,7 +163,7 @@ def find_supersession(
         dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
         found.dated_links.append(dated)
         stored[identity] = dated
-    found.supersession.records = _ended_records(stored.values(), known)
+    found.supersession.records = _ended_records(stored.values(), known, store, tenant_id)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
     found.refused += _find_edges(edges, store, tenant_id, found.supersession)
     return found
@@ -172,7 +172,7 @@ def find_supersession(
 def _links(
     records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
-    """Return the ``SUPERSEDES`` edges of a request, and which record named those that are not given as edges."""
+    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record."""
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
     named_by: dict[EdgeId, str] = {}
     for record in records.values():
@@ -186,7 +186,7 @@ def _links(
 def _all_in_cycles(
     links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
-    """Refuse items of the request until the others close no cycle: all at once, as each check anew is a walk."""
+    """Return the items to refuse, so that the others close no cycle: all at once, as each new check walks the graph."""
     refused: list[RefusedRecord | RefusedEdge] = []
     left = dict(links)
     while item := _first_in_cycle(left, named_by, stored):
@@ -201,7 +201,7 @@ def _all_in_cycles(
 def _first_in_cycle(
     links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> RefusedRecord | RefusedEdge | None:
-    """Refuse one item of the request that would close a cycle, if any does."""
+    """Return the refusal of one item that would close a cycle; None if none does."""
     cycle = _one_cycle([(link.source, link.target) for link in (*stored.values(), *links.values())])
     for identity, link in links.items():
         if (link.source, link.target) in cycle:
@@ -223,7 +223,7 @@ def _walk_too_long(link: Relationship) -> str:
 
 
 def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Relationship]) -> dict[EdgeId, str]:
-    """Return what is wrong with the new links of records that have very many."""
+    """Return the error of each new link that exceeds :data:`MAX_SUPERSESSIONS` of a record."""
     wrong: dict[EdgeId, str] = {}
     new_ones, old_ones = (Counter(getattr(edge, end) for edge in stored.values()) for end in ("source", "target"))
     for identity, link in links.items():
@@ -246,23 +246,40 @@ def _ended_evidence(
     """Return the ends of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
-    return _ended_records(links, stored_records(store, tenant_id, evidence & {link.target for link in links}))
+    known = stored_records(store, tenant_id, evidence & {link.target for link in links})
+    return _ended_records(links, known, store, tenant_id)
 
 
-def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
-    """Return the ends of known records: the earliest time that a link states."""
+def _ended_records(
+    links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
+    """Return the ends of known records: the earliest time that a link states.
+
+    A link that is not trusted, or whose source is not, ends no trusted record: it may have been written before that.
+    """
+    superseding = {link.source for link in links if link.target in known and known[link.target].trusted}
+    others = sorted(superseding - set(known))
+    doubtful = {name for name in superseding & set(known) if not known[name].trusted}
+    doubtful |= {
+        vertex.id
+        for vertex in (store.graph.get_many(tenant_id, others) if others else ())
+        if vertex.has_record and not vertex.trusted
+    }
     until: dict[str, datetime] = {}
     for link in links:
         old, since = known.get(link.target), link.valid_at or link.timestamp
-        if old is not None and old.kind is not Kind.ENTITY and since is not None:
-            until[old.id] = min(until.get(old.id, since), since)
+        if old is None or old.kind is Kind.ENTITY or since is None:
+            continue
+        if old.trusted and (not link.trusted or link.source in doubtful):
+            continue
+        until[old.id] = min(until.get(old.id, since), since)
     return until
 
 
 def _find_edges(
     edges: Mapping[EdgeId, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
 ) -> list[RefusedEdge]:
-    """Add the edges that other edges supersede; return those that supersede what they must not."""
+    """Add the supersession of edges by edges to ``supersession``; return the invalid superseding edges."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
         return []
@@ -305,7 +322,7 @@ def ended(one: _Ending, at: datetime | None) -> _Ending:
     return one if one.invalid_at is not None and one.invalid_at <= at else one.model_copy(update={"invalid_at": at})
 
 
-def _differing(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
+def _changed(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
     """Return the changed versions of the items that a change affects."""
     return [after for one in before if (after := change(one)) != one]
 
@@ -335,14 +352,14 @@ def _trust_problem(link: Relationship, known: Mapping[str, Record]) -> str | Non
     )
 
 
-def _few(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def _in_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     return (ids[start : start + _READ_AT_ONCE] for start in range(0, len(ids), _READ_AT_ONCE))
 
 
 def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
-    """Return the records that exist, without their texts: of thousands these may be gigabytes."""
+    """Return the records that exist, without their texts, which may be gigabytes for thousands of records."""
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
-    pages = (store.index.get_many(tenant_id, some) for some in _few(present))
+    pages = (store.index.get_many(tenant_id, some) for some in _in_batches(present))
     return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
 
 
@@ -367,10 +384,10 @@ def _add_older_links(
     store: WriteStore,
     tenant_id: str,
 ) -> list[EdgeId]:
-    """Add the stored edges by which a new link could close a cycle; return the links of which that stays unknown.
+    """Add to ``stored`` the edges by which a new link could close a cycle; return the links that cannot be decided.
 
-    Such a cycle enters the source of a new link along a stored edge. The newest version of something, which nothing
-    supersedes yet, needs no walk, however many older ones there are.
+    Those are links for which more than :data:`MAX_WALKED` edges would be followed. A cycle enters the source of a new
+    link along a stored edge; so a newest version, which nothing supersedes yet, needs no walk.
     """
     ended_before = {edge.target for edge in stored.values()}
     suspected = [name for name, link in links.items() if name not in stored and link.source in ended_before]

@@ -43,7 +43,7 @@ _INDEX = (
 
 
 class Deletion(Frozen):
-    """An operator's event of a function: delete all data of a tenant; repeated where the function's time ended it."""
+    """Event of an operator to a function: delete all data of a tenant; sent again if the function timed out."""
 
     delete_tenant: TenantId
 
@@ -61,7 +61,7 @@ class TenantReport(DeleteReport):
     cached: int = 0
     """Cached answers, contexts, vectors of questions, and answers under idempotency keys."""
     left: tuple[str, ...] = ()
-    """What could not be deleted, or not be searched for, and why."""
+    """Data that could not be deleted or searched for, with the reason, for people."""
 
 
 class TenantStore(WriteStore, Protocol):
@@ -97,7 +97,7 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
     Parameters
     ----------
     store
-        All stores. A store that the settings do not name is named in the report.
+        All stores. A store that the settings do not name is listed in the report, under ``left``.
     """
     at_once = store.write_generation(tenant_id) is not None
     with marked_as_deleted(tenant_id, store.cache, ends_at_once=at_once) as mark:
@@ -107,16 +107,16 @@ def delete_tenant(tenant_id: str, store: TenantStore) -> TenantReport:
 def _delete(tenant_id: str, store: TenantStore, mark: DeletionMark) -> TenantReport:
     """Delete all stored data of a tenant that is marked."""
     left: list[str] = []
-    members = _named("members", left, lambda: store.members.forget(tenant_id))
-    jobs = _named("jobs", left, lambda: _jobs(tenant_id, store, left))
+    members = _delete_if_configured("members", left, lambda: store.members.forget(tenant_id))
+    jobs = _delete_if_configured("jobs", left, lambda: _jobs(tenant_id, store, left))
     messages = _messages(tenant_id, store, left)
     broken_off = _unfinished_writes(tenant_id, store)
     objects = _objects(tenant_id, store, left)
-    removed = delete_pages(tenant_id, _each(record_pages(tenant_id, store, None), mark), store)
-    store.index.delete(tenant_id, ())  # files that a deletion which was killed before its end left
+    removed = delete_pages(tenant_id, _renewing(record_pages(tenant_id, store, None), mark), store)
+    store.index.delete(tenant_id, ())  # removes files that a deletion which was killed has left
     vertices = relationships = 0
     try:
-        for page in _each(pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False), mark):
+        for page in _renewing(pages(store.graph.scan, tenant_id, limit=_PAGE, hubs=False), mark):
             relationships += len(page.relationships) + page.unread
             store.graph.remove_most_relationships_of(tenant_id, ids := [vertex.id for vertex in page.vertices])
             vertices += store.graph.delete(tenant_id, ids)
@@ -127,11 +127,11 @@ def _delete(tenant_id: str, store: TenantStore, mark: DeletionMark) -> TenantRep
     late = _unfinished_writes(tenant_id, store)
     if begun := len({*broken_off, *late}):
         left.append(_WRITES.format(begun))
-        mark.stay()  # one that ends after this undoes what it wrote, and would what is written under its ids meanwhile
+        mark.stay()  # such a write deletes its ids when it ends, and would delete others' new items of these ids too
         objects += len(late)
         store.objects.delete_many(tenant_id, late)
     # Last, as an answer that was being made may have been cached until now.
-    cached = _named("cached answers", left, lambda: _forget_cached(tenant_id, store, left))
+    cached = _delete_if_configured("cached answers", left, lambda: _forget_cached(tenant_id, store, left))
     return TenantReport(
         tenant_id=tenant_id,
         records=removed.records,
@@ -147,14 +147,14 @@ def _delete(tenant_id: str, store: TenantStore, mark: DeletionMark) -> TenantRep
     )
 
 
-def _each(pages: Iterable[_Page], mark: DeletionMark) -> Iterator[_Page]:
+def _renewing(pages: Iterable[_Page], mark: DeletionMark) -> Iterator[_Page]:
     for page in pages:
         mark.renew()
         yield page
 
 
-def _named(what: str, left: list[str], remove: Callable[[], int]) -> int:
-    """Delete from a store, or report that the settings name none; the default on this machine is not the tenant's."""
+def _delete_if_configured(what: str, left: list[str], remove: Callable[[], int]) -> int:
+    """Delete from a store, or report that the settings name none: a default on this machine has no data of a tenant."""
     try:
         return remove()
     except ConfigurationError as error:
@@ -163,7 +163,7 @@ def _named(what: str, left: list[str], remove: Callable[[], int]) -> int:
 
 
 def _jobs(tenant_id: str, store: TenantStore, left: list[str]) -> int:
-    """Remove the jobs, and report one that moved the tenant to another index: workers on it stop, the index stays."""
+    """Delete the tenant's jobs, and report one that moves it to another index: its workers stop, the index stays."""
     moved = store.jobs.remove(move_job(tenant_id))
     if moved:
         left.append(_INDEX)
@@ -177,7 +177,7 @@ def _messages(tenant_id: str, store: TenantStore, left: list[str]) -> int:
             left.append(_MESSAGES)
         return removed or 0
 
-    return _named("messages", left, remove)
+    return _delete_if_configured("messages", left, remove)
 
 
 def _forget_cached(tenant_id: str, store: TenantStore, left: list[str]) -> int:
@@ -206,4 +206,4 @@ def _objects(tenant_id: str, store: TenantStore, left: list[str]) -> int:
             )
         return len(keys)
 
-    return _named("files", left, remove)
+    return _delete_if_configured("files", left, remove)

@@ -1,9 +1,8 @@
 """Locks of a tenant's writes and deletes in this process.
 
-Embedded stores have one transaction at a time, for all tenants. A write is checked against what its tenant's writes
-before it left: that is done in this tenant's turn, before the transaction begins, so that no other tenant waits for it.
-Few of a tenant's writes embed at the same time, so that long texts leave other tenants' questions their share of the
-processor.
+Embedded stores run one transaction at a time, over all tenants. A write is checked against the results of its tenant's
+earlier writes: under the tenant's lock and before the transaction, so that no other tenant waits for the check.
+Few of a tenant's writes embed at the same time, so that long texts leave processor time to other tenants' questions.
 """
 
 from __future__ import annotations
@@ -30,10 +29,11 @@ _EMBEDDING: Final = Locks(partial(threading.BoundedSemaphore, EMBEDDING_AT_ONCE)
 
 @contextmanager
 def writing_turn(tenant_id: str, *stores: SearchIndex | WritableGraph) -> Iterator[None]:
-    """Wait for this tenant's other writes and deletes, and finish their removals and one's own while others can write.
+    """Hold the lock of this tenant's writes and deletes, and finish deferred removals before and after the block.
 
-    Entered before a transaction of the store, never inside one. What is left where this breaks off, no reader sees; the
-    tenant's next write, delete or repair removes it.
+    To be entered before a transaction of the store, never inside one, so that other tenants can write during the
+    removals. No reader sees the rows that an interruption leaves; the tenant's next write, delete or repair removes
+    them.
     """
     with _TURNS.of(tenant_id):
         for store in stores:
@@ -45,9 +45,9 @@ def writing_turn(tenant_id: str, *stores: SearchIndex | WritableGraph) -> Iterat
 
 @contextmanager
 def embedding_turn(tenant_id: str) -> Iterator[None]:
-    """Wait until few other writes of this tenant run a model; entered while no lock of the store is held.
+    """Hold one of the :data:`EMBEDDING_AT_ONCE` slots of this tenant's writes; to be entered without a store's lock.
 
-    Raises StoreTooSlow if they do until the deadline of the request.
+    Raises StoreTooSlow if none is free until the deadline of the request.
     """
     with holding(_EMBEDDING.of(tenant_id)):
         yield

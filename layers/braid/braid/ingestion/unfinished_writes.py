@@ -30,7 +30,7 @@ _FOLDER = "ingest/.unfinished/"  # the functions that write may write there, and
 
 
 class UnfinishedWrite(Frozen):
-    """A log entry: what a write is about to write to the graph."""
+    """A log entry: the changes that a write is about to make in the graph."""
 
     tenant_id: TenantId
     records: dict[RecordId, str]
@@ -38,7 +38,7 @@ class UnfinishedWrite(Frozen):
     vertices: tuple[Vertex, ...]
     relationships: tuple[Relationship, ...]
     stale: tuple[Relationship, ...] = ()
-    """Mentions that were found in earlier versions of the records, and hold no longer."""
+    """Mentions that were found in earlier versions of the records, and are no longer in them."""
 
 
 class _Line(Frozen):
@@ -119,7 +119,7 @@ def _put(write: UnfinishedWrite, key: str, objects: ObjectStore) -> None:
 def forget(
     tenant_id: str, objects: ObjectStore | None, *, ids: Collection[str] = (), edges: Collection[Relationship] = ()
 ) -> None:
-    """Take records and vertices with the edges that hang on them, and further edges, out of a tenant's entries."""
+    """Remove records and vertices, with edges that depend on them, and further edges from a tenant's entries."""
     gone, named = set(ids), {edge.identity() for edge in edges}
     if objects is None or not (gone or named):
         return

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.errors import InvalidRequest, TenantBeingDeleted
+from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
 from braid.ingestion.checks import check
 from braid.ingestion.deleting import delete_pages
 from braid.ingestion.found_names import NAMES_AT_ONCE
@@ -48,15 +48,19 @@ __all__ = [
 BATCH = 512
 """Records that are embedded and sent to the index together."""
 MENTIONS_AT_ONCE = 10_000
-"""Mentions that texts no longer have, whose rows leave in the transaction of the write; of more they leave after it."""
+"""Most stale mentions whose rows are deleted in the transaction of a write; the rows of more are deleted after it."""
 STORES_S = 300.0
-"""Longest that the stores may take for one write, in seconds: it is undone then, or completed by repeating it."""
+"""Time limit of the stores for one write, in seconds; past it the write is undone, or completed by repeating it."""
 MAX_OVERTAKEN = 5
-"""How often a write that another process overtook is prepared while others can write; then it is in its transaction."""
+"""Most times that an overtaken write is prepared again while others can write; then that is in its transaction."""
 
 
 class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
+
+
+def _nothing() -> None:
+    """Require nothing more of a write."""
 
 
 def write(
@@ -67,8 +71,9 @@ def write(
     batch: int = BATCH,
     on_progress: Callable[[int, int], None] | None = None,
     ahead: RecordVectors | None = None,
+    require: Callable[[], None] = _nothing,
 ) -> WriteReport:
-    """Validate and write; once it returns, what it counts is durable and older cached answers are invalid.
+    """Validate and write; once it returns, the items that it counts are durable and older cached answers are invalid.
 
     Parameters
     ----------
@@ -83,7 +88,10 @@ def write(
     on_progress
         Called with the number of records embedded so far and in total.
     ahead
-        The records' vectors, where their computing was begun before.
+        The vectors of the records, if their computation was begun before.
+    require
+        Called when the texts are embedded, which may take minutes, and before anything is written; what it raises is
+        raised, and nothing is written.
 
     Returns
     -------
@@ -119,10 +127,11 @@ def write(
     ):
         # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
         for is_last in (False,) * MAX_OVERTAKEN + (True,):
-            if store.write_generation(tenant_id) != generation:  # on what was written meanwhile this write may depend
+            if store.write_generation(tenant_id) != generation:  # this write may depend on others made meanwhile
                 generation, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
                 break
+            require()
             with suppress(_Overtaken), store.transaction(tenant_id):
                 if store.write_generation(tenant_id) != generation:
                     if not is_last:
@@ -160,9 +169,10 @@ def _prepared(
     batch: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[int | None, Accepted, list[Record] | None]:
-    """Return the write generation, what the request means under it, and the records to be written with their vectors.
+    """Check a request and embed its records.
 
-    The records are None if items are wrong and nothing is to be written then.
+    Returns the write generation, the accepted items under it, and the records to write, with their vectors. The records
+    are None if items are invalid and the request is not ``partial``, so that nothing is to be written.
     """
     while True:
         generation, accepted = store.write_generation(request.tenant_id), check(request, store)
@@ -170,14 +180,14 @@ def _prepared(
             return generation, accepted, vectors.records(accepted.records, batch, on_progress)
         if store.write_generation(request.tenant_id) == generation:
             return generation, accepted, None
-        deadline.check()  # what another write changed while this one was checked may be all that is wrong with it
+        deadline.check()  # the errors may be due to another write that was made during the check: check again
 
 
 @contextmanager
 def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, mark: bytes | None) -> Iterator[None]:
-    """Delete what was written inside if the tenant was deleted meanwhile, where stores have no transaction for that.
+    """Delete what the block wrote if the tenant was deleted meanwhile, where stores do not commit together.
 
-    Not after a refusal, which comes before anything is written: what is stored by then may be a later write's.
+    Not after a refusal, which comes before anything is written: the stored items may be those of a later write.
     """
     refused = False
     try:
@@ -199,7 +209,7 @@ def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, ma
 def _commit(
     request: WriteRequest, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int
 ) -> int:
-    """Write what was prepared, logged where stores do not commit together; return the number of items ended."""
+    """Write a prepared request, logged where stores do not commit together; return the number of items ended."""
     whole = UnfinishedWrite(
         tenant_id=request.tenant_id,
         records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
@@ -220,14 +230,16 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         store.index.upsert(records[start : start + batch])
     deadline.check()
     if accepted.vertices or accepted.edges:
-        store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
+        with _ends_are_there():
+            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
     if accepted.successors:
-        # Before the others are passed on: a successor's own mentions are not known by these identities.
+        # Before the other mentions are reassigned, which changes their identities.
         store.graph.delete_relationships(
             tenant_id, [edge for edge in accepted.stale if edge.source in accepted.successors]
         )
         # By the store itself, as very many texts may have a name.
-        store.graph.reassign_mentions(tenant_id, accepted.successors)
+        with _ends_are_there():
+            store.graph.reassign_mentions(tenant_id, accepted.successors)
         store.graph.delete(tenant_id, list(accepted.successors))
     names = {edge.source for edge in accepted.stale}
     are_few = len(accepted.stale) <= MENTIONS_AT_ONCE and len(names) <= NAMES_AT_ONCE
@@ -242,6 +254,19 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
+
+
+@contextmanager
+def _ends_are_there() -> Iterator[None]:
+    """Have a write tried again where an end of its edges is missing: when it was checked, all of them were there.
+
+    Where stores have no transaction, another write or a delete may have removed one since.
+    """
+    try:
+        yield
+    except InvalidRequest as error:
+        message = "another write removed meanwhile what this one relates; write it again"
+        raise TransientStoreError(message) from error
 
 
 def require_written(report: WriteReport) -> WriteReport:

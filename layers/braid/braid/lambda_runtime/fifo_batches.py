@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind
 
 from braid.lambda_runtime.stage_handlers import send_recorded, stage_logger
 from braid.telemetry import names
-from braid.telemetry.recording import TRACEPARENT, carried_to_function, operation
+from braid.telemetry.recording import TRACEPARENT, invocation_trace_headers, operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,14 +40,14 @@ def batch_handler(
     Returns
     -------
     Callable
-        ``handler(event, context)``, which returns the messages that are to stay in the queue, until its redrive policy
+        ``handler(event, context)``, which returns the failed messages: they stay in the queue until its redrive policy
         moves them to the dead-letter queue.
     """
 
     def one(record: SQSRecord) -> None:
         try:
             sent_by = record.raw_event.get("messageAttributes", {}).get(TRACEPARENT, {})
-            parent = carried_to_function(sent_by.get("stringValue"))
+            parent = invocation_trace_headers(sent_by.get("stringValue"))
             with operation("process message", _PROCESSING, kind=SpanKind.CONSUMER, parent=parent):
                 work_off(record.body)
         except Exception as error:

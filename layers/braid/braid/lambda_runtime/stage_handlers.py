@@ -62,7 +62,7 @@ def stage_handler(
     stage
         Name of the stage: the service of its logs, metrics and traces, and its key in ``slow_stage_ms``.
     request
-        Model of the event; its ``tenant_id``, if it has one, is the tenant that the invocation is counted for.
+        Model of the event; its ``tenant_id``, if it has one, is the tenant to which usage is attributed.
     run
         Runs the stage; heavy imports happen in its first call.
     measure
@@ -182,9 +182,9 @@ def _metrics(service: str) -> EphemeralMetrics:
 
 
 def _add_usage(metrics: EphemeralMetrics, tenant_id: str | None, elapsed_ms: float) -> None:
-    """Add whose request it was, and the GB-seconds that it took, to the line with the metrics.
+    """Add the tenant and the GB-seconds of an invocation to the log line of its metrics.
 
-    Of what a tenant costs the dashboard sums such lines up: as dimensions, tenants would be metrics of their own.
+    The dashboard sums these lines for the costs of a tenant; as a dimension, each tenant would make metrics of its own.
     """
     if tenant_id is not None:
         megabytes = float(os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE") or 0)
@@ -214,7 +214,7 @@ class _CurrentStream(logging.Handler):
 def stage_logger(stage: str) -> Logger:
     """Return the logger of a stage or function.
 
-    Timestamps have the format that Lambda parses: lines with another one count as INFO, whatever their level.
+    Timestamps have the format that Lambda parses: it takes lines with another one for INFO, whatever their level is.
     """
     logger = Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
     for handler in exporting.log_handlers():
@@ -223,13 +223,13 @@ def stage_logger(stage: str) -> Logger:
 
 
 def send_recorded() -> None:
-    """Send spans, metrics and logs before the container stops; elsewhere threads send them from time to time."""
+    """Send spans, metrics and logs before Lambda freezes the container; elsewhere threads send them periodically."""
     if in_lambda():
         exporting.flush()
 
 
 def _traced(stage: str, handler: Handler) -> Handler:
-    """Return a handler whose invocations are spans of the trace that ``traceparent`` in the event is of."""
+    """Return a handler that records each invocation as a span in the trace of the event's ``traceparent``."""
 
     def traced(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:
         carrier: object = None
@@ -242,7 +242,7 @@ def _traced(stage: str, handler: Handler) -> Handler:
                 {names.STAGE: stage},
                 duration=names.STAGE_DURATION,
                 kind=SpanKind.SERVER,
-                parent=recording.carried_to_function(carrier),
+                parent=recording.invocation_trace_headers(carrier),
             ):
                 return handler(event, context)
         finally:
@@ -310,7 +310,7 @@ def answer_metrics(answer: Answer) -> dict[str, int | float]:
     -------
     dict
         ``AnswerLatency`` in ms, end to end; ``AnswerDegraded`` and ``AnswerEmpty``, 0 or 1, so
-        that their means are shares; ``LostRerank`` and the like, 1 for each part that was lost and not there otherwise;
+        that their means are shares; ``LostRerank`` and the like, 1 for each lost part and absent otherwise;
         ``CandidatesVector`` and the like, hits by source; ``Superseded`` and ``OutdatedMet``, records;
         ``RerankCostUsd``.
     """

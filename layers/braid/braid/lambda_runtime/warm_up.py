@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SNAPSHOT = "snap-start"
-"""Value of ``AWS_LAMBDA_INITIALIZATION_TYPE`` in a container that starts for a snapshot, from which others begin."""
+"""Value of ``AWS_LAMBDA_INITIALIZATION_TYPE`` in a container of which SnapStart takes the snapshot."""
 _UNHURRIED = ("provisioned-concurrency", _SNAPSHOT)
-"""Values of it in containers that start before any request waits for them."""
+"""Values of that variable in containers that start before any request waits for them."""
 
 
 def open_beforehand(*opens: Callable[[], object]) -> None:
@@ -40,7 +40,7 @@ def load_beforehand(*loads: Callable[[], object]) -> None:
 
 
 def run_after_restore(run: Callable[[], object]) -> None:
-    """Run something in each container that begins from a snapshot: connections in it ended long ago."""
+    """Register a function that runs in each container restored from a snapshot, whose connections are stale."""
     if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == _SNAPSHOT:
         from snapshot_restore_py import register_after_restore  # type: ignore[import-not-found]  # the runtime brings it
 
@@ -49,6 +49,6 @@ def run_after_restore(run: Callable[[], object]) -> None:
 
 def _run(what: tuple[Callable[[], object], ...]) -> None:
     for each in what:
-        # Raised again on first use: a container that fails to start could not even report it.
+        # The error is raised again on first use; a container that fails to start could not report it.
         with contextlib.suppress(BraidError):
             each()

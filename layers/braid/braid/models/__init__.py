@@ -1,11 +1,11 @@
-"""Frozen values that cross a boundary. All refuse unknown fields.
+"""Frozen pydantic models of questions, answers and stored items. All refuse unknown fields.
 
 - ``query``: a question, its plan and parameters; ``answer``: hits, candidates, results
 - ``records``: records, vertices and relationships
 - ``metadata_filters``, ``metadata_terms``: conditions on metadata, and the terms by which stores find it
-- ``model_profiles``: which model embeds which question; ``scalars``: what all of these share
+- ``model_profiles``: which model embeds which question; ``scalars``: enumerations and scalar types of them all
 
-What stages hand to one another is in :mod:`braid.retrieval.stages.states`.
+The requests and responses of the stages are in :mod:`braid.retrieval.stages.states`.
 """
 
 from braid.models.answer import (

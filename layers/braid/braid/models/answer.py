@@ -1,4 +1,4 @@
-"""Hits, candidates with their paths, and the answer made of them."""
+"""Hits, candidates, paths, and the answer to a question."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:
-    """Return the first of some moments, None standing for never."""
+    """Return the earliest time; None stands for never."""
     return min([moment for moment in moments if moment is not None], default=None)
 
 
@@ -32,7 +32,7 @@ class Hit(Frozen):
     score: Score
     rank: Annotated[int, Field(ge=1)]
     part_start: Annotated[int, Field(ge=0, exclude_if=lambda start: not start)] = 0
-    """By vector: the character of the record's text at which the part begins that is nearest to the question."""
+    """Of a vector hit: character offset, in the record's text, of the part that is nearest to the question."""
 
 
 class EntityLink(Frozen):
@@ -47,7 +47,7 @@ class EntityLink(Frozen):
     certainty: Score = 1.0
     """How certain it is, by their spelling in the question, that the words are meant as a name."""
     misspelt: Annotated[bool, Field(exclude_if=lambda misspelt: not misspelt)] = False
-    """Whether a letter of the phrase was taken for a mistake. Written where True only."""
+    """Whether the phrase matches only with a letter corrected. Serialised only if True."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
     invalid_at: Timestamp | None = None
@@ -55,20 +55,20 @@ class EntityLink(Frozen):
 
 
 class Path(Frozen):
-    """How a walk reached a vertex: ids from the start to the end, and the relationship types between them."""
+    """A path in the graph: the ids of its vertices from start to end, and the types of the edges between them."""
 
     ids: tuple[RecordId, ...]
     types: tuple[Label, ...]
     names: tuple[str, ...] = ()
-    """What each id is called, for people; the id itself where a vertex has no name."""
+    """The name of each vertex; its id where it has no name."""
     inward: tuple[bool, ...] = ()
     """Whether each edge was walked against its direction, from target to source."""
     evidence: tuple[RecordId | None, ...] = ()
-    """The record that each edge is known from; empty where none of them names one."""
+    """The record that is the evidence of each edge; empty if no edge has any."""
     predicates: Annotated[tuple[str, ...], Field(exclude_if=lambda predicates: not predicates)] = ()
-    """Of a fact: what each edge says beside its type, empty text where nothing."""
+    """Of a fact: the predicate of each edge, an empty text where it has none."""
     valid_at: Annotated[Timestamp | None, Field(exclude_if=lambda moment: moment is None)] = None
-    """Of a fact: since when all its edges are valid; None when they always were."""
+    """Of a fact: the time since which all its edges are valid; None if they always were."""
     invalid_at: Timestamp | None = None
     """When the first of its vertices and edges ceases to be valid; None when none does."""
 
@@ -85,12 +85,12 @@ class Path(Frozen):
         return self
 
     def edges(self, called: Sequence[str] = ()) -> Iterator[tuple[str, Label, str, str]]:
-        """Yield each edge from the start to the end: what it leads from and to, its type between them, its predicate.
+        """Yield (source, type, target, predicate) of each edge, from the start of the path to its end.
 
         Parameters
         ----------
         called
-            What each vertex is called; their ids when left out.
+            Names of the path's vertices, for source and target; their ids when left out.
         """
         names, inward = called or self.ids, self.inward or (False,) * len(self.types)
         predicates = self.predicates or ("",) * len(self.types)
@@ -99,16 +99,16 @@ class Path(Frozen):
             yield (far, kind, near, predicate) if turned else (near, kind, far, predicate)
 
     def __str__(self) -> str:
-        """Return the walk in words: the names, and between them the edges with their directions."""
+        """Return the path as text: the names, and between them arrows with the edges' types."""
         first, *others = self.names or self.ids
         inward = self.inward or (False,) * len(self.types)
         steps = zip(self.types, inward, others, strict=True)
         return first + "".join(f" ←{kind}─ {name}" if turned else f" ─{kind}→ {name}" for kind, turned, name in steps)
 
     def onwards(self, further: Path) -> Path:
-        """Return this path continued by one that begins at its end; only the other where it returns to this one.
+        """Return this path continued by one that begins at its end; only the further one if it revisits this one.
 
-        Raises ValueError if the other one begins elsewhere.
+        Raises ValueError if the further one begins elsewhere.
         """
         if self.ids[-1] != further.ids[0]:
             raise ValueError(f"a path to {self.ids[-1]!r} does not go on from {further.ids[0]!r}")
@@ -140,17 +140,17 @@ class GraphHit(Frozen):
     timestamp: Timestamp | None = None
     reason: str | None = None
     trusted: Annotated[bool, Field(exclude_if=lambda trusted: trusted)] = True
-    """Whether the vertex, and every vertex and edge of its path, is trusted. Written where False only."""
+    """Whether the vertex, and every vertex and edge of its path, is trusted. Serialised only if False."""
 
 
 class Candidate(NamedTuple):
-    """A hit that enters fusion and rerank, with its score and rank in each strand: of a hundred ten are shown."""
+    """A hit that enters fusion and rerank, with its score and rank in each strand."""
 
     id: str
     combined_score: float
     vector_score: float | None = None
     part_start: int = 0
-    """Of its vector hit."""
+    """As of :class:`Hit`."""
     lexical_score: float | None = None
     graph_score: float | None = None
     ranks: Mapping[Source, int] = MappingProxyType({})
@@ -161,9 +161,9 @@ class Candidate(NamedTuple):
 
 
 class StoredRecord:
-    """A record that was read, with what decides whether it may be an answer; the whole of it is made when asked for.
+    """A record as read from a store: the fields that decide whether it may be a result; the whole is made on demand.
 
-    Of a hundred candidates of a question ten are shown, and making a record takes longer than reading it.
+    Of a hundred candidates of a question ten are shown, and making a :class:`Record` takes longer than reading it.
     """
 
     __slots__ = ("_made", "_make", "id", "invalid_at", "schema_version", "supplied_spaces", "tenant_id", "valid_at")
@@ -186,7 +186,7 @@ class StoredRecord:
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Return a record as one that was read."""
+        """Return a stored record for a whole one."""
         return cls(
             lambda: record,
             record.tenant_id,
@@ -206,11 +206,11 @@ class StoredRecord:
 
 
 Span = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
-"""Part of a text: its first character, and the one behind its last."""
+"""Half-open range of characters of a text: start and end."""
 
 
 class Citation(Frozen):
-    """Where a result's text can be read, and the stretch of it that has the question's words."""
+    """The source of a result's text, and the excerpt that has the question's words."""
 
     type: SourceType
     title: str
@@ -218,25 +218,25 @@ class Citation(Frozen):
     chunk_index: int | None = None
     excerpt: str
     marked: Span | None = None
-    """Where in ``excerpt`` the sentence stands that fits the question best; None if none has any of its words."""
+    """Range, in ``excerpt``, of the sentence that fits the question best; None if none has any of its words."""
     reliability: Score
-    """How far the source is to be believed: what the record states as its confidence, else by the source's type."""
+    """Reliability of the source: the confidence that the record states, else a default of the source's type."""
 
 
 class Fact(Frozen):
-    """A relationship, or two that follow one another, said as a sentence; or what stands in no such relation."""
+    """A relationship, or a chain of two, as a sentence; or an entity that has no such relationship."""
 
     text: str
     answer: RecordId
     name: str
-    """What the answer is called."""
+    """Name of the answer."""
     entity_type: Label
     path: Path
-    """From what the question names to the answer; of what stands in no relation, the answer alone."""
+    """From the entity that the question names to the answer; of an entity without such a relationship, itself alone."""
     confidence: Score
     trusted: bool = True
     citation: Citation | None = None
-    """Of the record that it is known from; None where it names none."""
+    """Citation of the record that is its evidence; None without evidence."""
 
 
 class FactSet(Frozen):
@@ -244,14 +244,14 @@ class FactSet(Frozen):
 
     asked: Asked
     count: Annotated[int, Field(ge=1)]
-    """Different answers, of which ``facts`` may show fewer."""
+    """Number of distinct answers; ``facts`` may show fewer."""
     complete: bool
-    """Whether these are all that the graph holds, so that the count is one of the graph, and not of what was read."""
+    """Whether all answers in the graph were read, so that ``count`` is exact."""
     facts: tuple[Fact, ...]
 
 
 class Result(Frozen):
-    """One answer, with its evidence."""
+    """One result of an answer, with its scores and its evidence."""
 
     id: RecordId
     rank: Annotated[int, Field(ge=1)]
@@ -276,9 +276,9 @@ class Result(Frozen):
     reasons: tuple[str, ...]
     paths: tuple[Path, ...]
     matched_from: Annotated[int, Field(ge=0)] = 0
-    """Character of ``content`` at which the part begins that is nearest to the question; 0 of a short text."""
+    """Character offset, in ``content``, of the part that is nearest to the question; 0 of a short text."""
     marked: Span | None = None
-    """Where in ``content`` the sentence stands that fits the question best; None if none has any of its words."""
+    """Range, in ``content``, of the sentence that fits the question best; None if none has any of its words."""
     citation: Citation
     schema_version: int
     needs_transformation: bool = False
@@ -291,9 +291,9 @@ class Result(Frozen):
     shortened: bool = False
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
-    """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
+    """False if the record was written as not trusted: its text is not for a model that acts on what it reads."""
     facts: Annotated[FactSet | None, Field(exclude_if=lambda facts: facts is None)] = None
-    """Of a result that is no record, but relationships of the graph."""
+    """The facts of a result that is relationships of the graph; None of a result that is a record."""
 
     def __str__(self) -> str:
         """Return score, title, the excerpt of the text, and the id that it is cited by."""
@@ -313,7 +313,7 @@ class RelatedEntity(Frozen):
     certainty: Score | None = None
     """For one that the question names: how certain it is, by their spelling, that its words are meant as a name."""
     misspelt: Annotated[str | None, Field(exclude_if=lambda phrase: phrase is None)] = None
-    """The question's words that were read as this name, where that took a letter for a mistake."""
+    """The question's words, if they match this name only with a letter corrected."""
 
 
 class Considered(Frozen):
@@ -329,20 +329,20 @@ class Considered(Frozen):
 
 
 LIKELY: Final = 0.6
-"""A confidence from which on an answer is likely to be among the first results."""
+"""Least confidence with which an answer is likely to be among the first results."""
 UNLIKELY: Final = 0.3
-"""A confidence below which hardly any is."""
+"""Confidence below which hardly any answer is."""
 
 
 def in_words(confidence: float) -> str:
-    """Say a confidence as people are told it."""
+    """Return a confidence in words, as users read it."""
     if confidence >= LIKELY:
         return "likely answered"
     return "unsure whether these answer it" if confidence >= UNLIKELY else "nothing here seems to answer this"
 
 
 class Answer(Frozen):
-    """One ranked, cited list and how it came about."""
+    """The answer to a question: ranked and cited results, and how they came about."""
 
     trace_id: str
     results: tuple[Result, ...]
@@ -357,32 +357,32 @@ class Answer(Frozen):
     confidence: Score = 1.0
     """Chance that one of the first five results answers the question; 0 without results."""
     counts: dict[str, int]
-    """Candidates by source, after fusion, and read; outdated records met."""
+    """Numbers of candidates by source, after fusion, and read; and of outdated records among them."""
     set_not_answered: Asked | None = None
-    """What kind of set the question asks for, where the graph did not answer with one."""
+    """The kind of set that the question asks for, if the graph did not answer with one."""
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
-    """Whether a bound, lost facts or lack of time cut the graph's part short."""
+    """Whether the graph's part is incomplete because of a bound, lost facts or lack of time."""
     facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
-    """By field asked for: its most frequent values among all records that meet the filters, with their counts."""
+    """The most frequent values of each requested field among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None
     """The graph constraint's entity, when nothing in the tenant's graph has this name or id."""
     degraded: tuple[str, ...]
-    """Stages that failed, and what else the answer lacks."""
+    """Stages that failed, and other parts that the answer lacks."""
     latency_ms: dict[str, float]
     """Per stage, and ``total``."""
     answered_at: Timestamp
     """The time for which recency, and without ``as_of`` validity, was computed."""
     holds_until: Timestamp | None = None
-    """Until when it may be given again if nothing is written: nothing in it ceases to be valid before, nor does age
-    change its order; None if it may not."""
+    """Time until which it may be served from the cache if nothing is written: nothing in it ceases to be valid before,
+    nor does age change its order. None if it may not be cached."""
     cached: bool = False
-    """Whether it comes from the cache of answers; recency is of this call nevertheless."""
+    """Whether it comes from the answer cache; recency is computed for this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0
     """Estimated price of the reranker's call in US dollars; 0 for a local model."""
 
     @property
     def misspelt(self) -> dict[str, str]:
-        """Words of the question that were taken for a misspelt name, and the name that they were read as."""
+        """The names that the question misspells, by the question's words."""
         return {entity.misspelt: entity.name for entity in self.related_entities if entity.misspelt}

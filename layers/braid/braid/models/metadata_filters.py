@@ -1,4 +1,4 @@
-"""Conditions on the fields of records' metadata: how they are written, read and checked, and what meets them."""
+"""Metadata filters: the syntax, parsing and validation of conditions on fields, and the test of a record by them."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
 MAX_CONDITIONS: Final = 16
 MAX_VALUES: Final = 100
 MAX_CONDITIONS_BYTES: Final = 16 * 1024
-"""Of all conditions of a question together, as JSON: it travels in the workflow's state."""
+"""Most bytes of all conditions of a question together, as JSON: it travels in the workflow's state."""
 MAX_FACETS: Final = 8
 FACET_VALUES: Final = 20
-"""Values that a facet has, the most frequent ones."""
+"""Most values of a facet, the most frequent ones."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _OPERATOR: Final = re.compile("!=|>=|<=|=|>|<")
 _BOUNDS: Final = {">=": "gte", ">": "gt", "<=": "lte", "<": "lt"}
@@ -95,7 +95,7 @@ Bound = Annotated[
 
 
 class FieldCondition(Frozen):
-    """What one field of a record's metadata has to be; all that is stated has to hold."""
+    """A condition on one field of a record's metadata; every part that is stated must hold."""
 
     field: FieldName
     any_of: Values = ()
@@ -111,7 +111,7 @@ class FieldCondition(Frozen):
 
     @property
     def bounds(self) -> dict[str, float | datetime]:
-        """The bounds of the range that are stated, by their names."""
+        """The stated bounds of the range, by name."""
         stated = {"gte": self.gte, "gt": self.gt, "lte": self.lte, "lt": self.lt}
         return {name: bound for name, bound in stated.items() if bound is not None}
 
@@ -130,11 +130,11 @@ class FieldCondition(Frozen):
 
 
 def _as_list(given: object) -> object:
-    """Read conditions in short: ``{"team": "payments", "floor": {"gte": 2}}`` or ``["team=payments", "floor>=2"]``."""
+    """Expand short forms: ``{"team": "payments", "floor": {"gte": 2}}`` or ``["team=payments", "floor>=2"]``."""
     if isinstance(given, list | tuple):
         if len(given) > MAX_CONDITIONS * MAX_VALUES:
             raise ValueError(f"must not hold more than {MAX_CONDITIONS} items")
-        return _together([_parsed(one) if isinstance(one, str) else one for one in given])
+        return _merge_any_of([_parsed(one) if isinstance(one, str) else one for one in given])
     if not isinstance(given, Mapping):
         return given
     if len(given) > MAX_CONDITIONS:
@@ -148,7 +148,7 @@ def _as_list(given: object) -> object:
 
 
 def _parsed(text: str) -> dict[str, Any]:
-    """Read a condition such as ``team=payments``, ``floor>=2``, ``day<2024-05-01``, ``owner`` or ``!owner``."""
+    """Parse a condition such as ``team=payments``, ``floor>=2``, ``day<2024-05-01``, ``owner`` or ``!owner``."""
     found = _OPERATOR.search(text)
     if found is None and (field := text.strip().removeprefix("!").strip()):
         return {"field": field, "exists": not text.strip().startswith("!")}
@@ -158,19 +158,19 @@ def _parsed(text: str) -> dict[str, Any]:
     if not (field and value):
         raise ValueError("holds a text that is none of field=value, field!=value, field>=value, field and !field")
     if operator in {"=", "!="}:
-        return {"field": field, "any_of" if operator == "=" else "none_of": _readings(value)}
-    number = next((one for one in _readings(value) if not isinstance(one, str | bool)), None)
+        return {"field": field, "any_of" if operator == "=" else "none_of": _possible_values(value)}
+    number = next((one for one in _possible_values(value) if not isinstance(one, str | bool)), None)
     return {"field": field, _BOUNDS[operator]: value if number is None else number}
 
 
-def _readings(text: str) -> list[str | bool | int | float]:
-    """Return what a text may be meant as: the text, and the number, true or false that it says."""
+def _possible_values(text: str) -> list[str | bool | int | float]:
+    """Return the values that a text may stand for: the text itself, and the number or truth value that it spells."""
     said = (_as_kind(text, kind) for kind in (ValueKind.NUMBER, ValueKind.BOOLEAN))
     return [text, *(one for one in said if one is not None)]
 
 
-def _together(conditions: list[Any]) -> list[Any]:
-    """Put the values that texts state of one field into one condition: any of them will do."""
+def _merge_any_of(conditions: list[Any]) -> list[Any]:
+    """Merge the ``any_of`` conditions on one field into one."""
     kept: list[Any] = []
     by_field: dict[str, dict[str, Any]] = {}
     for one in conditions:
@@ -184,7 +184,7 @@ def _together(conditions: list[Any]) -> list[Any]:
     return kept
 
 
-def _in_all(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
+def _short_together(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondition, ...]:
     size = sum(len(condition.model_dump_json().encode()) for condition in conditions)
     if size > MAX_CONDITIONS_BYTES:
         raise ValueError(f"must not be longer than {MAX_CONDITIONS_BYTES:,} bytes in all")
@@ -195,7 +195,7 @@ Conditions = Annotated[
     tuple[FieldCondition, ...],
     Field(max_length=MAX_CONDITIONS),
     FailFast(),
-    AfterValidator(_in_all),
+    AfterValidator(_short_together),
     BeforeValidator(_as_list),
 ]
 
@@ -233,7 +233,7 @@ def meet(
     Parameters
     ----------
     tests
-        Those of the conditions, where many records are tried with the same ones.
+        :func:`term_tests` of the conditions, computed once for many records; computed here when left out.
     """
     terms = frozenset(terms_of({one.field: metadata.get(one.field) for one in conditions}))
     return all(
@@ -249,11 +249,11 @@ def meet(
 def typed(
     conditions: Iterable[FieldCondition], kinds: Mapping[str, frozenset[ValueKind]]
 ) -> tuple[FieldCondition, ...]:
-    """Return conditions whose values are of the kind that their fields have.
+    """Return the conditions with their values converted to the kinds that their fields have.
 
-    Where a field has one kind of value, a value that is written as another is read as that: ``"3"`` as 3 where the
-    field has numbers. Raises InvalidRequest if a range is asked of a field that has none, or of one whose values are of
-    several kinds, or a value is not of the field's kind.
+    Where all values of a field are of one kind, a condition's value is converted to it: ``"3"`` to 3 where the field
+    has numbers. Raises InvalidRequest if it cannot be, or if a range is asked of a field whose values are of several
+    kinds, or of another kind than the range.
 
     Parameters
     ----------
@@ -264,6 +264,7 @@ def typed(
 
 
 def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondition:
+    """Return one condition as :func:`typed` does, given the kinds of its field's values; unchanged for none."""
     if not kinds:
         return condition
     had = " and ".join(kind.plural for kind in sorted(kinds))
@@ -286,7 +287,7 @@ def _typed(condition: FieldCondition, kinds: frozenset[ValueKind]) -> FieldCondi
 
 
 def _as_kind(value: str | float, kind: ValueKind) -> str | float | None:
-    """Return a value as one of another kind; None where it is none."""
+    """Convert a value to a kind; None if it cannot be."""
     if kind in {ValueKind.TEXT, ValueKind.DATE}:
         return value if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else exactly(value)
     if not isinstance(value, str):

@@ -1,8 +1,8 @@
-"""The terms by which stores find the values of records' metadata.
+"""Index terms of metadata: sortable strings by which stores filter on any field.
 
 A record has a term for each field of its metadata: a hash of the field's name, a letter for the kind of value, and the
-value in a form whose alphabetical order is its own. So a store needs one column of strings whatever fields there are,
-equality is a term, and a range of numbers or dates is a range of terms.
+value, encoded so that the terms sort as the values do. A date has a second term, for its order. So a store needs a
+single column of strings for all fields: equality matches a term, and a range of numbers or dates a range of terms.
 """
 
 from __future__ import annotations
@@ -24,42 +24,45 @@ if TYPE_CHECKING:
 
 MOMENT: Final[TypeAdapter[datetime]] = TypeAdapter(Timestamp)
 _TEXT_BYTES: Final = 200
-"""Of a text in a term; a longer one is its beginning and its hash."""
+"""Most bytes of a text in a term; the term of a longer one has its beginning and its hash."""
 _KEY_CHARACTERS: Final = 20
+"""Length of the prefix of a field's terms."""
 _EXACT_WHOLE: Final = 10**19
+"""Absolute value below which a whole number is written as an integer."""
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}\S{0,26})?")
 _SIGN: Final = 1 << 63
+"""Sign bit of 64 bits; added to signed values, it makes their unsigned hexadecimal form sort as they do."""
 _CUT: Final = "\x1f"
 
 
 class ValueKind(StrEnum):
-    """What the values of a field are."""
+    """Kind of a metadata value."""
 
     NUMBER = "n"
     TEXT = "t"
     DATE = "s"
-    """Text that is a date or a time by ISO 8601."""
+    """Text that is a date or a time in ISO 8601."""
     BOOLEAN = "b"
 
     @property
     def plural(self) -> str:
-        """What several of them are called."""
+        """Name of several such values, for messages."""
         return {"n": "numbers", "t": "text", "s": "dates", "b": "true or false"}[self.value]
 
 
 MOMENT_KIND: Final = "d"
-"""Of a second term that dates have: the moment, by which they are ordered."""
+"""Kind letter of a date's second term, which holds its moment and so sorts by time."""
 
 
 class TermRange(NamedTuple):
-    """Terms from the first on, up to the second and without it."""
+    """Half-open range of terms: ``start <= term < end``."""
 
     start: str
     end: str
 
 
 class TermTest(NamedTuple):
-    """What a record's terms have to meet: some of them is one of the terms, or in the range; or none is."""
+    """Test of a record's terms: one of them is among ``terms`` or in ``span``; with ``wanted`` False, none is."""
 
     terms: tuple[str, ...] = ()
     span: TermRange | None = None
@@ -67,7 +70,7 @@ class TermTest(NamedTuple):
 
 
 def key_of(field: str, tenant_id: str = "") -> str:
-    """Return the prefix of a field's terms; with the tenant, where tenants share an index of terms."""
+    """Return the prefix of a field's terms: a hash of its name, and of the tenant where tenants share an index."""
     named = f"{tenant_id}\0{field}" if tenant_id else field
     return hashlib.blake2b(named.encode(), digest_size=_KEY_CHARACTERS // 2).hexdigest()
 
@@ -88,7 +91,7 @@ def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
 
 
 def terms_of_value(key: str, value: object) -> list[str]:
-    """Return the terms of one value, given the prefix of its field's terms; the first stands for equality."""
+    """Return the terms of one value, given the prefix of its field's terms; equality is tested by the first."""
     if isinstance(value, bool):
         return [f"{key}{ValueKind.BOOLEAN}{str(value).lower()}"]
     if isinstance(value, int | float):
@@ -101,7 +104,7 @@ def terms_of_value(key: str, value: object) -> list[str]:
 
 
 def value_of(term: str) -> str | bool | int | float | None:
-    """Return the value of a term, of a long text its beginning; None of a term that only orders dates."""
+    """Return the value of a term, only the beginning of a long text; None of a date's second term."""
     kind, text = term[_KEY_CHARACTERS : _KEY_CHARACTERS + 1], term[_KEY_CHARACTERS + 1 :]
     if kind == MOMENT_KIND:
         return None
@@ -131,18 +134,18 @@ def _shortened(text: str) -> str:
 
 
 def _ordered(value: float) -> str:
-    """Return a number as sixteen digits that are in the order of the numbers."""
+    """Return a number as sixteen hexadecimal digits that sort as numbers do: its IEEE 754 bits, made monotonic."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", float(value) + 0.0))
     return f"{bits ^ (_SIGN | (_SIGN - 1)) if bits & _SIGN else bits | _SIGN:016x}"
 
 
 def exactly(value: float) -> str:
-    """Return a number as JSON, equal ones alike."""
+    """Return a number as canonical JSON: equal numbers give the same text."""
     return str(int(value)) if abs(value) < _EXACT_WHOLE and value == int(value) else repr(float(value))
 
 
 def span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange:
-    """Return the range of a field's terms between bounds, by their names: ``gte``, ``gt``, ``lte`` and ``lt``."""
+    """Return the range of a field's terms within bounds, by name: ``gte``, ``gt``, ``lte`` and ``lt``."""
     dated = any(isinstance(bound, datetime) for bound in bounds.values())
     start = key + (MOMENT_KIND if dated else ValueKind.NUMBER)
     end = start + "g"  # above every hexadecimal digit

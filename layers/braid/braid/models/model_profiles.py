@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from braid.models.query import TemporalContext, TimeRange
 
 AUTO = "auto"
-"""The value of ``BRAID_EMBEDDING_MODEL`` that lets the question choose."""
+"""Value of ``BRAID_EMBEDDING_MODEL`` with which the type of a question selects the model."""
 
 ModelId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
 """Lower-case words joined by single hyphens, so that an id is a folder name and, with underscores, a field name."""
 
 
 class ModelConfig(Frozen):
-    """One embedding model: its weights, its budgets and the instructions it is given before a question."""
+    """Configuration of one embedding model: its weights, budgets, and instructions that precede a question."""
 
     id: ModelId
     base: str
@@ -36,17 +36,17 @@ class ModelConfig(Frozen):
     checkpoint: bool = False
     """Whether its weights are published as a PyTorch checkpoint only, which an image's build then reads."""
     weights_mb: Annotated[int, Field(ge=1)] | None = None
-    """What its weights take at full precision, of which the memory of a function follows."""
+    """Size of its weights at full precision, from which a function's memory is derived."""
     dimension: Annotated[int, Field(ge=1)]
     max_tokens: Annotated[int, Field(ge=8)]
     quantised: bool
     memory_mb: Annotated[int, Field(ge=1)]
-    """Budget for the process that holds it."""
+    """Memory budget of the process that holds it."""
     latency_ms: Annotated[int, Field(ge=1)]
-    """Budget for one short question, warm."""
+    """Latency budget of one short question, once the model is loaded."""
     pooling: str
     english_only: bool = False
-    """Whether it was trained on English texts alone, so that it finds little by meaning in others."""
+    """Whether it was trained on English texts alone, so that its recall is low in other languages."""
     time_context: bool = True
     """Whether a temporal question's time and relation are part of the embedded text."""
     instructions: dict[EmbeddingType, str] = Field(default_factory=dict)
@@ -75,7 +75,7 @@ class Profiles(Frozen):
         return self
 
     def spaces(self) -> dict[str, ModelConfig]:
-        """Return every embedding space that there may be vectors of, with the model that makes them."""
+        """Return every embedding space that may have vectors, with its model."""
         return {space_of(model): model for model in self.models}
 
     def dimensions(self) -> dict[str, int]:
@@ -83,9 +83,9 @@ class Profiles(Frozen):
         return {space: model.dimension for space, model in self.spaces().items()}
 
     def model(self, model_id: str) -> ModelConfig:
-        """Return one configuration.
+        """Return the configuration of a model.
 
-        Raises ConfigurationError if there is no such model; the message names those that there are.
+        Raises ConfigurationError if there is no such model; the message names the known ones.
         """
         for model in self.models:
             if model.id == model_id:
@@ -126,7 +126,7 @@ def space_of(model: ModelConfig | str) -> str:
 def embedded_text(
     query_text: str, embedding_type: EmbeddingType, temporal_context: TemporalContext | None, model: ModelConfig
 ) -> str:
-    """Return the text of a question that is embedded: with its time and relation when it is temporal.
+    """Return the text to embed for a question: with its time and relation, if it is temporal and the model takes them.
 
     The form is ``{query} [Time: {time_range}] [Relation: {relation}]``; a part that is not known is left out.
     """

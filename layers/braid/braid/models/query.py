@@ -68,24 +68,24 @@ class Filters(Frozen):
 
     @cached_property
     def metadata_tests(self) -> tuple[TermTest, ...]:
-        """The conditions on metadata as hundreds of records are tried with them."""
+        """The term tests of the conditions on metadata, computed once for many records."""
         return tuple(term_tests(self.metadata))
 
     @property
     def restrict(self) -> bool:
-        """Whether they leave out any record, for more than that it is not trusted."""
+        """Whether any filter besides ``trusted_only`` is set."""
         return self.model_copy(update={"trusted_only": False}) != Filters()
 
 
 class TemporalContext(Frozen):
-    """What a temporal question is about; part of the embedded text."""
+    """Time and relation of a temporal question; part of the embedded text."""
 
     time_range: TimeRange | None = None
     relation: Label | None = None
 
 
 class GraphConstraint(Frozen):
-    """Restrict the answer to what a walk from one entity reaches."""
+    """Restricts the answer to what a walk from one entity reaches."""
 
     entity: Name
     types: Annotated[tuple[Label, ...], Field(max_length=32), FailFast()] = ()
@@ -94,14 +94,14 @@ class GraphConstraint(Frozen):
 
 
 class StepOperation(StrEnum):
-    """What one step of a multi-hop plan does."""
+    """Operation of one step of a multi-hop plan."""
 
     SEARCH = "search"
     EXPAND = "expand"
 
 
 class PlanStep(Frozen):
-    """One step of a multi-hop plan: search, or walk from what the step before found."""
+    """One step of a multi-hop plan: a search, or a walk from the hits of the previous step."""
 
     operation: StepOperation
     entity_types: Annotated[tuple[Label, ...], Field(max_length=MAX_TYPES_ASKED), FailFast()] = ()
@@ -166,25 +166,25 @@ Shift = Annotated[float, Field(ge=-1.0, le=1.0)]
 
 
 class FusionParameters(Frozen):
-    """The numbers of fusion; the documentation states the defaults."""
+    """Parameters of fusion, which ``braid tune`` fits; the documentation states the defaults."""
 
     vector_weight: Weight = 0.5
     """Base weight of text, vectors and words together, for a question that states none."""
     graph_weight: Weight = 0.5
     lexical_share: Weight = 0.5
-    """Share of the words in the text strand; the vectors have the rest."""
+    """Share of the words (BM25) in the text strand; the vectors have the rest."""
     temporal_shift: Shift = -0.10
     causal_shift: Shift = -0.15
     lookup_shift: Shift = 0.10
     exploratory_shift: Shift = 0.0
     entity_shift: Shift = -0.15
-    """For questions about entities and how they are related, beside the shift of their intent."""
+    """For questions in entity mode, in addition to the shift of their intent."""
     count_shift: Weight = 0.1
     """Added to the weight of a strand with many hits while the other has few."""
     hit_share: Weight = 0.5
     """Weight of a walk from a hit of the text search, where a walk from a name answers already."""
     name_weight: Annotated[float, Field(ge=0, le=100)] = 3.0
-    """Seeds of propagation: weight of a certain name; all hits of the text search together have 1."""
+    """Seed weight, in propagation, of a name that is certain; all hits of the text search together have 1."""
     damping: Annotated[float, Field(gt=0, le=MAX_DAMPING)] = 0.7
     """Damping factor of PageRank: the probability of following an edge rather than returning to a seed."""
     bridging: Weight = 0.5
@@ -192,7 +192,7 @@ class FusionParameters(Frozen):
     coherence: Weight = 0.4
     """Boost of a record that a better one mentions in the question's own words."""
     rank_constant: Annotated[int, Field(ge=1, le=10_000)] = 60
-    """Of reciprocal rank fusion."""
+    """Constant of reciprocal rank fusion: a rank counts 1 / (constant + rank)."""
 
     @model_validator(mode="after")
     def _something_counts(self) -> Self:
@@ -201,7 +201,7 @@ class FusionParameters(Frozen):
         return self
 
     def intent_shift(self, intent: Intent) -> float:
-        """Return what an intent adds to the text's weight."""
+        """Return the shift of an intent, which is added to the text's weight."""
         return {
             Intent.TEMPORAL: self.temporal_shift,
             Intent.CAUSAL: self.causal_shift,
@@ -211,7 +211,7 @@ class FusionParameters(Frozen):
 
 
 class Weights(Frozen):
-    """How much each strand counts; they sum to 1. Lexical is the words' share of the text strand."""
+    """Weights of the strands, which sum to 1; vector and lexical together are the text strand."""
 
     vector: Weight
     lexical: Weight
@@ -226,7 +226,7 @@ class Weights(Frozen):
 
 
 class FactQuestion(Frozen):
-    """What a question asks of relationships, read from its words and the tenant's labels."""
+    """The relationships that a question asks for, by its words and the tenant's labels."""
 
     asked: Asked = Asked.ONE
     kinds: tuple[Label, ...] = ()
@@ -234,11 +234,11 @@ class FactQuestion(Frozen):
     types: tuple[Label, ...] = ()
     """Relationship types that the question's words name."""
     others: tuple[Label, ...] = ()
-    """Types whose predicates may say what the question asks for; read where ``types`` leave words unexplained."""
+    """Types whose edges' predicates may match the question; read if ``types`` leave words unexplained."""
     explained: tuple[int, ...] = ()
-    """Places of words that name the kind of the answers, or that ask for a set."""
+    """Positions of words that name the kind of the answers, or that ask for a set."""
     anything: bool = False
-    """Whether any relationship of what is named answers: a graph without texts has nothing else to say."""
+    """Whether any relationship of the named entity answers, as a graph without texts has no other answer."""
 
 
 class Plan(Frozen):
@@ -251,7 +251,7 @@ class Plan(Frozen):
     model_id: Name | None = None
     """Model that embeds the question; None leaves the choice to the embed stage's own default."""
     direction: Direction = Direction.OUT
-    """Which way causal and temporal edges are walked."""
+    """Direction in which causal and temporal edges are walked."""
     fusion: Fusion = Fusion.WEIGHTED
     """How the strands are combined. Propagation gives way to a weighted sum where a causal or temporal walk found
     something, unless the caller asked for it."""
@@ -265,7 +265,7 @@ class Plan(Frozen):
 
 
 def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]) -> None:
-    """Refuse a hosted reranker that is not enabled. Raises InvalidRequest with those that may be asked."""
+    """Refuse a hosted reranker that is not enabled. Raises InvalidRequest, which names the allowed ones."""
     if asked and asked.is_hosted and asked not in enabled:
         may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in enabled)
         raise InvalidRequest(f"reranker: {asked.value} may not be asked here; one of {may} may", field="reranker")

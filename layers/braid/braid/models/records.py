@@ -1,4 +1,4 @@
-"""Records, vertices and relationships, and how much one may hold."""
+"""Records, vertices and relationships, and their size limits."""
 
 from __future__ import annotations
 
@@ -30,21 +30,23 @@ if TYPE_CHECKING:
 
 
 MENTIONS: Final = "MENTIONS"
-"""Relationship type from a named thing to the record that mentions it: against the verb, so that a question's
-"mentions" is walked both ways."""
+"""Relationship type of a mention: from the entity to the record that mentions it. That is against the verb's direction,
+so that "mentions" in a question is walked both ways."""
 FOUND_PREFIX: Final = "found:"
-"""Begins the ids of the vertices of found names; no given id has it."""
+"""Id prefix of the vertices of found names; no given id has it."""
 DOCUMENT_TYPE: Final = "Document"
 """Entity type of the vertex of a record without one."""
 DEFAULT_ENTITY_TYPE: Final = "Concept"
-"""Of a vertex without one."""
+"""Entity type of a vertex that is given without one."""
+MAX_WHOLE: Final = 2**63 - 1
+"""Largest absolute value of an integer, so that it fits 64 bits in every store and in every reader of an answer."""
 EdgeId: TypeAlias = tuple[str, str, str, str]
-"""What identifies an edge within its tenant: source, type, target and predicate."""
+"""Identity of an edge within its tenant: source, type, target and predicate."""
 Predicate = Annotated[str, StringConstraints(max_length=512), AfterValidator(no_controls)]
 
 
 class SourceType(StrEnum):
-    """Where a record's text comes from, for its citation."""
+    """Type of a record's source, for its citation."""
 
     DOCUMENT = "document"
     QA = "qa"
@@ -52,7 +54,7 @@ class SourceType(StrEnum):
 
 
 class SourceRef(Frozen):
-    """Where a record's text comes from. Explicit fields win over what its id or description says."""
+    """Source of a record's text. Its fields take precedence over what the record's id or the description says."""
 
     type: SourceType | None = None
     title: Name | None = None
@@ -62,10 +64,10 @@ class SourceRef(Frozen):
 
 
 class FurtherPart(Frozen):
-    """The vector of a part of a text that does not fit the encoder's window as a whole."""
+    """The vector of a further part of a text that is longer than the encoder's window."""
 
     start: Annotated[int, Field(ge=1)]
-    """Character of the text at which the part begins."""
+    """Character offset of the part in the text."""
     vector: VectorBytes
 
 
@@ -75,9 +77,9 @@ class Embedding(Frozen):
     space: Name
     model_id: Name
     vector: VectorBytes
-    """Of the text as far as the encoder's window reaches."""
+    """Vector of the text, or of its first part if it is longer than the encoder's window."""
     further: SkipJsonSchema[tuple[FurtherPart, ...]] = Field(default=(), exclude_if=lambda further: not further)
-    """Of the parts that follow, by their begin; see :mod:`braid.understanding.text_parts`. No caller supplies them."""
+    """Vectors of the further parts, in order; see :mod:`braid.understanding.text_parts`. Callers cannot supply them."""
 
     @property
     def dimension(self) -> int:
@@ -86,7 +88,7 @@ class Embedding(Frozen):
 
 
 class NewRecord(Frozen):
-    """A record as its tenant gives it."""
+    """A record as a caller gives it."""
 
     id: RecordId
     kind: Kind = Kind.CHUNK
@@ -95,7 +97,7 @@ class NewRecord(Frozen):
     aliases: Annotated[tuple[Name, ...], FailFast()] = ()
     content: Text = ""
     embeddings: Annotated[tuple[Embedding, ...], FailFast()] = ()
-    """Vectors that the record brings, where the settings allow it; the models make the others."""
+    """Supplied vectors, where the settings allow them; the models make the others."""
     schema_version: Annotated[int, Field(ge=1)] = 1
     created_at: Timestamp | None = None
     updated_at: Timestamp | None = None
@@ -110,7 +112,8 @@ class NewRecord(Frozen):
     status: Name | None = None
     metadata: dict[Text, MetadataValue] = Field(default_factory=dict)
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
-    """Whether a model may be shown it; of what is not, a context has nothing unless asked. Written where False only."""
+    """Whether a language model may be shown it; a context leaves out what is not trusted unless asked for it.
+    Serialised only if False."""
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100), FailFast()] = ()
     """Records that this one supersedes."""
 
@@ -132,34 +135,34 @@ class NewRecord(Frozen):
         return self.name or self.source.title or ""
 
     def text(self) -> str:
-        """Return what is embedded and matched: the name or title, then the content."""
+        """Return the text that is embedded and matched: the name or title, then the content."""
         return "\n".join(filter(None, (self.heading(), self.content)))
 
     def text_from(self, start: int) -> str:
-        """Return the heading and what follows from a character of the text, where the content of a part begins."""
+        """Return the heading and the text from a character offset on, at which a further part begins."""
         text, heading = self.text(), self.heading()
         return f"{heading}\n{text[start:]}" if start > len(heading) > 0 else text[start:]
 
     def content_from(self, start: int) -> int:
-        """Return which character of the content stands at a character of the text; 0 for one of the heading."""
+        """Convert a character offset in the text to one in the content; 0 for one in the heading."""
         heading = self.heading()
         return max(0, start - len(heading) - 1) if heading else start
 
 
 class Record(NewRecord):
-    """One row of the search index."""
+    """A record of a tenant, as the search index stores it."""
 
     tenant_id: TenantId
     access_count: Annotated[int, Field(ge=0)] = 0
-    """Uses that came with it; those that are counted are kept apart, by :mod:`braid.retrieval.use_counts`."""
+    """Uses that its writer states; :mod:`braid.retrieval.use_counts` counts those since, and keeps them apart."""
     supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
     """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """Of the record as it was given to be written; see :func:`braid.ingestion.writing.content_hash`."""
+    """SHA-256 of the record as it was given; see :func:`braid.ingestion.writing.content_hash`."""
 
 
 class NewVertex(Frozen):
-    """A vertex as its tenant gives it."""
+    """A vertex as a caller gives it."""
 
     id: RecordId
     entity_type: Label = DEFAULT_ENTITY_TYPE
@@ -177,13 +180,13 @@ class Vertex(NewVertex):
     has_record: bool = False
     """Whether the search index holds a record of this id, so that it can be an answer."""
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
-    """Whether the record is; walks of what is trusted alone neither go through the vertex nor reach it."""
+    """Whether its record is trusted; a walk with ``trusted_only`` neither passes nor reaches a vertex that is not."""
     found: Annotated[bool, Field(strict=True, exclude_if=lambda found: not found)] = False
-    """Whether it is a name that was found in texts, and not given; it is removed with the last text that has it."""
+    """Whether it is a name that was found in texts, not given; it is removed with the last text that mentions it."""
 
 
 class RelationshipKey(Frozen):
-    """What identifies an edge within its tenant; no predicate and an empty one are the same."""
+    """Identity of an edge within its tenant; a missing predicate equals an empty one."""
 
     source: RecordId
     type: Label
@@ -191,12 +194,12 @@ class RelationshipKey(Frozen):
     predicate: Predicate | None = None
 
     def identity(self) -> EdgeId:
-        """Return the four as they are compared."""
+        """Return the identity as a tuple."""
         return (self.source, self.type, self.target, self.predicate or "")
 
 
 class NewRelationship(Frozen):
-    """An edge as its tenant gives it."""
+    """An edge as a caller gives it."""
 
     source: RecordId
     type: Label
@@ -208,12 +211,12 @@ class NewRelationship(Frozen):
     evidence: RecordId | None = None
     predicate: Predicate | None = None
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
-    """Whether walks of what is trusted alone follow it; an edge whose evidence is not trusted is stored as False."""
+    """Whether walks with ``trusted_only`` follow it; stored as False if the edge's evidence is not trusted."""
     supersedes: Annotated[tuple[RelationshipKey, ...], Field(max_length=100), FailFast()] = ()
     """Edges that this one supersedes. An instruction to the write; no graph stores it."""
 
     def identity(self) -> EdgeId:
-        """Return what identifies it within its tenant."""
+        """Return its identity within its tenant."""
         return (self.source, self.type, self.target, self.predicate or "")
 
 
@@ -221,8 +224,10 @@ class Relationship(NewRelationship):
     """One edge. Its identity is (tenant, source, type, target, predicate), so that every write is an upsert."""
 
     tenant_id: TenantId
-    position: Annotated[int, Field(ge=0)] | None = Field(default=None, exclude_if=lambda position: position is None)
-    """Of an edge that was found in the text of its evidence: where the name stands, in characters. None if given."""
+    position: Annotated[int, Field(ge=0, le=MAX_WHOLE)] | None = Field(
+        default=None, exclude_if=lambda position: position is None
+    )
+    """Of an edge that was found in the text of its evidence: the character offset of the name. None of a given edge."""
 
     @property
     def found(self) -> bool:
@@ -231,25 +236,23 @@ class Relationship(NewRelationship):
 
 
 MAX_CONTENT_BYTES: Final = 1024 * 1024
-"""Of a record's text in UTF-8."""
+"""Most bytes of a record's content in UTF-8."""
 MAX_CONTENT_JSON: Final = 4_000_000
-"""Of the same as JSON of ASCII alone, as it stands in an answer."""
+"""Most characters of a record's content as ASCII-only JSON, as answers have it."""
 MAX_METADATA_KEYS: Final = 256
 MAX_METADATA_KEY_BYTES: Final = 256
 MAX_METADATA_VALUE_BYTES: Final = 16 * 1024
-"""Of one value as text; nested values of an imported line are JSON text."""
+"""Most bytes of one value as text; nested values of an imported line are JSON text."""
 MAX_METADATA_BYTES: Final = 64 * 1024
-"""Of all keys and values together."""
+"""Most bytes of all keys and values together."""
 MAX_ALIASES: Final = 100
 MAX_WRITTEN_OUT: Final = 64
-"""Characters that a name may get longer by when its ligatures are written out, which is how names are compared: one
-character may stand for eighteen, so that a body of them would make other tenants' writes wait."""
+"""Most characters that NFKC normalisation, under which names are compared, may add to a name. One character may become
+eighteen, so that a request full of them would hold up other tenants' writes."""
 MAX_EMBEDDINGS: Final = 16
 MAX_VECTOR_VALUES: Final = 8_192
 MAX_TENANT_TYPES: Final = 500
-"""Different entity types of one tenant, and relationship types as many: each is part of the tenant's stored counts."""
-MAX_WHOLE: Final = 2**63 - 1
-"""Greatest whole number, either side of zero: no reader of an answer, and no store, has to know longer ones."""
+"""Most distinct entity types of a tenant, and relationship types: each is part of the tenant's stored counts."""
 WHOLE_TOO_LONG: Final = "must not hold a whole number of more than 64 bits"
 
 
@@ -261,7 +264,7 @@ class Refusal(NamedTuple):
 
 
 def too_much(item: Record | Vertex) -> Refusal | None:
-    """Return the first field of a record or vertex that holds more than may be written; None if there is none."""
+    """Return the first field of a record or vertex that exceeds a size limit; None if there is none."""
     if len(item.aliases) > MAX_ALIASES:
         return Refusal("aliases", f"must not hold more than {MAX_ALIASES} items")
     for field, names in (("name", filter(None, (item.name,))), ("aliases", item.aliases)):

@@ -28,7 +28,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class Mode(StrEnum):
-    """What kind of answer the question asks for."""
+    """Kind of answer that a question asks for."""
 
     DOCUMENT = "document"
     ENTITY = "entity"
@@ -36,7 +36,7 @@ class Mode(StrEnum):
 
 
 class Intent(StrEnum):
-    """What the question wants to know; it decides how the graph is walked."""
+    """Intent of a question; it decides how the graph is walked."""
 
     LOOKUP = "lookup"
     EXPLORATORY = "exploratory"
@@ -45,7 +45,7 @@ class Intent(StrEnum):
 
 
 class EmbeddingType(StrEnum):
-    """Which kind of model embeds the question."""
+    """Type of a question, by which a model profile selects the model that embeds it."""
 
     GENERAL = "general"
     TEMPORAL = "temporal"
@@ -55,7 +55,7 @@ class EmbeddingType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """In which order the search index and the graph are asked."""
+    """Order in which the search index and the graph are asked."""
 
     SEMANTIC = "semantic"
     GRAPH_ONLY = "graph_only"
@@ -66,7 +66,7 @@ class Strategy(StrEnum):
 
 
 class Ranking(StrEnum):
-    """How relevance, recency and use make the final score."""
+    """Ranking profile: how relevance, recency and use are combined into the final score."""
 
     RELEVANCE = "relevance"
     MEMORY = "memory"
@@ -74,7 +74,7 @@ class Ranking(StrEnum):
 
 
 class ContextRole(StrEnum):
-    """Whose words a chat message with retrieved text is said to be."""
+    """Role of a chat message that holds retrieved text."""
 
     ASSISTANT = "assistant"
     USER = "user"
@@ -82,7 +82,7 @@ class ContextRole(StrEnum):
 
 
 class GraphSource(StrEnum):
-    """Where the graph comes from: what is given, names found in the texts, or both."""
+    """Source of the graph: given vertices and relationships, names found in the texts, or both."""
 
     GIVEN = "given"
     FOUND = "found"
@@ -91,7 +91,7 @@ class GraphSource(StrEnum):
 
 
 class Fusion(StrEnum):
-    """How ranked lists become one."""
+    """Method of fusion: weighted sum, reciprocal rank fusion, or propagation over the graph (PageRank)."""
 
     WEIGHTED = "weighted"
     RRF = "rrf"
@@ -108,7 +108,7 @@ class Source(StrEnum):
 
 
 class Kind(StrEnum):
-    """What a record is."""
+    """Kind of a record."""
 
     CHUNK = "chunk"
     ENTITY = "entity"
@@ -119,7 +119,7 @@ class Kind(StrEnum):
 
 
 class Direction(StrEnum):
-    """Which way an edge is walked."""
+    """Direction in which an edge is walked."""
 
     OUT = "out"
     IN = "in"
@@ -142,7 +142,7 @@ class Asked(StrEnum):
     ALL = "all"
     COUNT = "count"
     NOT = "not"
-    """All things of a kind that do not stand in the relation."""
+    """All entities of a kind that do not have the relationship."""
 
 
 class RerankerKind(StrEnum):
@@ -155,18 +155,18 @@ class RerankerKind(StrEnum):
 
     @property
     def is_hosted(self) -> bool:
-        """Whether somebody else runs it and is paid for each question."""
+        """Whether a service runs it and bills each call."""
         return self in HOSTED_RERANKERS
 
 
 HOSTED_RERANKERS: Final = (RerankerKind.BEDROCK, RerankerKind.VOYAGE)
-"""The one list of the rerankers that cost money for each call."""
+"""The rerankers whose calls are billed."""
 
 
 class Frozen(BaseModel):
     """Base of every model: immutable, unknown fields refused, no NaN or infinity.
 
-    Its checks are made when it is first used: a process needs few of all models, and to make all takes .1 s.
+    Its validator is built when the model is first used: a process needs few of the models, and building all takes .1 s.
     """
 
     model_config = ConfigDict(
@@ -175,28 +175,28 @@ class Frozen(BaseModel):
 
     @classmethod
     def unchecked(cls, **values: Any) -> Self:  # noqa: ANN401 - of any field
-        """Return an instance of values that are known to be valid: read from a store, or worked out here.
+        """Return an instance without validation, of values that are known to be valid: from a store, or computed here.
 
-        A question makes hundreds, and checking each costs ten times as much as making it.
+        A question makes hundreds, and validating one takes ten times as long as making it.
         """
         defaults, fields = _defaults(cls)
-        return _made(cls, fields, defaults, values)
+        return _construct(cls, fields, defaults, values)
 
     @classmethod
     def taken_from(cls, source: object, **others: Any) -> Self:  # noqa: ANN401 - of any field
-        """Return an instance of the fields that another value has under the same names, and of others."""
+        """Return an instance with the fields that ``source`` has under the same names, and with others."""
         shared = {name: getattr(source, name) for name in cls.model_fields if hasattr(source, name)}
         return cls(**(shared | others))
 
     def altered(self, **changes: Any) -> Self:  # noqa: ANN401 - of any field
-        """Return a copy with some fields changed to values that are known to be valid."""
+        """Return a copy with some fields changed, without validation, to values that are known to be valid."""
         fields = self.__pydantic_fields_set__
         given = fields if fields.issuperset(changes) else fields | changes.keys()
-        return _made(type(self), given, self.__dict__, changes)
+        return _construct(type(self), given, self.__dict__, changes)
 
 
-def _made(model: type[_Model], fields: set[str], values: dict[str, Any], others: dict[str, Any]) -> _Model:
-    """Return an instance of a model that nothing checked: of some values, and of others that take their place."""
+def _construct(model: type[_Model], fields: set[str], values: dict[str, Any], others: dict[str, Any]) -> _Model:
+    """Return an instance of a model, without validation; ``others`` take precedence over ``values``."""
     made = object.__new__(model)
     # Straight into the slots: a frozen model refuses assignments.
     _set_values(made, {**values, **others})
@@ -215,15 +215,15 @@ _set_fields, _set_extra, _set_private = (
 
 @cache
 def _defaults(model: type[Frozen]) -> tuple[dict[str, Any], set[str]]:
-    """Return the default of every field of a model in their order, None of those that have to be given; their names."""
+    """Return the defaults of a model's fields in their order, None for required ones, and the names of all fields."""
     defaults = {name: field.get_default() for name, field in model.model_fields.items()}
     return defaults, set(defaults)
 
 
 def _assume_utc(value: object) -> object:
-    """Read ISO 8601; a time without a zone is UTC, so that every stored time compares with every other.
+    """Parse ISO 8601; a time without a zone is UTC, so that all stored times compare.
 
-    Numbers are refused: as seconds since 1970, which is how pydantic reads them, the year 2024 is a January evening.
+    Numbers are refused: pydantic reads them as seconds since 1970, so that 2024 would not be the year.
     """
     if isinstance(value, str):
         try:
@@ -259,11 +259,11 @@ def _whole_floats(value: bytes) -> bytes:
 
 
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-"""Unicode's category Cc, whole. Every id of every hit is looked through."""
+"""The whole of Unicode's category Cc; a pattern, as the ids of all hits are searched."""
 
 
 def no_controls(value: str) -> str:
-    """Return the text, or raise ValueError if it holds a control character or what is no character at all."""
+    """Return the text. Raises ValueError if it holds a control character or a lone surrogate."""
     if _CONTROLS.search(value):
         raise ValueError("holds a control character")
     return _encodable(value)
@@ -305,12 +305,12 @@ Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 """An entity type or relationship type: an identifier, never code."""
 
 UNSEEN = re.compile("[\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
-"""Characters that are not seen and turn around, or hide, what stands beside them. Joiners and marks of direction, which
-words of some languages have, are not among them."""
+"""Invisible characters that reverse or hide the text beside them. Joiners and direction marks, which words of some
+languages have, are not among them."""
 
 
 def visible(value: str) -> str:
-    """Return a text without characters that make it look like another; U+FFFD where none is left."""
+    """Return a text without the characters of :data:`UNSEEN`; U+FFFD if none is left."""
     return UNSEEN.sub("", value) or "\N{REPLACEMENT CHARACTER}" if UNSEEN.search(value) else value
 
 
@@ -322,15 +322,15 @@ def printable(text: str) -> str:
 Name = Annotated[
     str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls), AfterValidator(visible)
 ]
-"""What something is called, as it is shown: characters that would make it look like another are left out."""
+"""A name, as it is shown: without the characters of :data:`UNSEEN`."""
 Text = Annotated[str, AfterValidator(_encodable)]
 MAX_QUESTION = 10_000
-"""Characters of a question."""
+"""Most characters of a question."""
 
 
-def _short_written_out(value: str) -> str:
-    """Return a question that stays short when it is compared: one character may stand for eighteen."""
-    # Each character by itself, as a run of marks takes time with the square of its length.
+def _short_normalised(value: str) -> str:
+    """Return a question that NFKC normalisation leaves short enough: it may make eighteen characters of one."""
+    # Each character by itself, as normalising a run of combining marks takes time quadratic in its length.
     lengths = () if value.isascii() else (len(normalize("NFKC", one)) * times for one, times in Counter(value).items())
     if sum(lengths) > MAX_QUESTION:
         raise ValueError(f"must not be longer than {MAX_QUESTION:,} characters when its ligatures are written out")
@@ -341,7 +341,7 @@ QueryText = Annotated[
     str,
     StringConstraints(min_length=1, max_length=MAX_QUESTION, strip_whitespace=True),
     AfterValidator(_encodable),
-    AfterValidator(_short_written_out),
+    AfterValidator(_short_normalised),
 ]
 
 
@@ -352,13 +352,13 @@ def _plain_value(value: object) -> object:
 
 
 MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plain_value)]
-"""Value of a key of a record's metadata."""
+"""Value of a field of a record's metadata."""
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""
 
 Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
-"""The scoring contract: in [0, 1], higher is better; NaN and infinity are refused, and so is what is no number."""
+"""Every score: in [0, 1], higher is better; NaN, infinity and what is not a number are refused."""
 
 Weight = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 

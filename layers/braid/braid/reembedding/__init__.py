@@ -1,12 +1,12 @@
 """Re-embeds stored records: outdated ones in place, or all of them for another model profile.
 
-Every step is bounded, persisted and safe to repeat: an interrupted step is simply taken again. Records are written back
-only if nobody changed them since they were read.
+Every step is bounded, persisted and safe to repeat: an interrupted step is simply run again. Records are written back
+only if they have not changed since they were read.
 
-- ``planning``: plans, resumes and pauses jobs; ``jobs``: keeps them; ``workflow``: their steps
+- ``planning``: plans, resumes and pauses jobs; ``jobs``: their state and its persistence; ``workflow``: their steps
 - ``pages``: the pages of a job; ``writing``: embeds records and writes them back
-- ``switching``: the end of a *move* to another model profile or index: verify, switch, and back; ``recall``: what both
-  find of the same questions. A move's other half is the engine's, ``braid.ports.reembedding`` and ``…migration``
+- ``switching``: the end of a *move* to another model profile or index: verification, switch and roll-back; ``recall``:
+  the recall of both profiles. The engine's half of a move is ``braid.ports.reembedding`` and ``…migration``
 - ``outdated_queue``: records of an older schema that answers found; ``services``: services and limits that
   all of these share, and which records are outdated
 """

@@ -25,37 +25,39 @@ _WAIT_S: Final = 0.5
 
 
 class JobKind(StrEnum):
-    """What a job does."""
+    """Kind of a re-embedding job."""
 
     REFRESH = "refresh"
-    """Embeds what is outdated, where it stands."""
+    """Re-embeds outdated records in place."""
     MOVE = "move"
-    """Goes to another model profile, through an index beside the active one."""
+    """Moves all tenants to another model profile, or one to another index, by an index beside the active one."""
 
 
 class Phase(StrEnum):
-    """Where a job is."""
+    """Phase of a re-embedding job."""
 
     FILL = "fill"
+    """Embeds records: outdated ones in place, or all of them into the next index."""
     RECONCILE = "reconcile"
+    """Compares the next index with the active one, and removes records that differ from it."""
     VERIFY = "verify"
     SWITCH = "switch"
     SWEEP = "sweep"
-    """After the switch: what a writer who had not heard of the move wrote without the new vectors."""
+    """After the switch: embeds records that a writer with the previous profile wrote without the new vectors."""
     DONE = "done"
 
 
 class Status(StrEnum):
-    """Whether a job goes on."""
+    """Status of a re-embedding job."""
 
     RUNNING = "running"
     PAUSED = "paused"
     """By hand: the schedule leaves it alone until it is resumed by hand."""
     FAILED = "failed"
-    """Verification refused the switch; nothing of what is served has changed."""
+    """Verification refused the switch; the active index is still served."""
     FINISHED = "finished"
     ROLLING_BACK = "rolling_back"
-    """A roll-back was begun; where it was cut off, rolling back again finishes it."""
+    """A roll-back has begun; if it was interrupted, rolling back again completes it."""
     ROLLED_BACK = "rolled_back"
 
 
@@ -75,7 +77,7 @@ class Check(Frozen):
 
 
 class SetAside(Frozen):
-    """A record that could not be embedded or written, and was left so that the others go on."""
+    """A record that could not be embedded or written, and was skipped so that the others are."""
 
     tenant: TenantId
     record_id: RecordId
@@ -93,13 +95,13 @@ class ReembeddingJob(Frozen):
     """Fencing number: grows whenever a worker takes the job over; workers with an older one stop."""
     revision: int = 0
     profile: ProfileName | None = None
-    """Target profile of a move; the one that there is, of a move of one tenant."""
+    """Target profile of a move; the active profile if a tenant moves to another index; None of a refresh."""
     only_tenant: TenantId | None = None
-    """The only one that is embedded again; or, of a move, that goes to an index of its own, or back."""
+    """The only tenant of the job; of a move, the one that moves to an index of its own, or back. None: all tenants."""
     tenant: TenantId | None = None
     """Tenant whose records are being processed; None before the first."""
     cursor: str | None = None
-    """Which scan of its records, and the last id up to which every page is done."""
+    """The scan of its records, and the id up to which every page is done."""
     rounds: Annotated[int, Field(ge=0)] = 0
     """Number of further passes of a move, each because records were left."""
     total: Annotated[int, Field(ge=0)] = 0
@@ -109,10 +111,11 @@ class ReembeddingJob(Frozen):
     lost: Annotated[int, Field(ge=0)] = 0
     """Records that changed while they were embedded, and are left for the next pass."""
     repaired: Annotated[int, Field(ge=0)] = 0
+    """Records in which the next index differed from the active one."""
     set_aside: tuple[SetAside, ...] = ()
-    """Since a run last took the job over, which tries them again if they are still to be embedded."""
+    """Those of the current run; the next run tries them again if they are still to be embedded."""
     busy_s: Annotated[float, Field(ge=0)] = 0.0
-    """Seconds of work, of all workers at once, without pauses between steps."""
+    """Wall-clock seconds of work, with parallel workers counted once and without pauses between steps."""
     started_at: Timestamp
     updated_at: Timestamp
     check: Check | None = None
@@ -130,7 +133,7 @@ class ReembeddingJob(Frozen):
 
     @property
     def moves_tenant(self) -> str | None:
-        """The tenant that this moves to another index."""
+        """The tenant that this moves to another index; None of other jobs."""
         return self.only_tenant if self.kind is JobKind.MOVE else None
 
     @property
@@ -170,7 +173,7 @@ def save(jobs: JobStore, job: ReembeddingJob, *, now: datetime, **changes: objec
 
 
 def change(jobs: JobStore, name: str, changed: Callable[[ReembeddingJob], dict[str, object]], *, now: datetime) -> None:
-    """Save changes of a job as it is now, also while others save it; no effect if there is no job.
+    """Save changes of the latest version of a job, also while others save it; no effect if there is no job.
 
     Raises TakenOver if others keep saving the job between its read and its write, and whatever ``changed`` raises.
     """

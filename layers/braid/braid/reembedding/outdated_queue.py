@@ -35,6 +35,7 @@ MAX_RECORDS = 100
 """Most ids in one message: with the longest ids it is a tenth of the queue's limit."""
 _LOG = logging.getLogger(__name__)
 _REMEMBERED = 10_000
+"""Most messages that a sender remembers as sent."""
 
 
 class Reason(StrEnum):

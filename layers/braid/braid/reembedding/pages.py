@@ -1,8 +1,7 @@
 """Pages of a re-embedding job: lists them by ranges of ids, and embeds one.
 
-Pages are independent of each other, so that many workers embed them at once. A job notes how far its pages were listed
-only when all of them are done: whoever goes on lists the rest again, and what is embedded already is not listed, or
-found to be so.
+Pages are independent of each other, so that many workers embed them at once. A job saves the position of its listing
+only when all listed pages are done. The next worker lists the others again, and skips what is embedded already.
 """
 
 from __future__ import annotations
@@ -30,29 +29,29 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PAGED: Final = frozenset({Phase.FILL, Phase.RECONCILE, Phase.SWEEP})
-"""Phases that go through records; the others are one step each."""
+"""Phases that go through records page by page; the others are one step each."""
 _CAUSE: Final = 300
-"""Characters of what is noted of an error."""
+"""Most characters of an error's message in a job."""
 MAX_SET_ASIDE: Final = 100
-"""Records of a run; where more fail, it is not they that are wrong."""
+"""Most records that a run sets aside; if more fail, the fault is not in the records."""
 _MAX_BYTES: Final = 120_000
-"""Of the list of a step's pages in JSON; what a workflow hands on has at most 256 KiB."""
+"""Most bytes of the list of a step's pages in JSON; a workflow's state has at most 256 KiB."""
 _EMBEDDED_CHARACTERS: Final = 1_000_000
-"""Text after which a part of a page is written: some long texts take as long as many short ones."""
+"""Characters of text after which a part of a page is written: a few long texts take as long as many short ones."""
 
 
 class RecordPage(Frozen):
-    """Some of a tenant's records, by the range of their ids."""
+    """Some of a tenant's records, by the range of their ids: ``after < id <= until``."""
 
     tenant: TenantId
     scan: int = Field(default=0, ge=0)
-    """Which of the phase's scans lists them."""
+    """Index of the scan, among those of the phase, that lists them."""
     after: RecordId | None = None
     until: RecordId
 
 
 class Position(Frozen):
-    """Up to where pages were listed."""
+    """Position up to which pages were listed."""
 
     phase: Phase
     tenant: TenantId | None = None
@@ -66,13 +65,13 @@ class Listed(Frozen):
 
     pages: tuple[RecordPage, ...] = ()
     position: Position | None = None
-    """What the job notes once they are done; None where its phase has no pages."""
+    """Position that the job saves once they are done; None if its phase has no pages."""
     writers: int = 0
-    """How many of them may be embedded at once; 0 sets no limit."""
+    """Most of them that are embedded at once; 0 sets no limit."""
 
 
 class Done(NamedTuple):
-    """What became of a page."""
+    """Counts of a page's records, by outcome."""
 
     seen: int = 0
     written: int = 0
@@ -81,38 +80,38 @@ class Done(NamedTuple):
     set_aside: tuple[SetAside, ...] = ()
 
     def added_to(self, job: ReembeddingJob) -> dict[str, object]:
-        """Return the job's counts with these."""
+        """Return the job's counts with these added, as changes of the job."""
         counts = {name: getattr(job, name) + getattr(self, name) for name in ("seen", "written", "lost", "repaired")}
         others = {(one.tenant, one.record_id): one for one in (*job.set_aside, *self.set_aside)}
         return {**counts, "set_aside": tuple(others.values())}
 
 
 def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: float | None = None) -> Listed:
-    """Return the next pages of a job that is in a phase of pages; none if its last ones are done.
+    """Return the next pages of a job that is in one of the :data:`PAGED` phases; none if its last ones are done.
 
     Parameters
     ----------
     most
         Most pages.
     seconds
-        Seconds after which no more are looked for.
+        Seconds after which no more are listed.
     """
     services = services.moving(job.moves_tenant)
     began, at = services.seconds(), services.now()
     pages: list[RecordPage] = []
     size = 0
-    tenant = job.tenant or _following(services, job, None)
+    tenant = job.tenant or _next_tenant(services, job, None)
     cursor = job.cursor
     while tenant is not None and len(pages) < most and size < _MAX_BYTES:
         number, after = decode_phase(cursor)
         scans = list(_scans(services, job, tenant).values())
         if number >= len(scans):
-            tenant, cursor = _following(services, job, tenant), None
+            tenant, cursor = _next_tenant(services, job, tenant), None
             continue
         wanted = min(MAX_IDS, (most - len(pages)) * services.limits.page)
         scan = scans[number]
         found = [] if scan is None else services.migration.ids(tenant, after=after, limit=wanted, **scan)
-        for last in _lasts(found, services.limits.page):
+        for last in _last_of_each_page(found, services.limits.page):
             pages.append(RecordPage(tenant=tenant, scan=number, after=after, until=last))
             after = last
             size += len(json.dumps(pages[-1].model_dump()))
@@ -130,23 +129,23 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
 
 
 def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:
-    """Return the spaces in which each record of the next index needs a vector; none where they move unchanged."""
+    """Return the spaces in which each record of the next index needs a vector; none if vectors move unchanged."""
     return [] if job.moves_tenant or not job.profile else services.spaces_of(job.profile)
 
 
-def _lasts(ids: Sequence[str], size: int) -> list[str]:
+def _last_of_each_page(ids: Sequence[str], size: int) -> list[str]:
     """Return the last id of each page."""
     return [ids[min(start + size, len(ids)) - 1] for start in range(0, len(ids), size)]
 
 
-def _following(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
+def _next_tenant(services: Services, job: ReembeddingJob, tenant: str | None) -> str | None:
     if job.only_tenant is not None:
         return job.only_tenant if tenant is None else None
     return next(iter(services.migration.tenants(after=tenant, limit=1)), None)
 
 
 def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str, Mapping[str, Any] | None]:
-    """Return each reason for which a tenant's records are listed, with its condition; None where no record meets it."""
+    """Return the scans that list a tenant's records in this phase: conditions by reason; None if no record meets it."""
     if job.phase is Phase.RECONCILE:
         return {"served": {}, "following": {"following": True}}
     if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
@@ -158,16 +157,16 @@ def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str,
 
 
 def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Done:
-    """Embed a page's records and write them, or compare them, as the job's phase has it.
+    """Process a page as the job's phase requires: embed its records and write them, or reconcile them.
 
-    A record that fails alone is set aside, if the stores answer otherwise.
+    A record that fails alone, while the stores answer, is set aside.
 
     Raises
     ------
     TakenOver
         If another worker took the job over.
     TransientStoreError
-        If a store did not answer; what is written stays, and repeating goes on with the rest.
+        If a store did not answer; records that are written stay, and a repetition embeds the rest.
     BraidError
         If more records fail than are set aside.
     """
@@ -185,12 +184,12 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
     done = Done()
     while records:
         began = services.seconds()
-        fitting = _fitting(records)
+        fitting = _embedded_together(records)
         part, records = records[:fitting], records[fitting:]
-        done = _plus(
+        done = _added(
             done,
             part,
-            *_each(part, _write(services, job, page.tenant, reason), len(job.set_aside) + len(done.set_aside)),
+            *_write_each(part, _write(services, job, page.tenant, reason), len(job.set_aside) + len(done.set_aside)),
         )
         _throttle(services, len(part), services.seconds() - began)
         if records:
@@ -198,7 +197,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
     return done
 
 
-def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: Sequence[SetAside]) -> Done:
+def _added(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: Sequence[SetAside]) -> Done:
     return done._replace(
         seen=done.seen + len(part),
         written=done.written + settled.written,
@@ -210,7 +209,7 @@ def _plus(done: Done, part: Sequence[Record], settled: WriteBackResult, aside: S
 def _write(
     services: Services, job: ReembeddingJob, tenant: str, reason: str
 ) -> Callable[[Sequence[Record]], WriteBackResult]:
-    """Return how records are written that were listed for a reason: a model's id, of those that lack its vector."""
+    """Return the function that writes records listed for a reason: ``schema``, or the model whose vector they lack."""
     if job.phase is Phase.FILL and job.profile:
         profile = None if job.moves_tenant else job.profile
         return lambda records: writing.fill(services, tenant, records, profile)
@@ -218,7 +217,7 @@ def _write(
     return lambda records: writing.refresh(services, tenant, records, models or None)
 
 
-def _each(
+def _write_each(
     records: Sequence[Record], write: Callable[[Sequence[Record]], WriteBackResult], aside: int
 ) -> tuple[WriteBackResult, list[SetAside]]:
     """Write records together or, where that fails, one by one; return what was written and which failed alone."""
@@ -230,7 +229,7 @@ def _each(
         if len(records) > 1:
             settled, failed = WriteBackResult(written=0), list[SetAside]()
             for record in records:
-                alone, wrong = _each([record], write, aside + len(failed))
+                alone, wrong = _write_each([record], write, aside + len(failed))
                 settled = WriteBackResult(written=settled.written + alone.written, lost=(*settled.lost, *alone.lost))
                 failed += wrong
             return settled, failed
@@ -242,7 +241,7 @@ def _each(
         return WriteBackResult(written=0), [SetAside(tenant=record.tenant_id, record_id=record.id, error=cause)]
 
 
-def _fitting(records: Sequence[Record]) -> int:
+def _embedded_together(records: Sequence[Record]) -> int:
     """Return how many of the first records are embedded together, one at least."""
     ends = accumulate(len(record.text()) for record in records)
     return max(1, sum(end <= _EMBEDDED_CHARACTERS for end in ends))
@@ -256,7 +255,7 @@ def _throttle(services: Services, texts: int, elapsed: float) -> None:
 def settle(
     services: Services, job: ReembeddingJob, position: Position, *, busy_s: float, done: Done | None = None
 ) -> ReembeddingJob:
-    """Save that all pages up to a position are done, and the following phase behind the last ones.
+    """Save the position up to which all pages are done; after the last pages, the next phase.
 
     Raises TakenOver if another worker saved the job since it was read.
     """

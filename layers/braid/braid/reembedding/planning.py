@@ -45,7 +45,7 @@ def plan(
     tenant
         Only this tenant's records; a move to another profile is always of all tenants.
     move_tenant
-        To which index the tenant is moved, with the vectors that its records have.
+        Index that the tenant is moved to, with the vectors that its records have.
     resume_paused
         Whether a paused job is resumed. The schedule does not.
 
@@ -97,6 +97,7 @@ def _served(services: Services) -> set[str | None]:
 
 
 def _begin_move(services: Services, profile: str, tenant: str | None) -> None:
+    """Create the next index of a move. Raises InvalidRequest or ConfigurationError if the move is not possible."""
     if tenant is not None:
         services.migration.begin(profile, profile, {})
         return
@@ -129,7 +130,7 @@ def _total(services: Services, job: ReembeddingJob) -> int:
 
 
 def tenant_pages(services: Services, only: str | None = None) -> Iterator[list[str]]:
-    """Yield all tenants that have records, some hundred at a time; or the only one."""
+    """Yield all tenants that have records, some hundred at a time; or ``only`` that one."""
     tenants = services.migration.tenants() if only is None else [only]
     while tenants:
         yield tenants

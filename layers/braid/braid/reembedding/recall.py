@@ -19,9 +19,13 @@ if TYPE_CHECKING:
     from braid.reembedding.services import Services
 
 FIRST: Final = 10
+"""k of recall@k."""
 _WORDS: Final = 12
+"""Words of a record that make a question of it."""
 _TENANTS: Final = 20
+"""Most tenants of a sample."""
 _LOOKED_AT: Final = 500
+"""Most tenants, and most records of each, among which a sample is taken."""
 
 
 class RecallQuestion(Frozen):

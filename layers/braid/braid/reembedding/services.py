@@ -72,20 +72,20 @@ class Services:
     encoder_for: Callable[[ModelConfig], Encoder]
     profiles: Profiles
     profile: str
-    """Active profile of an index without a move so far."""
+    """Active profile of an index that was never migrated."""
     now: Callable[[], datetime]
     seconds: Callable[[], float]
     """Monotonic clock, in seconds."""
     sleep: Callable[[float], None]
     writer: Callable[[str | None], AbstractContextManager[object]] = nullcontext
-    """Holds a place of all who write in bulk, for a tenant or the operator; raises QueueFull if there is none."""
+    """Holds a slot of bulk writes, for a tenant or, with None, for the operator; raises QueueFull if none is free."""
     forced_model: str = AUTO
     limits: ReembeddingLimits = field(default_factory=ReembeddingLimits)
     transform: Callable[[Record, int], Record] = raise_version
     """Converts a record of an older schema version to the current one, before it is embedded."""
 
     def moving(self, tenant_id: str | None, *, back: bool = False) -> Services:
-        """Return the services that move one tenant to an index of its own, or back; None moves all, as these do."""
+        """Return the services that move one tenant to an index of its own, or ``back``; these services for None."""
         return self if tenant_id is None else replace(self, migration=self.migration.of_tenant(tenant_id, back=back))
 
     def active_profile(self) -> str:
@@ -108,7 +108,7 @@ class Services:
 
 
 def outdated_conditions(services: Services, tenant: str) -> dict[str, ScanConditions | None]:
-    """Return the condition on an index that each reason stands for; None where no record can meet it.
+    """Return, by reason for which a record is outdated, the condition on the index; None if no record can meet it.
 
     The reasons are ``schema`` and, for each model of the active profile, its id.
     """

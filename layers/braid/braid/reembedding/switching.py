@@ -1,6 +1,6 @@
 """Verifies a move to another model profile and switches to it, rolls it back, and drops the previous index.
 
-``pages`` fills the index beside the active one before; the engine's migration has both indexes.
+Before that, ``pages`` fills the index beside the active one; the engine's migration manages both.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_ROUNDS: Final = 5
 """Most further passes of a move; if records are left after them, they change faster than they are embedded."""
 _ROUNDING: Final = 1e-9
+"""Difference of two recalls that is due to rounding."""
 
 
 def verify(
@@ -32,8 +33,8 @@ def verify(
 ) -> ReembeddingJob:
     """Verify that the next index is complete and has the recall of the active one.
 
-    If records are left, the move returns to filling. If recall is lower by more than the tolerance, it fails, and what
-    is served does not change.
+    If records are left, the move returns to filling. If recall is lower by more than the tolerance, the move fails, and
+    the active index stays.
 
     Raises TakenOver if another worker has taken the job over.
 
@@ -48,7 +49,7 @@ def verify(
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
     services = services.moving(job.moves_tenant)
-    left = _left(services, job)
+    left = _count_pending(services, job)
     if left:
         if job.rounds >= MAX_ROUNDS:
             message = f"{left} records still lack vectors after {job.rounds} more rounds; " + (
@@ -70,7 +71,7 @@ def verify(
     return save(services.jobs, job, now=services.now(), phase=Phase.SWITCH, check=check)
 
 
-def _left(services: Services, job: ReembeddingJob) -> int:
+def _count_pending(services: Services, job: ReembeddingJob) -> int:
     spaces = spaces_to_fill(services, job)
     return sum(services.migration.count_pending(tenants, spaces) for tenants in tenant_pages(services))
 
@@ -84,14 +85,14 @@ def switch(services: Services, name: str, run: int) -> ReembeddingJob:
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
     services = services.moving(job.moves_tenant)
-    if services.migration.serving().next == job.profile:  # else it happened before an interruption, and is only saved
+    if services.migration.serving().next == job.profile:  # else an interrupted step has switched, without saving it
         services.migration.switch()
-    _outdate_answers(services)
+    _invalidate_answers(services)
     services.sleep(services.migration.grace_s)
     return save(services.jobs, job, now=services.now(), phase=Phase.SWEEP, tenant=None, cursor=None)
 
 
-def _outdate_answers(services: Services) -> None:
+def _invalidate_answers(services: Services) -> None:
     for tenants in tenant_pages(services):
         for tenant in tenants:
             services.advance(tenant)
@@ -100,10 +101,10 @@ def _outdate_answers(services: Services) -> None:
 def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
 
-    Of a tenant that is named, return to the index that it was in.
+    With ``tenant``, that tenant returns to the index that it was in before its move.
 
-    After a roll-back the index that was active is kept and written to as the next one: returning to it needs another
-    verification only, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
+    After a roll-back the index that was active is kept and written to as the next one: switching to it again needs only
+    another verification, and rolling back once more removes it. An interrupted roll-back is completed by rolling back
     again.
 
     Raises InvalidRequest if there was no move.
@@ -119,17 +120,18 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     jobs.stop(services.jobs, name, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
     if giving_up:
         return _drop(services)
-    if serving.next is None:  # else it happened before an interruption, and is only saved
+    if serving.next is None:  # else an interrupted call has rolled back, without saving it
         serving = services.migration.rollback()
-    _outdate_answers(services)
+    _invalidate_answers(services)
     jobs.stop(services.jobs, name, Status.ROLLED_BACK, now=services.now())
     return serving
 
 
 def drop_previous(services: Services, tenant: str | None = None) -> MigrationState:
-    """Delete the index from before the last switch, and the vectors of its profile alone; it cannot be undone.
+    """Delete the index from before the last switch, and the vectors that only its profile has; it cannot be undone.
 
-    Of a tenant that is named, its index or its records in the shared one; where that broke off, the rest of them.
+    With ``tenant``, delete that tenant's previous index, or its records in the shared one. Repeating it completes an
+    interrupted deletion.
 
     Raises InvalidRequest if there is none, or a roll-back to it is running.
     """

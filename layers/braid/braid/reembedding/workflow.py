@@ -1,4 +1,4 @@
-"""Steps of a re-embedding job, each persisted so that any process can resume: run here, or by a workflow of many."""
+"""Steps of a re-embedding job, each persisted so that any process can resume it: run here, or by a workflow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
-    """Embed the next page of a job that is in a phase of pages, and save its progress.
+    """Embed the next page of a job that is in one of the :data:`PAGED` phases, and save its progress.
 
     Raises TakenOver if another worker has taken the job over.
     """
@@ -45,7 +45,7 @@ def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
 
 
 def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float) -> Progress:
-    """Note that the pages up to a position are done, and return the job with its next ones."""
+    """Save the position up to which pages are done, and return the job's progress with its next pages."""
     if job.status is not Status.RUNNING or job.phase not in PAGED:
         return Progress.of(job)
     if failed := [each.error for each in step.outcomes if each.error]:
@@ -59,7 +59,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
 
 
 def _embed(services: Services, job: ReembeddingJob, page: RecordPage) -> Progress:
-    """Embed a page, beside others that are embedded at the same time, and add its result to the job."""
+    """Embed a page, in parallel with others, and add its result to the job."""
     if job.status is Status.RUNNING:
         with services.writer(job.only_tenant):
             done = embed_page(services, job, page)
@@ -90,10 +90,10 @@ class JobRequest(Frozen):
 
 
 class Outcome(Frozen):
-    """How a page of a workflow ended."""
+    """Outcome of a page of a workflow."""
 
     error: str | None = None
-    """Name of the error of one that failed."""
+    """Name of the error; None if the page succeeded."""
 
 
 class Step(Frozen):
@@ -104,11 +104,11 @@ class Step(Frozen):
     job: JobName | None = None
     run: int | None = None
     done: Position | None = None
-    """Of a list: up to where the pages of the one before are done."""
+    """For ``list``: the position up to which the pages of the previous list are done."""
     outcomes: tuple[Outcome, ...] = ()
-    """Of a list: those of the pages before."""
+    """For ``list``: the outcomes of those pages."""
     page: RecordPage | None = None
-    """Of a page: which one."""
+    """For ``page``: the page to embed."""
 
     @property
     def tenant_id(self) -> str | None:
@@ -160,11 +160,11 @@ class Progress(Frozen):
         )
 
 
-def take(step: Step, services: Services, *, step_s: float) -> Progress:
+def run_step(step: Step, services: Services, *, step_s: float) -> Progress:
     """Run one step of a job; repeating it is harmless.
 
-    Raises TakenOver if another execution has taken the job over, QueueFull if as many write as may, and InvalidRequest
-    or ConfigurationError as :func:`braid.reembedding.plan`.
+    Raises TakenOver if another execution has taken the job over, QueueFull if all slots of bulk writes are taken, and
+    InvalidRequest or ConfigurationError as :func:`braid.reembedding.plan`.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def take(step: Step, services: Services, *, step_s: float) -> Progress:
 
 
 def begin(asked: JobRequest, services: Services) -> ReembeddingJob:
-    """Begin what an execution is asked for, or take it over; raises as :func:`braid.reembedding.plan`."""
+    """Begin the job that an execution is asked for, or take it over. Raises as :func:`braid.reembedding.plan`."""
     return plan(
         services,
         profile=asked.profile,
@@ -195,7 +195,7 @@ def begin(asked: JobRequest, services: Services) -> ReembeddingJob:
 
 
 def work_off(text: str, services: Services) -> None:
-    """Re-embed the records of a message of the low-priority queue.
+    """Re-embed the records of a message of the re-embedding queue.
 
     Raises InvalidRequest if the message is malformed, and StoreError or ModelError as
     :func:`braid.reembedding.writing.reembed`.

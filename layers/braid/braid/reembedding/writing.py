@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _VISIBILITY_S: Final = 900
-"""For which messages are invisible to other consumers."""
+"""Seconds for which a received message is invisible to other consumers."""
 
 
 def _embed(
@@ -51,7 +51,7 @@ def _by_length(records: Sequence[Record]) -> list[Record]:
 
 
 def fill(services: Services, tenant: str, records: Sequence[Record], profile: str | None) -> WriteBackResult:
-    """Embed records with a profile's models, if any, and write them to the next index, otherwise unchanged."""
+    """Embed records with a profile's models, or keep their vectors for None, and copy them to the next index."""
     ordered = _by_length(records)
     embedded = _embed(ordered, models_of(services.profiles, profile) if profile else (), services.encoder_for)
     return services.migration.fill(
@@ -76,7 +76,7 @@ def refresh(
     ModelError
         If a model cannot be used; nothing is written.
     StoreError
-        If the stores fail; what was written stays, and repeating is safe.
+        If the stores fail; records that were written stay, and repeating is safe.
     """
     if not records:
         return WriteBackResult(written=0)

@@ -1,7 +1,7 @@
-"""Every number and address that an operator may change, read once from ``BRAID_*`` and checked at cold start.
+"""The settings of an operator: read once from environment variables ``BRAID_*``, and checked at cold start.
 
-``files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` tells where the
-user's data and the files that come with Braid lie.
+``files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` finds the folders of
+the user's data and of the files that come with Braid.
 """
 
 from __future__ import annotations
@@ -24,38 +24,38 @@ SecretArn = Annotated[
     str, Field(pattern=r"^(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:[A-Za-z0-9/_+=.@-]+)?$")
 ]
 TableName = Annotated[str, Field(pattern=r"^([A-Za-z0-9_.-]{3,255})?$")]
-"""Of DynamoDB; empty where there is none, as the names above."""
+"""Name of a DynamoDB table; empty if there is none, as the ARNs above."""
 DEFAULT_TENANT = "default"
-"""Tenant of who names none, in process and on the command line."""
+"""Tenant when none is named, in process and on the command line."""
 DEPLOYED_RERANK_LIMIT_S = 8.0
-"""Most seconds of a reranker in the workflow, whose task has 10 for reading the candidates, reranking and the rest."""
+"""Most seconds for reranking in the workflow, whose task has 10 for the whole stage."""
 
 
 class EngineKind(StrEnum):
-    """Which stores are asked."""
+    """The engines behind the ports: embedded (SQLite), or those of AWS (OpenSearch, Neptune and others)."""
 
     EMBEDDED = "embedded"
     AWS = "aws"
 
 
 class Journal(StrEnum):
-    """How SQLite keeps the embedded engine's file whole; its name for it."""
+    """Journal mode of the embedded engine's file, by SQLite's name."""
 
     WAL = "wal"
-    """A log of writes: readers do not wait for a writer. On a disk of this machine alone, as it needs shared memory."""
+    """Write-ahead log: readers do not wait for a writer. Needs a local disk, as it uses shared memory."""
     PERSIST = "persist"
-    """A copy of what a write replaces: on a network's file system too. Readers and a writer wait for one another."""
+    """Rollback journal: works on a network file system too. Readers and a writer wait for one another."""
 
 
 class OpenSearchService(StrEnum):
-    """Which AWS service requests are signed for. An ``http://`` endpoint, which is a local server, is never signed."""
+    """AWS service that requests are signed for. Those to an ``http://`` endpoint, a local server, are never signed."""
 
     DOMAIN = "es"
     SERVERLESS = "aoss"
 
 
 class VectorEngine(StrEnum):
-    """Which library holds the vectors inside OpenSearch."""
+    """OpenSearch's k-NN engine."""
 
     LUCENE = "lucene"
     FAISS = "faiss"
@@ -73,12 +73,12 @@ class Refresh(StrEnum):
 
 
 class Membership(StrEnum):
-    """What says whether a caller belongs to a tenant."""
+    """Source of the memberships of callers in tenants."""
 
     CLAIMS = "claims"
     """The verified token alone."""
     STORE = "store"
-    """The memberships that are kept here, and the token if it names tenants."""
+    """The stored memberships, and the token if it names tenants."""
 
 
 class Settings(BaseSettings):
@@ -90,35 +90,41 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=user_folder)
     """Folder of the embedded engine; the user's own when not set."""
     store_journal: Journal = Journal.WAL
-    """``persist`` where ``home`` is on a file system of the network, such as EFS."""
+    """``persist`` where ``home`` is on a network file system, such as EFS."""
     shared_dir: Path = Field(default_factory=shared_folder)
     models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
-    """Folder with one folder a model; when not set ``home``/models if it is there, else that of the user."""
+    """Folder with a folder for each model; when not set ``home``/models if it exists, else that of the user."""
 
     graph: GraphSource = GraphSource.BOTH
     """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
     embedding_model: str = "auto"
-    """``auto`` lets the question choose; a model id forces that model."""
+    """``auto``: the model that the profile has for the question's type; a model id forces that model."""
     encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
+    """Threads of an encoder that embeds questions."""
     allow_supplied_vectors: bool = False
-    """Whether records may bring vectors, in the spaces of configured models; they rank behind those made here."""
+    """Whether records may come with vectors, in the spaces of configured models; these rank behind Braid's own."""
 
     candidates: Annotated[int, Field(ge=10, le=200)] = 50
+    """Most hits of a question by vectors, and most by words."""
     seeds: Annotated[int, Field(ge=1, le=50)] = 10
+    """Most text hits that are seeds of a walk or of propagation."""
     expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
+    """Most vertices that a walk returns."""
     fan_out: Annotated[int, Field(ge=1, le=10_000)] = 200
+    """Most edges of a vertex that a walk follows, the surest ones."""
     hub: Annotated[int, Field(ge=1, le=10_000)] = 20
-    """Propagation reaches what has more edges, but does not go on from it."""
+    """Degree of a hub: propagation reaches a vertex with more edges, but does not continue from it."""
     fitted_weights: Path | None = None
     """File that `braid tune` wrote; when not set ``home``/fitted.json, else models/fitted.json in ``shared_dir``, if
     either is there."""
     lexical_share: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Share of the words in the text strand, the vectors having the rest; the fitted one when not set."""
+    """Share of the words (BM25) in the text strand, the vectors having the rest; the fitted one when not set."""
     rank_constant: Annotated[int, Field(ge=1)] | None = None
-    """The fitted one when not set."""
+    """Constant of reciprocal rank fusion; the fitted one when not set."""
     schema_drift_threshold: Annotated[int, Field(ge=0)] = 3
+    """Most schema versions that a record may be behind the current one; drift above it is severe."""
     schema_window: SchemaWindow = SchemaWindow.THRESHOLD
     """How far back questions find records: to the drift threshold, or ``strict``: to the version before the current."""
 
@@ -128,9 +134,9 @@ class Settings(BaseSettings):
     rerank_candidates: Annotated[int, Field(ge=1, le=200)] = 50
     """How many of the fused candidates are rescored; the answer has the question's ``top_k`` of them."""
     rerank_timeout_s: Annotated[float, Field(gt=0, le=30)] = 1.5
-    """Everything that a reranker does for one question, tries and pauses included; at most 8 with the engine aws."""
+    """Bound on reranking for one question, retries and pauses included; at most 8 with the engine aws."""
     rerank_attempts: Annotated[int, Field(ge=1, le=5)] = 2
-    """How often a hosted reranker is called at most, within its time."""
+    """Most calls of a hosted reranker for one question, within that time."""
     rerank_window: Annotated[int, Field(ge=64, le=8_000)] | None = None
     """Tokens, as estimated, that a hosted reranker reads of the question and one text together: Bedrock 512, Voyage
     1,000 when not set, which is what their prices are for."""
@@ -147,11 +153,11 @@ class Settings(BaseSettings):
     voyage_url: Annotated[str, Field(pattern=r"^(https://|http://(127\.0\.0\.1|localhost)(:[0-9]+)?/)[^\s@]+$")] = (
         "https://api.voyageai.com/v1/rerank"
     )
-    """Where Voyage is reached. ``http://`` is for a server on this machine only: the key goes with each request."""
+    """Endpoint of Voyage. ``http://`` is for a server on this machine only, as each request carries the key."""
     voyage_usd_per_1000_documents: Annotated[float, Field(ge=0)] = 0.05
 
     context_enabled: bool = True
-    """Whether contexts are built at all; if not, a conversation comes back as it came."""
+    """Whether contexts are built; if not, a conversation is returned unchanged."""
     context_working_state: bool = True
     context_semantic: bool = True
     context_episodic: bool = True
@@ -163,7 +169,8 @@ class Settings(BaseSettings):
     """Final score below which nothing is shown."""
     context_limit: Annotated[int, Field(ge=1, le=200)] = 10
     context_fence: bool = True
-    """Whether retrieved text stands between two lines that it cannot close, after one that forbids to obey it."""
+    """Whether retrieved text is fenced: between lines with a key that it cannot know, after one that says not to obey
+    it."""
     context_role: ContextRole = ContextRole.ASSISTANT
     """Role of the messages with retrieved text, unless a request names another."""
 
@@ -174,8 +181,8 @@ class Settings(BaseSettings):
     """Whether logs may hold the text of questions."""
 
     request_timeout_s: Annotated[float, Field(gt=0, le=300)] = 22.0
-    """Bound on one HTTP request: what of a question is not done by then is left out of its answer, anything else is
-    answered with 504. Below the time-out of the function that answers."""
+    """Bound on one HTTP request: stages of a question that are not done by then are left out of its answer, and any
+    other request is answered with 504. Below the time-out of the function that answers."""
     embedded_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
     """Bound on one search, or one walk of the graph, of the embedded engine."""
 
@@ -185,12 +192,13 @@ class Settings(BaseSettings):
     """Alias that is read and written; the index behind it has a number appended."""
     opensearch_engine: VectorEngine = VectorEngine.LUCENE
     opensearch_compression: Literal["", "2x", "4x", "8x", "16x", "32x"] = ""
-    """Keep full vectors on disk, to score again what was found, and in memory compressed ones; whole ones when empty.
-    As the next three, read when an index is made: the first one, and that of a move to another profile."""
+    """Compression of the vectors in memory, with full ones on disk to rescore the hits; no compression when empty. Like
+    the next three, applied when an index is made: the first one, and that of a move to another profile."""
     opensearch_shards: Annotated[int, Field(ge=1, le=1024)] = 1
-    """Shards of the index; ``make scale`` says how many so many records need. A tenant's records are together."""
+    """Shards of the index; ``make scale`` computes how many a number of records needs. A tenant's records are kept
+    together."""
     opensearch_tenant_shards: Annotated[int, Field(ge=1, le=1023)] = 1
-    """Shards among which each tenant is spread, fewer than all; more than one where tenants are larger than a shard."""
+    """Shards over which each tenant is spread, fewer than all; more than one where a tenant is larger than a shard."""
     opensearch_index_settings: dict[Annotated[str, Field(pattern=r"^[a-z_.]{1,100}$")], str | int] = {}
     """Further settings of the index, by their names without ``index.``, such as ``number_of_replicas``."""
     opensearch_refresh: Refresh = Refresh.WAIT
@@ -198,37 +206,38 @@ class Settings(BaseSettings):
     """Bound on one attempt of one request; bulk writes have five times as long."""
     opensearch_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     opensearch_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
-    """Bound on all attempts of a search together: below what the workflow gives its stage."""
+    """Bound on all attempts of a search together: below the workflow's limit of the stage."""
 
     neptune_endpoint: str = ""
     """``wss://`` address with its path, signed with IAM; a ``ws://`` address, which is a local server, is not."""
     neptune_reader_endpoint: str = ""
-    """Where questions of a tenant are asked that was not written to for ``cache_settle_s``; all ask the former when not
-    set. Without a cache, which counts the writes, it is never asked."""
+    """Address of the read replicas, which answer questions of tenants without a write in the last ``cache_settle_s``;
+    when not set, ``neptune_endpoint`` answers all. Never used without a cache, which counts the writes."""
     neptune_iam: bool = True
     neptune_connect_timeout_s: Annotated[float, Field(gt=0, le=30)] = 2.0
     neptune_evaluation_timeout_s: Annotated[float, Field(gt=0, le=600)] = 3.0
-    """After which the server gives up; below the read time-out."""
+    """Time after which the server ends a query; below the read time-out."""
     neptune_read_timeout_s: Annotated[float, Field(gt=0, le=600)] = 4.0
     neptune_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     neptune_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
-    """Bound on all attempts together where a question waits: below what the workflow gives a stage of it."""
+    """Bound on all attempts of a call for a question together: below the workflow's limit of a stage."""
 
     retrieve_state_machine_arn: StateMachineArn = ""
-    """Workflow that a context asks; this process's own stages when not set."""
+    """Workflow that answers questions, those of contexts too; the stages in this process when not set."""
     retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
     answer_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
-    """Lambda function that answers in one process, in place of the workflow; neither, and this process answers."""
+    """Lambda function that answers questions in one process, instead of the workflow."""
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
-    """Lambda function that writes for those that carry no model; this process's own models when not set."""
+    """Lambda function that writes for those without a model; this process writes, with its own models, when not set."""
     ingest_writers: Annotated[int, Field(ge=0)] = 0
-    """Most batches of imports that are written at once, of all imports, two thirds of one tenant's; 0: no limit."""
+    """Most bulk batches (imports and re-embedding) that are written at once, of one tenant at most two thirds of them;
+    0 sets no limit."""
     ingest_timeout_s: Annotated[float, Field(gt=0, le=900)] = 20.0
     ingest_state_machine_arn: StateMachineArn = ""
-    """Workflow that writes the objects whose import is asked for; a thread of this process when not set."""
+    """Workflow that runs imports of objects; a thread of this process when not set."""
     reembed_state_machine_arn: StateMachineArn = ""
-    """Workflow that works off what is asked to be embedded again; the schedule does when not set."""
+    """Workflow that runs requested re-embedding jobs; the schedule does when not set."""
     states_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
     """Bound on connecting to Step Functions and on each wait, where a workflow is started and not waited for."""
     states_attempts: Annotated[int, Field(ge=1, le=10)] = 2
@@ -245,40 +254,39 @@ class Settings(BaseSettings):
     """Bound on one attempt of one request to the cache: waiting longer costs more than a miss."""
     cache_attempts: Annotated[int, Field(ge=1, le=10)] = 1
     cache_rest_s: Annotated[float, Field(ge=0, le=3600)] = 5.0
-    """For how long a cache that failed is not asked again."""
+    """Seconds for which a cache that failed is not asked again."""
     cache_embedding_s: Annotated[int, Field(ge=0, le=604_800)] = 86_400
-    """Seconds for which the vector of a question is kept; 0 keeps none, here and below."""
+    """Seconds for which the vector of a question is cached; 0 disables it, here and below."""
     cache_result_s: Annotated[int, Field(ge=0, le=86_400)] = 300
-    """Seconds for which an answer is kept, at most: a write, or a moment at which something ceases to be valid, ends
-    it sooner."""
+    """Most seconds for which an answer is cached; a write, or the end of something's validity, ends it sooner."""
     cache_context_s: Annotated[int, Field(ge=0, le=86_400)] = 3_600
     """The same for what is retrieved for a context."""
     cache_graph_entries: Annotated[int, Field(ge=0, le=100_000)] = 256
-    """Look-ups and walks of the graph that one process remembers, some tens of KB each."""
+    """Look-ups and walks of the graph that one process caches, some tens of KB each."""
     cache_settle_s: Annotated[float, Field(ge=0, le=3600)] | None = None
-    """For how long a tenant must not have been written to before anything read from it is kept, because a store may
-    show a write late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return
-    before they are searchable."""
+    """Seconds since a tenant's last write within which nothing that is read is cached, as a store may show a write
+    late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return before they
+    are searchable."""
     profile_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
-    """For how long a function goes by what it last read of the active model profile; a roll-back waits for so long."""
+    """Seconds for which a function caches the active model profile; a switch waits as long before its sweep."""
     profile_timeout_s: Annotated[float, Field(gt=0, le=10)] = 0.5
-    """Bound on reading the active model profile; the last known one, or ``model_profile``, counts when it fails."""
+    """Bound on reading the active model profile; if it fails, the last known one or ``model_profile`` is used."""
     reembed_page: Annotated[int, Field(ge=1, le=1_000)] = 100
-    """Records that are read, embedded and written together when they are embedded again."""
+    """Records that re-embedding reads, embeds and writes together."""
     reembed_texts_per_s: Annotated[float, Field(ge=0)] = 0.0
-    """Most records embedded again a second, to leave room for questions; 0 is as fast as it goes."""
+    """Most records re-embedded per second, to leave room for questions; 0 sets no limit."""
     reembed_min_drift: Annotated[int, Field(ge=1)] = 2
-    """Records so many schema versions behind, or more, are embedded again."""
+    """Records at least this many schema versions behind are re-embedded."""
     reembed_sample: Annotated[int, Field(ge=0, le=1_000)] = 100
-    """Questions that verify a move to another profile before the switch."""
+    """Number of questions that verify a move to another profile before the switch."""
     reembed_tolerance: Annotated[float, Field(ge=0, le=1)] = 0.01
-    """By how much recall may be lower in the new profile."""
+    """Allowed loss of recall with the new profile."""
     reembed_step_s: Annotated[float, Field(gt=0, le=800)] = 480.0
-    """Seconds after which one step of the deployed workflow ends and the next begins."""
+    """Seconds after which a step of the deployed workflow lists no more pages."""
     reembed_table: TableName = ""
     """DynamoDB table of re-embedding jobs; ``home`` keeps them when not set, which only local stores allow."""
     reembed_queue_url: str = ""
-    """SQS FIFO queue of what is to be embedded again."""
+    """SQS FIFO queue of records to re-embed."""
     sqs_timeout_s: Annotated[float, Field(gt=0, le=60)] = 3.0
     sqs_attempts: Annotated[int, Field(ge=1, le=10)] = 3
     objects_bucket: Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])?$")] = ""
@@ -292,15 +300,15 @@ class Settings(BaseSettings):
     members_table: TableName = ""
     """DynamoDB table of memberships; ``home`` keeps them when not set."""
     api_max_body_bytes: Annotated[int, Field(ge=1_024, le=6_000_000)] = 2_000_000
-    """Longest body that is read; Lambda takes no more than 6 MB."""
+    """Most bytes of a request's body; Lambda takes no more than 6 MB."""
     cursor_key: SecretStr = SecretStr("")
-    """Signs what pages of a list give as their next; without it or its secret, a key of this process alone does."""
+    """Key that signs pagination cursors; without it or its secret, a key of this process alone does."""
     cursor_key_secret: SecretArn = ""
     """ARN of a secret whose string is the key, instead of the key."""
     front_key: SecretStr = SecretStr("")
-    """What each HTTP request has to carry in the header ``Braid-Front``, as the firewall adds it; empty: none."""
+    """Value that each HTTP request needs in the header ``Braid-Front``, which the firewall adds; empty: none."""
     front_key_secret: SecretArn = ""
-    """ARN of a secret whose string is that, instead of it."""
+    """ARN of a secret whose string is the key, instead of the key."""
     quota_requests_at_once: Annotated[int, Field(ge=0)] = 0
     """Most requests of one tenant over HTTP that are answered at once, by all processes together; 0 sets no limit,
     here and below."""
@@ -313,7 +321,7 @@ class Settings(BaseSettings):
     hosted_rerankers: tuple[RerankerKind, ...] = HOSTED_RERANKERS
     """Hosted rerankers that questions may ask for."""
     trace_ttl_s: Annotated[int, Field(ge=0, le=604_800)] = 3_600
-    """For how long it can be asked how an answer came about; 0 keeps nothing."""
+    """Seconds for which the trace of an answer is kept; 0 keeps none."""
 
     @field_validator("home")
     @classmethod
@@ -327,7 +335,7 @@ class Settings(BaseSettings):
         if self.engine is EngineKind.AWS:
             needed = ["opensearch_endpoint", "neptune_endpoint"]
             if self.shared_stores():
-                # Whoever else writes to them has to see the same versions.
+                # Other writers to these stores must see the same schema versions.
                 needed.append("schema_table")
             missing = [name for name in needed if not getattr(self, name)]
             if missing:
@@ -370,15 +378,15 @@ class Settings(BaseSettings):
         return self
 
     def shared_stores(self) -> bool:
-        """Return whether the stores are not this machine's, so that nothing about them may be kept on it alone."""
+        """Return whether the stores are remote, so that no data about them may be kept on this machine alone."""
         return self.engine is EngineKind.AWS and self.opensearch_endpoint.startswith("https://")
 
     def voyage_is_set_up(self) -> bool:
-        """Return whether there is a key of Voyage, or a secret that holds one."""
+        """Return whether Voyage's key is set, or a secret that holds it."""
         return bool(self.voyage_api_key.get_secret_value().strip() or self.voyage_api_key_secret)
 
     def settle_s(self) -> float:
-        """Return after how many seconds every read sees a write."""
+        """Return the seconds after which every read sees a write."""
         if self.cache_settle_s is not None:
             return self.cache_settle_s
         if self.engine is EngineKind.EMBEDDED:
@@ -387,12 +395,12 @@ class Settings(BaseSettings):
         return 90.0 if late else 5.0
 
     def uncached(self) -> Self:
-        """Return these settings with every cache off, for whoever measures."""
+        """Return these settings with every cache disabled, for measurements."""
         off = dict.fromkeys(("cache_embedding_s", "cache_result_s", "cache_context_s", "cache_graph_entries"), 0)
         return self.model_copy(update=off)
 
     def models_path(self) -> Path:
-        """Return the folder that holds one folder a model."""
+        """Return the folder that has a folder for each model."""
         if self.models_dir is not None:
             return self.models_dir
         own = self.home / "models"
@@ -401,12 +409,12 @@ class Settings(BaseSettings):
 
 @cache
 def load_settings() -> Settings:
-    """Read the environment once a process; as :func:`read_settings`."""
+    """Return the settings of the environment, read once per process. Raises as :func:`read_settings`."""
     return read_settings()
 
 
 def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
-    """Read the environment, some settings being given.
+    """Read the settings from the environment; those in ``given`` take precedence.
 
     Raises ConfigurationError if a variable is missing or malformed; the message names it.
     """

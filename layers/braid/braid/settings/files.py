@@ -1,4 +1,4 @@
-"""Reads JSON files of configuration, the fusion parameters among them; an error names the file and the field."""
+"""Reads JSON files of configuration, such as that of the fusion parameters; an error names the file and the field."""
 
 from __future__ import annotations
 
@@ -57,34 +57,33 @@ FITTED_FILE = "fitted.json"
 
 
 class FittedFile(Frozen):
-    """What `braid tune` writes."""
+    """Schema of the file that `braid tune` writes."""
 
     parameters: FusionParameters
     evidence: dict[str, Any] = Field(default_factory=dict)
-    """On which questions they were found, and what they changed on those held out."""
+    """The questions on which they were fitted, and their effect on held-out ones."""
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """The parameters that hold, and where they come from."""
+    """The fusion parameters in use, and their file."""
 
     parameters: FusionParameters
     path: Path | None = None
-    """None where no file was found."""
+    """The file; None if there is none."""
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits, equal for equal parameters: part of the key of whatever is cached of answers."""
+        """Hash of the parameters, as sixteen hexadecimal digits: part of the cache keys of answers."""
         text = json.dumps(self.parameters.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def load_fitted(settings: Settings) -> Fitted:
-    """Return the parameters of fusion, as file and settings say.
+    """Return the fusion parameters of the file and the settings.
 
     ``BRAID_FITTED_WEIGHTS`` names the file; otherwise it is ``fitted.json`` in the home, else in ``models`` of the
-    shared folder, which is where a deployment carries it. ``BRAID_LEXICAL_SHARE`` and ``BRAID_RANK_CONSTANT`` win over
-    the file.
+    shared folder, where a deployment has it. ``BRAID_LEXICAL_SHARE`` and ``BRAID_RANK_CONSTANT`` override the file.
 
     Raises ConfigurationError if a file that was named is missing, or any is malformed; the message names the file and
     the field.
@@ -100,7 +99,7 @@ def load_fitted(settings: Settings) -> Fitted:
 
 
 def find_fitted(settings: Settings) -> Path | None:
-    """Return the file that holds the parameters, None where there is none."""
+    """Return the file of the fusion parameters; None if there is none."""
     if settings.fitted_weights is not None:
         return settings.fitted_weights
     places = (settings.home / FITTED_FILE, settings.shared_dir / "models" / FITTED_FILE)

@@ -1,4 +1,4 @@
-"""Folders of the files that come with Braid, and of the user's data, here and in a function."""
+"""Folders of the files that come with Braid and of the user's data, on a machine and in a Lambda function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EARLIER_HOME = Path(".braid")
 def shared_folder() -> Path:
     """Return the folder of state machines, index mappings and model profiles.
 
-    Inside the package where a wheel was installed, beside the library in a clone, and ``/opt`` in a function, whose
+    It is inside the package if a wheel is installed, beside the library in a clone, and ``/opt`` in a function, where a
     layer has it.
     """
     in_clone = PACKAGE.parents[2] / "shared" if len(PACKAGE.parents) > 2 else None  # noqa: PLR2004 - layers/braid/braid
@@ -27,12 +27,12 @@ def shared_folder() -> Path:
 
 
 def in_lambda() -> bool:
-    """Return whether this process is a Lambda function's: it has no user, and is frozen between two events."""
+    """Return whether this process is a Lambda function, which has no user and is frozen between two events."""
     return "AWS_LAMBDA_FUNCTION_NAME" in os.environ
 
 
 def user_folder() -> Path:
-    """Return this user's folder of stores and models; a function has no user, and a temporary folder."""
+    """Return this user's folder of stores and models; in a function, which has no user, a temporary folder."""
     if in_lambda():
         return Path(tempfile.gettempdir()) / "braid"
     from platformdirs import user_data_path

@@ -7,8 +7,8 @@
     exporting.py   export over OTLP, where the environment names an endpoint
 
 Spans begin in ``braid.api.handler`` (a request), ``braid.lambda_runtime.stage_handlers`` (a function), ``braid.app`` (a
-question), ``braid.retrieval.pipeline`` (a stage), and where ``recording.store_calls`` stands on an engine's class.
-Traces of answers, which tell how one came about, are another thing: ``braid.api.answer_traces``.
+question), ``braid.retrieval.pipeline`` (a stage), and in engine classes that ``recording.store_calls`` decorates.
+The trace of an answer, its explanation stage by stage, is not one of these: ``braid.api.answer_traces``.
 
 The library records through OpenTelemetry's interface alone, which does nothing until a program or
 :func:`braid.telemetry.exporting.start` sets providers.

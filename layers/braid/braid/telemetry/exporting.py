@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _PROTOCOL: Final = "http/protobuf"
 FLUSH_MS: Final = 1_500
-"""Longest that an invocation waits for its spans to be sent."""
+"""Longest time that an invocation waits for its telemetry to be sent, for each signal."""
 _FLUSHES: list[Callable[[int], object]] = []
 _LOG_HANDLERS: list[logging.Handler] = []
 _STARTING = threading.Lock()
 _SEVERITIES: Final = {"DEBUG": "DEBUG", "WARNING": "WARN", "ERROR": "ERROR", "CRITICAL": "FATAL"}
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""Attributes that every record of :mod:`logging` has; others were given with it."""
+"""Attributes that every record of :mod:`logging` has; any others are its ``extra`` fields."""
 
 
 def start(service: str) -> None:
@@ -62,7 +62,7 @@ def start(service: str) -> None:
                 {
                     "service.name": os.environ.get("OTEL_SERVICE_NAME") or service,
                     "service.version": __version__,
-                    # Of this process: sums of several under one name would be taken for one that goes up and down.
+                    # One per process: counters of several under one id would look like one that goes up and down.
                     "service.instance.id": str(uuid.uuid4()),
                 }
             )
@@ -80,13 +80,13 @@ def _wanted(signal: str) -> bool:
 
 
 def flush() -> None:
-    """Send what was recorded; in Lambda, which stops a container between two invocations."""
+    """Send the recorded telemetry; called in Lambda, which freezes a container between two invocations."""
     for each in _FLUSHES:
         each(FLUSH_MS)
 
 
 def log_handlers() -> Sequence[logging.Handler]:
-    """Return the handler for loggers that hand nothing on to the library's own; none where logs are not exported."""
+    """Return the handlers to add to loggers outside the ``braid`` logger; none if logs are not exported."""
     return _LOG_HANDLERS
 
 
@@ -124,9 +124,9 @@ def _export_logs(resource: Resource) -> None:
 
 
 class LogExport(logging.Handler):
-    """Hands log records to OpenTelemetry: message, level, and the fields that were given with it.
+    """Exports log records to OpenTelemetry: message, level and ``extra`` fields.
 
-    The SDK's own handler adds the messages of exceptions, which may quote what was asked.
+    Not the SDK's own handler, which adds the messages of exceptions: they may quote a question.
     """
 
     def __init__(self, provider: LoggerProvider) -> None:
@@ -134,7 +134,7 @@ class LogExport(logging.Handler):
         self._provider = provider
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Hand one record on, with the current trace context."""
+        """Export one record, with the current trace context."""
         from opentelemetry._logs import LogRecord, SeverityNumber
 
         fields = {

@@ -1,7 +1,7 @@
 """Names of spans, metrics and attributes, after OpenTelemetry's conventions of GenAI, databases, HTTP and messaging.
 
-Kept as text: the conventions' package renames constants of what is in development, as GenAI is. Names that no
-convention has begin with ``braid.``.
+Stated here rather than imported: the conventions' package renames the constants of a convention in development, such as
+GenAI's. Names that no convention has begin with ``braid.``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ RETRIEVAL: Final = "retrieval"
 EMBEDDINGS: Final = "embeddings"
 RERANK: Final = "rerank"
 WRITE: Final = "write"
-"""Operations, and the first word of their spans' names. GenAI's conventions have the first two."""
+"""Names of operations, with which the names of their spans begin. GenAI's conventions have the first two."""
 
 OPERATION: Final = "gen_ai.operation.name"
 PROVIDER: Final = "gen_ai.provider.name"
@@ -69,4 +69,4 @@ DIMENSIONS: Final = frozenset(
         STAGE,
     }
 )
-"""Attributes that histograms have: each has few values, and none that a tenant or caller makes up."""
+"""Attributes of the histograms: of low cardinality, and with no value that a tenant or caller chooses."""

@@ -1,6 +1,6 @@
 """Operations as spans and durations, and the trace context (W3C ``traceparent``) that requests and messages carry.
 
-Errors are recorded by their type: their messages may quote what was asked or stored.
+Errors are recorded by type only: their messages may quote questions or stored texts.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _Class = TypeVar("_Class", bound=type)
 
 
 class Operation:
-    """An operation that runs: its span, and the attributes that its duration is recorded with."""
+    """A running operation: its span, and the attributes with which its duration is recorded."""
 
     def __init__(self, span: Span, attributes: dict[str, AttributeValue]) -> None:
         self._span = span
         self._attributes = attributes
 
     def set(self, attributes: Mapping[str, AttributeValue]) -> None:
-        """Add attributes that are known later."""
+        """Add attributes."""
         self._attributes.update(attributes)
         self._span.set_attributes(attributes)
 
@@ -73,15 +73,15 @@ def operation(
     Parameters
     ----------
     duration
-        One of :data:`braid.telemetry.names.DURATIONS`, which gets those attributes that are
-        :data:`~braid.telemetry.names.DIMENSIONS`; None records a span alone.
+        The histogram, one of :data:`braid.telemetry.names.DURATIONS`; it gets those of the attributes that are
+        :data:`~braid.telemetry.names.DIMENSIONS`. None records only a span.
     parent
-        What carried the context here, such as headers in lower case. Without a valid ``traceparent`` in it, the span
-        belongs to the current one.
+        Carrier of the trace context, such as headers in lower case. Without a valid ``traceparent`` in it, the current
+        span is the parent.
     """
     known = dict(attributes)
     if parent is None and _nobody_records():
-        # A span that nobody records takes ten times as long to make as the rest of this.
+        # Making a span, even if none is recorded, takes ten times as long as the rest of this.
         span: AbstractContextManager[Span] = nullcontext(trace.INVALID_SPAN)
     else:
         within = _PROPAGATOR.extract(parent, context.get_current()) if parent else None
@@ -107,18 +107,18 @@ def _nobody_records() -> bool:
     return unset and isinstance(_TRACER, trace.ProxyTracer)
 
 
-def carried() -> dict[str, str]:
-    """Return the headers that carry the current trace context; none outside of a span."""
+def trace_headers() -> dict[str, str]:
+    """Return the headers of the current trace context (``traceparent``); empty outside of a span."""
     carrier: dict[str, str] = {}
     _PROPAGATOR.inject(carrier)
     return carrier
 
 
-def carried_to_function(traceparent: object) -> dict[str, str] | None:
-    """Return what carried a context into this invocation: the value given, else what Lambda itself says.
+def invocation_trace_headers(traceparent: object) -> dict[str, str] | None:
+    """Return the headers of the trace context of this invocation: a valid ``traceparent``, else Lambda's X-Ray trace.
 
-    Lambda's own trace has the same ids in all functions of one execution. Whether to sample is not taken from it, as
-    it samples a few requests alone.
+    X-Ray's trace has the same ids in all functions of one execution. Its sampling decision is ignored, as it samples
+    few requests. Returns None without either.
     """
     if isinstance(traceparent, str) and trace.INVALID_SPAN is not _span_of(traceparent):
         return {TRACEPARENT: traceparent}

@@ -157,6 +157,19 @@ def test_what_is_gone_is_removed_with_its_document(store: DemoStages, folder: Pa
     assert [file.path for _, file in stored_documents(store.objects, TENANT)] == ["gates.md", "north/cranes.md"]
 
 
+def test_what_is_gone_is_removed_also_if_it_was_ingested_beside_another_ingest(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    beside = ingest_documents(folder, store, tenant_id=TENANT)
+    assert isinstance(next(beside), FolderBegun)
+    write(folder / "locks.md", "locks")
+    assert ingest(store, folder).documents == 4
+    done(beside)
+    assert "locks.md" in [file.path for _, file in stored_documents(store.objects, TENANT)]
+    (folder / "locks.md").unlink()
+    assert ingest(store, folder).removed == 1
+    assert not any("locks" in name for name in records(store))
+
+
 def test_a_file_whose_time_alone_has_changed_is_opened_and_not_written(
     store: DemoStages, folder: Path, opened: list[str]
 ) -> None:

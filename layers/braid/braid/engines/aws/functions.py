@@ -12,7 +12,7 @@ from braid.engines.aws.clients import named_errors, open_client
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.models import Answer
 from braid.ports.ingestion import WriteReport
-from braid.telemetry.recording import carried, operation
+from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
     from mypy_boto3_lambda import LambdaClient
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _ENTITIES, _VERTICES = "entities", "vertices"
 """The function's name of each list, with the name that callers use."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
+
+
+def refusal(message: str) -> InvalidRequest:
+    """Return the error of a function that refused a request; its message begins with the field."""
+    return InvalidRequest(message, field=message.partition(":")[0])
 
 
 class _Function:
@@ -45,7 +50,7 @@ class _Function:
         """
         with operation(f"invoke {self._name}", {}, kind=SpanKind.CLIENT):
             with named_errors(f"function {self._name}"):
-                payload = json.dumps({**event, **carried()}).encode()
+                payload = json.dumps({**event, **trace_headers()}).encode()
                 answer = self._client.invoke(FunctionName=self._name, Payload=payload)
             said = json.loads(answer["Payload"].read())
             if "FunctionError" in answer:
@@ -56,7 +61,7 @@ class _Function:
         """Return the error that the function raised, by its name."""
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
-            return InvalidRequest(message, field=message.partition(":")[0])
+            return refusal(message)
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
         return StoreError(f"function {self._name} failed: {kind}")

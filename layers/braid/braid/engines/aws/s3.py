@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
@@ -23,6 +24,8 @@ PART_BYTES = 8 * 1024 * 1024
 """Bytes read or written at once. S3 takes at most 10,000 parts (so 80 GB), of at least 5 MiB but for the last."""
 DELETED_AT_ONCE = 1_000
 """Most keys in one delete request of S3."""
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that S3 takes in a key and no request to delete several can hold."""
 _NOT_FOUND = 404
 _PRECONDITION_FAILED = 412
 
@@ -129,9 +132,15 @@ class S3ObjectStore:
             self._client.delete_object(**self._place(tenant_id, key))
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects in batches of the size that S3 takes."""
+        """Remove objects in batches of the size that S3 takes; by itself one whose key no batch can hold.
+
+        Somebody else may have put such an object, and all others of its batch would stay with it.
+        """
         folder = f"{check_tenant(tenant_id)}/"
-        places = [{"Key": folder + key} for key in keys]
+        for key in filter(_NOT_IN_XML.search, keys):
+            with named_errors(self._name(key)):
+                self._client.delete_object(Bucket=self._bucket, Key=folder + key)
+        places = [{"Key": folder + key} for key in keys if not _NOT_IN_XML.search(key)]
         for start in range(0, len(places), DELETED_AT_ONCE):
             some = places[start : start + DELETED_AT_ONCE]
             with named_errors(f"bucket {self._bucket}"):

@@ -11,7 +11,7 @@ from braid.engines.aws.clients import TRANSIENT_CODES, named_errors, open_client
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
 from braid.telemetry import names
-from braid.telemetry.recording import carried, operation
+from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +69,7 @@ class SqsQueue:
                 self._send(batch)
 
     def _send(self, batch: Sequence[tuple[QueueMessage, str]]) -> None:
-        attributes = {name: {"DataType": "String", "StringValue": value} for name, value in carried().items()}
+        attributes = {name: {"DataType": "String", "StringValue": value} for name, value in trace_headers().items()}
         entries = [
             {
                 "Id": str(number),

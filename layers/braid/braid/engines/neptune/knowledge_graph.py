@@ -21,7 +21,7 @@ from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.engines.neptune.elements import batches, vertex_ids
 from braid.engines.neptune.stored_counts import GraphCounts
-from braid.errors import ConfigurationError, InvalidRequest
+from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
 from braid.models.records import FOUND_PREFIX
 from braid.ports.keys import check_limit, decode, encode
@@ -129,7 +129,13 @@ class GremlinGraph:
             for batch in batches(list(last_vertices.values()), BATCH):
                 self._connection.submit(partial(elements.write_vertices, vertices=batch))
             for edges in batches(list(last_edges.values()), BATCH):
-                self._connection.submit(partial(elements.write_edges, edges=edges))
+                try:
+                    self._connection.submit(partial(elements.write_edges, edges=edges))
+                except TransientStoreError:
+                    raise
+                except StoreError:
+                    self._require_ends(set(), edges)  # another write may have removed one since
+                    raise
 
     def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
         """Update the end of validity of stored vertices and edges; those removed meanwhile stay removed."""
@@ -360,9 +366,11 @@ class GremlinGraph:
         unnamed = vertex_ids(tenant_id, (link.entity_id for link in links if not link.name))
         if unnamed:
             read = self._ask(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=unnamed))
-            aliases = {vertex.id: vertex.aliases[0] for vertex in (elements.vertex_of(tenant_id, row) for row in read)}
-            links = [link.model_copy(update={"name": link.name or aliases[link.entity_id]}) for link in links]
-        return links
+            vertices = (elements.vertex_of(tenant_id, row) for row in read)
+            # One that was removed or renamed since has none any more, and is no link.
+            aliases = {vertex.id: vertex.aliases[0] for vertex in vertices if vertex.aliases}
+            links = [link.altered(name=link.name or aliases.get(link.entity_id, "")) for link in links]
+        return [link for link in links if link.name]
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Expand the seeds, with one traversal per hop for all of them."""
@@ -471,12 +479,15 @@ def _rank(link: EntityLink) -> tuple[float, int, str, str]:
 
 
 def _link(tenant_id: str, row: str, found: Sequence[str], wanted: Mapping[str, str]) -> EntityLink:
-    """Return an entity's best match: its name, or else the longest matching alias."""
+    """Return an entity's best match: its name, or else the longest matching alias.
+
+    Of an entity without a name the link has none yet, which no checked one may lack.
+    """
     vertex = elements.read_vertex(row)
     named = elements.link_key(tenant_id, normalise(vertex.name)) if vertex.name else None
     return min(
         (
-            EntityLink(
+            EntityLink.unchecked(
                 entity_id=vertex.id,
                 name=vertex.name,
                 entity_type=vertex.entity_type,

@@ -25,6 +25,8 @@ _CHILDREN: dict[str, dict[int, str]] = {
 }
 _TENSOR_NAME, _TENSOR_EXTERNAL, _TENSOR_LOCATION = 8, 13, 14
 _MAX_DEPTH = 64
+_MAX_KEY = 2**32 - 1
+"""Of a field's number and wire type. ONNX Runtime's parser drops higher bits, and so reads another field."""
 
 
 def external_tensor(path: Path) -> str | None:
@@ -68,6 +70,8 @@ def _fields(data: mmap.mmap, start: int, end: int) -> Iterator[tuple[int, int, i
     position = start
     while position < end:
         key, position = _varint(data, position, end)
+        if key > _MAX_KEY:
+            raise ValueError("a field's number is too large")
         field, wire = key >> 3, key & 7
         begin = position
         if wire == _VARINT:

@@ -67,12 +67,12 @@ class Manifest(Frozen):
     kind: ModelKind
     dimension: Annotated[int, Field(ge=1)]
     """Length of a vector; 1 for a cross-encoder."""
-    max_tokens: Annotated[int, Field(ge=8)]
+    max_tokens: Annotated[int, Field(ge=8, lt=2**31)]
     precision: Precision
     pooling: Pooling
     inputs: tuple[str, ...]
     """Names of the graph's inputs; ``pooling_mask`` leaves an instruction's tokens out of the mean."""
-    pad_token_id: Annotated[int, Field(ge=0)]
+    pad_token_id: Annotated[int, Field(ge=0, lt=2**31)]
     source: str
     licence: str
     files: tuple[ModelFile, ...]

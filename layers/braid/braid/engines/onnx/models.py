@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import alarmed, check
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
-from braid.engines.onnx.session import TokenisedText, first_line, load_session, read_tokenizer
+from braid.engines.onnx.session import TokenisedText, first_line, load_session, no_panic, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
 from braid.models.model_profiles import space_of
 from braid.telemetry import names
@@ -106,11 +106,11 @@ class OnnxEncoder:
         done = 0
         for start in range(0, len(texts), _TOKENISE_AT_ONCE):
             part = texts[start : start + _TOKENISE_AT_ONCE]
+            with no_panic(self.model_id):
+                encodings = self._loaded.tokenizer.encode_batch([f"{instruction} {text}".strip() for text in part])
             rows = [
                 TokenisedText(start + offset, encoding.ids, encoding.type_ids, unpooled)
-                for offset, encoding in enumerate(
-                    self._loaded.tokenizer.encode_batch([f"{instruction} {text}".strip() for text in part])
-                )
+                for offset, encoding in enumerate(encodings)
             ]
             for batch, made in self._vectors_of(self._batches(rows)):
                 for row, vector in zip(batch, made, strict=True):
@@ -128,7 +128,8 @@ class OnnxEncoder:
             stop = start + _READ_AT_ONCE
             if stop < len(text) and (space := text.rfind(" ", start, stop)) > start:
                 stop = space
-            encoding = self._loaded.tokenizer.encode(text[start:stop], add_special_tokens=False)
+            with no_panic(self.model_id):
+                encoding = self._loaded.tokenizer.encode(text[start:stop], add_special_tokens=False)
             ends += [start + end for part in (encoding, *encoding.overflowing) for _, end in part.offsets]
             start = stop
         return ends
@@ -249,7 +250,7 @@ class OnnxCrossEncoder:
         options = ort.RunOptions()
         options.log_severity_level = 4
         try:
-            with alarmed(partial(setattr, options, "terminate", True), seconds=timeout_s):
+            with no_panic(self.name), alarmed(partial(setattr, options, "terminate", True), seconds=timeout_s):
                 return self._scores(query, texts, options, deadline)
         except RerankFailed:
             raise

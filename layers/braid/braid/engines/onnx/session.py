@@ -5,13 +5,14 @@ NumPy, ONNX Runtime and tokenizers are imported when a model is opened, not when
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from braid.errors import ModelTampered
+from braid.errors import ModelError, ModelTampered
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import onnxruntime as ort
@@ -112,6 +113,17 @@ def read_tokenizer(folder: ModelFolder) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+@contextmanager
+def no_panic(model_id: str) -> Iterator[None]:
+    """Raise ModelError where a tokenizer panics: what it raises is no Exception, and would end an import's thread."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__module__ != "pyo3_runtime":  # which cannot be imported
+            raise
+        raise ModelError(f"model {model_id}: its tokenizer failed ({first_line(error)})") from error
 
 
 def first_line(error: BaseException) -> str:

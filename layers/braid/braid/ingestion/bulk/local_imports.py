@@ -37,7 +37,7 @@ TURN_LINES: Final = 50
 STEP_S: Final = 5.0
 """Seconds that a step of :class:`ImportsAtOnce` may take: none is begun when the request has less left."""
 THREADS: Final = 2
-"""Tenants whose imports take a step at once: a document that is slow to read holds up its own tenant's alone."""
+"""Tenants whose imports run a step at once: a document that is slow to read holds up only its own tenant's."""
 
 
 class _State(Frozen):
@@ -71,7 +71,7 @@ class LocalImports:
         self._unfinished: set[tuple[str, str]] = set()
         self._turns: dict[str, deque[_Waiting]] = {}
         self._running: set[str] = set()
-        """Tenants whose turn it is."""
+        """Tenants of whose imports a step is running."""
         self._lock = threading.Lock()
         self._stopping = threading.Event()
 
@@ -135,13 +135,13 @@ class LocalImports:
         with self._lock:
             tenant_id = next((tenant for tenant in self._turns if tenant not in self._running), None)
             if tenant_id is None:
-                return  # whoever has a turn goes on when it ends
+                return  # a running step submits the next one when it ends
             self._running.add(tenant_id)
             waiting_import = self._turns[tenant_id][0]
         ended = True
         try:
             ended = self._step(tenant_id, waiting_import)
-        finally:  # whatever failed, the others' turns come
+        finally:  # also after a failure, so that the other imports continue
             with self._lock:
                 self._running.discard(tenant_id)
                 waiting = self._turns.pop(tenant_id)
@@ -218,7 +218,7 @@ class ImportsAtOnce(LocalImports):
         Raises
         ------
         InvalidRequest
-            If it takes longer than a request has; what is written by then stays.
+            If it takes longer than a request may; batches that are written by then stay.
         """
         self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
         one = _Waiting(import_id, self._steps(tenant_id, import_id, asked))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectStore
 
 PAGE_BATCHES = 8_000
-"""Batches that one step hands out, in an object of 1 MB: what they return comes together in a state of 256 KB, and each
-page takes 14 of the 25,000 events that an execution may have."""
+"""Batches of a page, which one step lists in an object of 1 MB: the results of a page share a workflow state of 256 KB,
+and each page takes 14 of the 25,000 events that an execution may have."""
 READS_AT_ONCE = 10
 """Results that are read in parallel: as many as an AWS client keeps connections."""
 _RANGES = TypeAdapter(tuple[BatchRange, ...])
-_T = TypeVar("_T")
 
 
 def folder(job: ImportJob) -> str:
@@ -61,7 +60,7 @@ def unfinished(keys: Iterable[str]) -> list[str]:
 
 @contextmanager
 def mark_begun(tenant_id: str, name: str, objects: ObjectStore) -> Iterator[None]:
-    """Mark a job as begun; if the block raises, delete what was stored of it."""
+    """Mark a job as begun; if the block raises, delete the job's objects."""
     objects.put(tenant_id, f"{_folder(name)}/pages/begun", b"")
     try:
         yield
@@ -114,14 +113,14 @@ def ranges(job: ImportJob, page: int, objects: ObjectStore) -> tuple[BatchRange,
 
 
 def put_items(job: ImportJob, page: int, phase: Phase, ranges: tuple[BatchRange, ...], objects: ObjectStore) -> str:
-    """Store the batches of a page that have something of a phase, for a map over them; return the key."""
+    """Store the batches of a page that a phase writes, as input of the workflow's map; return the key."""
     key = f"{folder(job)}/pages/{page:06}-{phase.value}.json"
     objects.put(job.tenant_id, key, _RANGES.dump_json(ranges))
     return key
 
 
 def items(job: ImportJob, key: str, objects: ObjectStore) -> tuple[BatchRange, ...]:
-    """Return what :func:`put_items` stored."""
+    """Return the batches that :func:`put_items` stored under a key."""
     return _RANGES.validate_json(read_object(objects, job.tenant_id, key))
 
 

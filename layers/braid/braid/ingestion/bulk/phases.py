@@ -88,7 +88,7 @@ def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], finge
 def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:
     """Yield the edges of a phase with their places.
 
-    Until the last phase without what they supersede, which another batch may be writing at the same time.
+    Before the last phase their ``supersedes`` is left out, as another batch may be writing those edges meanwhile.
     """
     for place, edge in _last(request):
         if phase is Phase.ENDS:

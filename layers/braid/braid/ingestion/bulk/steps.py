@@ -51,8 +51,9 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 BATCH_LINES = 250
+"""Most lines of a batch."""
 BATCH_BYTES = 2_000_000
-"""As a request may have: a batch is one transaction, for which a laptop's other tenants wait."""
+"""Most bytes of a batch, as of a request: other tenants of an embedded store wait for the batch's one transaction."""
 _IN_MEMORY = 8 * 1024 * 1024
 
 
@@ -69,10 +70,10 @@ class FileStore(DocumentStore, Protocol):
 
 
 def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> ImportJob:
-    """Read an object once, and store the offsets of its batches. A document is made lines first.
+    """Read an object once, and store the offsets of its batches. A document is converted to lines first.
 
     Memory holds the lines of one batch, and eight bytes for each edge that another edge ends or that ends a record. No
-    batch has more than ``batch_lines`` or :data:`BATCH_LINES` lines.
+    batch has more than ``batch_lines`` lines, :data:`BATCH_LINES` when None.
 
     Raises
     ------
@@ -81,7 +82,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
     ObjectMissing
         If it does not exist.
     ObjectChanged
-        If it is not, or while being read ceases to be, the version that the event names.
+        If it is not the version that the event names, or is replaced while it is read.
     StoreError
         If a line is longer than 10 MB; the message has its number.
     """
@@ -94,11 +95,11 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
         refused, path = "", uploads.path_of(key)
         if path is not None:
-            lines_key = manifest.lines_key(task.job)
+            info, lines_key = lines.info, manifest.lines_key(task.job)
             try:
-                lines = uploads.as_lines(tenant_id, path, lines.info, store, lines_key=lines_key)
+                lines = uploads.as_lines(tenant_id, path, info, store, lines_key=lines_key)
             except Unreadable as error:
-                refused, lines = str(error), uploads.refused(tenant_id, path, error, store, lines_key=lines_key)
+                refused, lines = str(error), uploads.refused(tenant_id, path, info, error, store, lines_key=lines_key)
         try:
             job = ImportJob(
                 name=task.job,
@@ -144,7 +145,7 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
     StoreError, ModelError
         As :func:`braid.ingestion.writing.write`; no result is stored then, and the step is to be repeated.
     QueueFull
-        If as many batches are being written as may be, those of other imports included; the same holds.
+        If all slots of bulk writes are taken, by any imports; the step is to be repeated.
     """
     with writing_in_bulk(store.cache, store.settings.ingest_writers, tenant_id=task.job.tenant_id):
         return _write_batch(task, store)
@@ -152,9 +153,8 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
 
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     batch_range = task.batch
-    if task.job.document is not None:
-        lines_key = manifest.lines_key(task.job.name)
-        uploads.require_newest(task.job.tenant_id, task.job.document, store, lines_key=lines_key)
+    if task.job.document is not None:  # of other objects, to read them is enough
+        _require_newest(task.job, store)
     content = store.objects.read(task.job.tenant_id, task.job.object, batch_range.start, batch_range.end)
     lines = content.removesuffix(b"\n").split(b"\n")
     numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=batch_range.line)]
@@ -164,7 +164,9 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     earlier = [manifest.result(task.job, phase, batch_range, store.objects) for phase in earlier_phases]
     refused = {error.place for result in earlier for error in result.errors}
     fingerprints = manifest.fingerprints(task.job, store.objects) if task.phase in (Phase.EDGES, Phase.LINKS) else b""
-    report = write(part_of(request, task.phase, refused, fingerprints), store)
+    # Again when the texts are embedded: a newer version may have been written whole meanwhile.
+    part = part_of(request, task.phase, refused, fingerprints)
+    report = write(part, store, require=lambda: _require_newest(task.job, store))
     result = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
@@ -174,6 +176,15 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
         errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
     )
     return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
+
+
+def _require_newest(job: ImportJob, store: FileStore) -> None:
+    """Refuse to write what a newer version replaces. Raises ObjectChanged if there is one."""
+    if job.document is not None:
+        lines_key = manifest.lines_key(job.name)
+        uploads.require_newest(job.tenant_id, job.document, store, lines_key=lines_key)
+    else:
+        store.objects.read(job.tenant_id, job.object, 0, min(1, job.object.size_bytes))
 
 
 def lost(task: Lost, store: FileStore) -> BatchCounts:
@@ -223,14 +234,14 @@ def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEn
     """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
     detail = event.get("detail")
     if isinstance(detail, dict):
-        told = detail.get("object")
-        name = told.get("key") if isinstance(told, dict) else None
+        event_object = detail.get("object")
+        name = event_object.get("key") if isinstance(event_object, dict) else None
         if not isinstance(name, str) or "/" not in name:
             raise InvalidRequest(
                 "detail.object.key: must be TENANT/inbox/… or TENANT/documents/…", field="detail.object.key"
             )
         tenant_id, _, key = name.partition("/")
-        return tenant_id, key, told.get("etag") if isinstance(told, dict) else None, MissingEnds.REFUSE
+        return tenant_id, key, event_object.get("etag") if isinstance(event_object, dict) else None, MissingEnds.REFUSE
     for field in ("tenant_id", "key"):
         if not isinstance(event.get(field), str):
             raise InvalidRequest(f"{field}: missing", field=field)

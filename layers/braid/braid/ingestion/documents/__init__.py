@@ -9,8 +9,8 @@
     chunking.py        cuts a document of any format into chunks by its structure
     records.py         ids and records of a document's chunks; file, heading, line and position as their metadata
     files.py           files of a folder
-    folder_state.py    remembers what was read of which file; compares and removes nothing
-    ingesting.py       ingests folders and files: compares them with that state, writes the new, removes what is gone
+    folder_state.py    stores the state of an ingested folder: the version of each file that was read
+    ingesting.py       ingests folders and files: compares them with that state, writes new and removes deleted ones
     uploads.py         documents in the object store, as lines of records to import
     progress.py        events of an ingest
 """

@@ -1,8 +1,8 @@
 """Cuts documents into chunks that follow their structure and fit the encoder's window.
 
-A chunk is what stands under one heading, or several short neighbours under the same one above. Where a section does not
-fit, it is cut between paragraphs; a paragraph between lines or sentences; a sentence between words. Only the last two
-overlap, as nothing in the text says that one part ends there.
+A chunk is the section under one heading, or several short neighbours under the same parent heading. A section that does
+not fit is cut between paragraphs; a paragraph between lines or sentences; a sentence between words. Chunks overlap only
+where they are cut between sentences or words, as the text has no boundary there.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Document, Plain, Section
 
 SEPARATOR = " › "
-"""Between the headings of a path."""
+"""Separator of the headings of a path."""
 _SPARE_TOKENS = 4
-"""Left free: where texts are put together, a tokenizer may count one more than for each."""
+"""Tokens left free, as a tokenizer may count more for joined texts than for each of them."""
 _HEADER_SHARE = 0.25
-"""Share of the window that the title may take, and the heading path."""
+"""Largest share of the window for the title, and for the heading path."""
 _OVERLAP_SHARE = 0.15
-"""Share of a chunk that the next one begins with, where the text is cut inside of a paragraph."""
+"""Largest share of a chunk that the next one repeats, where a paragraph is cut."""
 _PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 _SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)\]]?\s+|(?<=[。！？])")
 _LEAST_CHARACTERS = 8
-"""Of a part of a sentence."""
+"""Least characters of a part of a sentence."""
 _COUNTED_AT_ONCE = 32_768
-"""Characters of which a tokenizer counts the tokens at once: it takes some 500 bytes for each."""
+"""Characters that are tokenised at once to count their tokens: it takes some 500 bytes of memory for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Chunk:
     text: str
     index: int
     position: int
-    """Characters of the document's text before it."""
+    """Character offset in the document's text."""
     heading: tuple[str, ...] = ()
     page: int | None = None
     line: int | None = None
@@ -59,11 +59,11 @@ class _Piece(NamedTuple):
     text: str
     tokens: int
     offset: int
-    """Characters of the section before it."""
+    """Character offset in the section."""
     glue: str
-    """What stands between it and the piece before."""
+    """Separator between it and the piece before."""
     inside: bool = False
-    """Whether it was cut inside of a paragraph, so that chunks overlap there."""
+    """Whether it begins at a cut between sentences or words of a paragraph, where chunks overlap."""
 
 
 class _Part(NamedTuple):
@@ -71,13 +71,13 @@ class _Part(NamedTuple):
 
     section: Section
     begin: int
-    """Characters of the document before the section."""
+    """Character offset of the section in the document's text."""
     pieces: tuple[_Piece, ...]
     tokens: int
 
 
 def belong_together(before: Section, section: Section) -> bool:
-    """Tell whether two neighbouring sections may share a chunk: one page, and one heading above both."""
+    """Return whether two neighbouring sections may share a chunk: they have one page and one parent heading."""
     if before.whole or section.whole or before.rows or section.rows or before.page != section.page:
         return False
     above, heading = before.heading, section.heading
@@ -122,7 +122,7 @@ class Chunker:
             begin += len(section.text) + 2
 
     def _groups(self, parts: Sequence[_Part], room: int) -> Iterator[list[_Part]]:
-        """Yield neighbours that fit together, with what stands above all of them and their own headings."""
+        """Yield groups of neighbouring parts that fit one chunk, their headings included."""
         held: list[_Part] = []
         tokens = 0
         for part in parts:
@@ -136,6 +136,7 @@ class Chunker:
             yield held
 
     def _chunk(self, parts: Sequence[_Part], index: int) -> Chunk:
+        """Return the chunk of a group: the heading path that its parts share, and their texts with further headings."""
         first = parts[0]
         shared = _shared([part.section.heading for part in parts])
         texts: list[str] = []
@@ -168,7 +169,7 @@ class Chunker:
         held: list[_Piece] = []
         tokens = 0
         for piece in pieces:
-            # Closed when full, or when even, unless the next piece is so small that it brings it nearer to even.
+            # Closed when full, or when the next piece would bring it further from the even length than it is.
             full = tokens + piece.tokens > room
             if held and (full or tokens + piece.tokens / 2 > even):
                 yield tuple(held)
@@ -233,7 +234,7 @@ class Chunker:
         return self._count(SEPARATOR.join(self._fitting(heading))) if heading else 0
 
     def _fitting(self, heading: Sequence[str]) -> list[str]:
-        """Return a heading path that takes no more than its share of the window: the innermost headings count."""
+        """Return a heading path that takes no more than its share of the window: outer headings are left out first."""
         most = int(self._window * _HEADER_SHARE)
         kept = list(heading)
         while len(kept) > 1 and self._count(SEPARATOR.join(kept)) > most:
@@ -249,13 +250,13 @@ class Chunker:
 
 
 def _below(title: str, sections: Iterable[Section]) -> Iterator[Section]:
-    """Yield sections whose heading paths do not begin with the document's title: every chunk has that already."""
+    """Yield the sections with heading paths without the document's title, which every chunk has already."""
     for section in sections:
         yield replace(section, heading=section.heading[1:]) if section.heading[:1] == (title,) else section
 
 
 def _shared(headings: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """Return the headings that all paths begin with."""
+    """Return the common prefix of heading paths."""
     first = headings[0]
     for heading in headings[1:]:
         same = 0
@@ -266,7 +267,7 @@ def _shared(headings: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def _spans(text: str, separator: re.Pattern[str]) -> Iterator[tuple[str, int]]:
-    """Yield what stands between separators, with its offset."""
+    """Yield the texts between separators, with their offsets."""
     begin = len(text) - len(text.lstrip("\n"))
     for found in separator.finditer(text, begin):
         if text[begin : found.start()].strip():
@@ -277,7 +278,7 @@ def _spans(text: str, separator: re.Pattern[str]) -> Iterator[tuple[str, int]]:
 
 
 def _overlap(held: Sequence[_Piece], following: _Piece, room: int) -> list[_Piece]:
-    """Return the last pieces of a chunk that the next one begins with, where both are of one paragraph."""
+    """Return the last pieces of a chunk, which the next one repeats if it continues the same paragraph."""
     if not following.inside:
         return []
     kept: list[_Piece] = []
@@ -301,7 +302,7 @@ def _between(text: str, at: int) -> str:
 
 
 def _cut_evenly(text: str, offset: int, parts: int) -> Iterator[tuple[str, int]]:
-    """Yield a text in about so many parts, cut at white space where there is some nearby."""
+    """Yield about ``parts`` parts of a text, cut at white space where there is some nearby, with their offsets."""
     size = max(_LEAST_CHARACTERS, -(-len(text) // parts))
     begin = 0
     while begin < len(text):

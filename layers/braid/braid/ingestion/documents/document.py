@@ -14,7 +14,7 @@ Plain = str | int | float | bool | None
 
 
 class Unreadable(BraidError):
-    """A file cannot be read as a document; the message says why in one line, and what would help."""
+    """A file cannot be read as a document; the message has the reason in one line, and a remedy."""
 
 
 class UnreadableNow(Unreadable):
@@ -34,9 +34,9 @@ class Section:
     line: int | None = None
     """Line or row of the file where the text begins, counted from 1, where the text is the file's own."""
     whole: bool = False
-    """Whether it is a chunk of its own: never put together with its neighbours."""
+    """Whether it is a chunk of its own, never joined with its neighbours."""
     rows: bool = False
-    """Whether each line stands for itself, as rows of a table do."""
+    """Whether each line is a unit of its own, as a row of a table."""
     timestamp: str | None = None
     """Moment that the text is about, in ISO 8601; of a mapped row."""
     metadata: Mapping[str, Plain] = field(default_factory=dict)
@@ -44,14 +44,14 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What one file says."""
+    """The content of one file."""
 
     title: str
     format: str
     """Name of the reader, such as ``markdown`` or ``pdf``."""
     sections: tuple[Section, ...]
     metadata: Mapping[str, Plain] = field(default_factory=dict)
-    """What the file says of itself: front matter, author, sender, language."""
+    """Metadata that the file states: front matter, author, sender, language."""
     timestamp: str | None = None
     """Date that the file states, in ISO 8601."""
 
@@ -61,7 +61,7 @@ class Document:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Self:
-        """Return the document that :meth:`as_json` gave."""
+        """Return the document of a value of :meth:`as_json`."""
         sections = tuple(Section(**{**one, "heading": tuple(one["heading"])}) for one in value["sections"])
         return cls(**{**value, "sections": sections})
 
@@ -72,17 +72,17 @@ class ReadingLimits:
 
     file_bytes: int = 64 * 1024 * 1024
     unpacked_bytes: int = 256 * 1024 * 1024
-    """Of all files inside of a DOCX, PPTX or XLSX together."""
+    """Of all files in a DOCX, PPTX or XLSX together, unpacked."""
     unpacked_ratio: int = 200
-    """Times that such a file may grow when it is unpacked."""
+    """Largest ratio of such a file's unpacked size to its packed size."""
     pages: int = 5_000
     characters: int = 10_000_000
-    """Of the text that is found."""
+    """Of the extracted text, with headings and metadata."""
     sections: int = 100_000
     seconds: float = 60.0
     """Of a file of 3 MB or more; a smaller one has 15, and 15 for each MB, so that few bytes do not take a minute."""
     memory_bytes: int = 2 * 1024 * 1024 * 1024
-    """Of the process that reads, where the system can limit it."""
+    """Of the reader process, where the system can limit it."""
 
     def seconds_for(self, file_bytes: int) -> float:
         """Return the seconds that a file of this size may take."""
@@ -97,7 +97,7 @@ class Source:
     content: bytes
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     mapping: Mapping[str, str] = field(default_factory=dict)
-    """Columns of tables by what they are: ``title``, ``text``, ``timestamp``, or a key of metadata."""
+    """Columns of tables by their role: ``title``, ``text``, ``timestamp``, or a key of metadata."""
 
     @property
     def stem(self) -> str:
@@ -125,7 +125,7 @@ def bounded(sections: Iterable[Section], limits: ReadingLimits) -> tuple[Section
     kept: list[Section] = []
     characters = 0
     for section in sections:
-        # What stands above many sections is stored with each, so it counts as often.
+        # Headings and metadata are stored with each section, so that they count each time.
         characters += len(section.text) + sum(map(len, section.heading))
         characters += sum(len(name) + len(str(value)) for name, value in section.metadata.items())
         if characters > limits.characters:

@@ -1,4 +1,4 @@
-"""Lists the files of a folder that may be documents, and what is refused without being opened."""
+"""Lists the files of a folder that may be documents, and those that are refused without being opened."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class FoundFile:
     """A regular file."""
 
     path: str
-    """In the folder, with slashes; empty of a file that was named itself."""
+    """Relative to the folder, with slashes; empty if the file itself was named."""
     location: str
-    """Path by which it is opened, on which no folder is a link."""
+    """Path by which it is opened; none of its folders is a link."""
     size: int
     modified_ns: int
 
 
 @dataclass
 class FoundFiles:
-    """The files of a folder, and what is not read.
+    """The files of a folder, and those that are not read.
 
     Attributes
     ----------
     files
         Regular files, by their paths in the folder, in order.
     refused
-        Paths and why nothing is read there: links that lead out of the folder or back into it, folders that cannot be
-        listed.
+        Reasons why nothing is read, by path: links that lead out of the folder or nowhere, folders that are too deep or
+        cannot be listed, files that are not regular or cannot be opened.
     unlisted
         Folders that cannot be listed.
     hidden
@@ -50,22 +50,22 @@ class FoundFiles:
     hidden: int = 0
 
     def may_hold(self, path: str) -> bool:
-        """Tell whether a path may exist although it was not found: below a folder that cannot be listed."""
+        """Return whether a path may exist although it was not found, as a folder above it could not be listed."""
         return any(path.startswith(f"{folder}/") for folder in self.unlisted)
 
 
 def find(root: Path) -> FoundFiles:
     """Return the files of a folder and of the folders in it, or a single file.
 
-    A link to a file inside of the folder is not read twice, and one that leads out of it is refused.
+    A link into the folder is skipped, as its target is read itself; one that leads out of it is refused.
 
     Raises OSError if there is nothing at the path, or the folder cannot be listed.
     """
     found = FoundFiles()
     if root.is_file():
-        told = root.stat()
+        status = root.stat()
         location = os.path.join(os.path.realpath(root.parent), root.name)  # noqa: PTH118 - a text, as the others
-        found.files[""] = FoundFile("", location, told.st_size, told.st_mtime_ns)
+        found.files[""] = FoundFile("", location, status.st_size, status.st_mtime_ns)
         return found
     inside = Path(os.path.realpath(root))
     entries = list(_entries(str(inside)))
@@ -104,16 +104,16 @@ def _refuse_link(path: str, entry: os.DirEntry[str], inside: Path, found: FoundF
         found.refused[path] = "is a link that leads out of the folder"
     elif not os.path.exists(target):  # noqa: PTH110 - the one of pathlib raises where a name is too long
         found.refused[path] = "is a link that leads nowhere"
-    # What a link inside of the folder leads to is read where it stands.
+    # The target of a link into the folder is read itself.
 
 
 def _add(path: str, entry: os.DirEntry[str], found: FoundFiles) -> None:
     try:
-        told = entry.stat(follow_symlinks=False)
+        status = entry.stat(follow_symlinks=False)
     except OSError as error:
         found.refused[path] = f"cannot be opened: {error.strerror}"
         return
-    if stat.S_ISREG(told.st_mode):
-        found.files[path] = FoundFile(path, entry.path, told.st_size, told.st_mtime_ns)
+    if stat.S_ISREG(status.st_mode):
+        found.files[path] = FoundFile(path, entry.path, status.st_size, status.st_mtime_ns)
     else:
         found.refused[path] = "is no regular file"

@@ -1,8 +1,8 @@
-"""State of an ingested folder: what was read of which file, so that a later ingest opens only what has changed.
+"""State of an ingested folder: the version of each file that was read, so that a later ingest opens only changed ones.
 
-It lies in the tenant's object store: a list of files, and beside it a page for each write since the list was made. A
-page is stored before its documents are written, without their hashes, and again afterwards. A file whose last page has
-no hash may be written in part: it is read again, and the chunks that it may have had are known.
+It is stored in the tenant's object store: a list of files, and a page of changes for each write since that list. A page
+is stored before its documents are written, without their hashes, and again afterwards. A file without a hash in its
+last page may be written in part: it is read again, and the page has the most chunks that may be stored of it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from braid.errors import ObjectMissing
+from braid.errors import ObjectChanged, ObjectMissing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,13 +24,15 @@ if TYPE_CHECKING:
 PREFIX = "folders/"
 UPLOADS = "uploads/"
 COLLECTION = "documents"
-"""Name of the folder that documents of the object store are of."""
+"""Name of the folder under which documents of the object store are listed."""
 _LIST = "files.jsonl"
+_READS = 10
+"""Attempts at reading a state that another process compacts meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What was read of one file."""
+    """State of one file: the version that was read, and its stored chunks."""
 
     path: str
     document: str
@@ -39,17 +42,17 @@ class FileState:
     sha256: str = ""
     """Of the content; empty while the file is being written."""
     options: str = ""
-    """Hash of what its chunks depend on besides the content."""
+    """Hash of the options on which its chunks depend, besides the content."""
     chunks: int = 0
     """Chunks that are stored; while the file is being written, the most that may be."""
     title: str = ""
     format: str = ""
     skipped: str = ""
-    """Why nothing is stored of it."""
+    """Reason why it was skipped, and nothing is stored of it; empty if it was not."""
     gone: bool = False
-    """Whether the file was removed, with all that was stored of it."""
+    """Whether the file was removed, with its chunks."""
     written_by: str = ""
-    """Of a document of the object store: the lines of the import that was the last to begin writing it."""
+    """Of a document of the object store: key of the lines of the import that began to write it last."""
 
 
 @dataclass
@@ -60,7 +63,7 @@ class FolderState:
     tenant_id: str
     name: str
     place: str = ""
-    """Where the folder was, when it was last ingested."""
+    """Path of the folder when it was last ingested."""
     files: dict[str, FileState] = field(default_factory=dict)
 
     @property
@@ -68,20 +71,20 @@ class FolderState:
         return f"{PREFIX}{hashlib.sha256(self.name.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}"
 
     def load(self) -> FolderState:
-        """Read what is stored, and return the state."""
+        """Load the stored state, and return it."""
         header, files = _read(self.objects, self.tenant_id, self._folder)
         self.place, self.files = header.get("place", ""), files
         return self
 
     def is_unchanged(self, path: str, *, size: int, modified_ns: int, options: str) -> bool:
-        """Return whether a file was read with the same options and has the size and time that it had then."""
+        """Return whether a file was read with the same options, and still has the size and time that it had then."""
         known = self.files.get(path)
         if known is None or not known.sha256:
             return False
         return (known.size, known.modified_ns, known.options) == (size, modified_ns, options)
 
     def known_hashes(self, options: str) -> dict[str, str]:
-        """Return the hashes of the contents that need no reading again, by path: a touched file may have the same."""
+        """Return the hashes of contents read with these options, by path: a touched file may have the same one."""
         return {path: file.sha256 for path, file in self.files.items() if file.options == options}
 
     def begin(self, files: Iterable[FileState]) -> str:
@@ -105,28 +108,42 @@ class FolderState:
             self.files[file.path] = file
 
     def compact(self) -> None:
-        """Store the list of all files, instead of the pages."""
+        """Store the list of all files, and delete the pages that it replaces.
+
+        The list also has the files that another process has written since this one loaded the state: what is in no
+        list would stay stored when its file is gone.
+        """
         pages = [info.key for info in self.objects.list(self.tenant_id, f"{self._folder}/page-")]
+        _, files = _read(self.objects, self.tenant_id, self._folder)
         self.files = {path: file for path, file in self.files.items() if not file.gone}
-        self._put(f"{self._folder}/{_LIST}", self.files.values(), header=True)
+        self._put(f"{self._folder}/{_LIST}", files.values(), header=True)
         self.objects.delete_many(self.tenant_id, pages)
 
     def _put(self, key: str, files: Iterable[FileState], *, header: bool = False) -> None:
-        told = [{"name": self.name, "place": self.place}] if header else []
-        lines = [json.dumps(one) for one in (*told, *map(asdict, files))]
+        headers = [{"name": self.name, "place": self.place}] if header else []
+        lines = [json.dumps(one) for one in (*headers, *map(asdict, files))]
         self.objects.put(self.tenant_id, key, "\n".join([*lines, ""]).encode())
 
 
 def _read(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
+    """Return the list's header and the files, read again while another process puts a list in the place of pages."""
+    for _ in range(_READS - 1):
+        with suppress(ObjectMissing, ObjectChanged):
+            return _read_once(objects, tenant_id, folder)
+    return _read_once(objects, tenant_id, folder)
+
+
+def _read_once(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
     header: dict[str, str] = {}
     files: dict[str, FileState] = {}
+    pages = list(objects.list(tenant_id, f"{folder}/page-"))  # before the list, which has those that are gone by then
     try:
         lines = iter(objects.open(tenant_id, f"{folder}/{_LIST}"))
         header = json.loads(next(lines))
         files = {file.path: file for file in map(_file, lines)}
     except (ObjectMissing, StopIteration):
         pass
-    for info in list(objects.list(tenant_id, f"{folder}/page-")):
+    for info in pages:
         for file in map(_file, objects.open(tenant_id, info.key)):
             files[file.path] = file
     return header, {path: file for path, file in files.items() if not file.gone}

@@ -1,9 +1,8 @@
-"""Ingests folders and files of documents: what is new or has changed is read, what is gone is removed.
+"""Ingests folders and files of documents: reads new and changed files, and removes the chunks of deleted ones.
 
 Files are read in a process of their own, and their chunks embedded on a thread of their own, ahead of the writing. A
-page of whole files is written at a time; how far an ingest came is kept in
-:mod:`braid.ingestion.documents.folder_state`, so that it can be stopped at any moment and goes on where it was. Files
-whose size and time of change are known are not opened.
+page of whole files is written at a time. :mod:`braid.ingestion.documents.folder_state` stores the progress, so that an
+ingest can be interrupted at any moment and resumed. Files of unchanged size and modification time are not opened.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 READING_VERSION = 2
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
-"""Chunks of each page at least, the last number for all further ones: soon something is written, and its pace known."""
+"""Least chunks of each page, the last number for all further ones: short first pages soon show progress and pace."""
 _AHEAD = 16
 """Files that are read before they are written."""
 _PAGES_AHEAD = 2
@@ -73,7 +72,7 @@ class Options:
     mapping
         Columns of tables by their role: ``title``, ``text``, ``timestamp``, or a key of metadata.
     name
-        What a folder is called in the ids of its documents; its own name when not given.
+        Name of the folder in the ids of its documents; its own name when not given.
     limits
         Limits of reading one file.
     threads
@@ -103,9 +102,9 @@ def ingest_documents(
     Parameters
     ----------
     seconds
-        A clock for how long it takes.
+        Monotonic clock, in seconds.
     on_embedded
-        Called with the chunks of the present page that are embedded, and all of them.
+        Called with the numbers of chunks of the current page: those embedded so far, and all.
 
     Raises
     ------
@@ -147,8 +146,8 @@ class _Page(NamedTuple):
     vectors: RecordVectors
 
 
-def _begun(files: Sequence[_PreparedFile], ahead: EmbeddingAhead) -> _Page:
-    """Return a page whose embedding is begun."""
+def _begin_page(files: Sequence[_PreparedFile], ahead: EmbeddingAhead) -> _Page:
+    """Begin to embed the records of some files, and return these as a page."""
     records = tuple(record for one in files for record in one.records)
     return _Page(files, records, ahead.begin(records))
 
@@ -185,7 +184,7 @@ class _Folder:
         self._report = FolderDone(name=name)
 
     def events(self) -> Iterator[Event]:
-        """Ingest, and yield what happens."""
+        """Ingest, and yield the events."""
         begun = self._seconds()
         found = find(self._root)
         self._state.place = self._root_path
@@ -217,7 +216,7 @@ class _Folder:
         )
 
     def _chunker(self) -> tuple[Chunker, str]:
-        """Return the chunker, and a hash of all that chunks depend on besides the content."""
+        """Return the chunker, and a hash of the options on which chunks depend, besides the content."""
         chunker, encoder = chunker_for(self._store, threads=self._options.threads)
         options = [
             READING_VERSION,
@@ -226,13 +225,13 @@ class _Folder:
             encoder.model_id,
             encoder.max_tokens,
         ]
-        if self._store.graph_source is not GraphSource.BOTH:  # under which documents were always read
+        if self._store.graph_source is not GraphSource.BOTH:  # the default has the hash that it had before this option
             options.append(self._store.graph_source)
         options_json = json.dumps(options, sort_keys=True)
         return chunker, hashlib.sha256(options_json.encode()).hexdigest()[:16]
 
     def _unchanged(self, files: Mapping[str, FoundFile], options_hash: str) -> list[str]:
-        """Return the paths whose files are as they were, and whose chunks are still stored."""
+        """Return the paths of files that have not changed, and whose chunks are still stored."""
         same = [
             path
             for path, file in files.items()
@@ -247,13 +246,14 @@ class _Folder:
             for path in part:
                 if not self._state.files[path].chunks or first[path] in stored:
                     kept.append(path)
-                else:  # removed from the stores: to be written again although the content is known
+                else:  # removed from the stores: to be written again although the content has not changed
                     self._state.files[path] = replace(self._state.files[path], sha256="")
         return kept
 
     def _write_all(
         self, files: Sequence[FoundFile], chunker: Chunker, options_hash: str, estimate: Estimate
     ) -> Iterator[Event]:
+        """Read files, embed them page by page ahead of the writing, write the pages, and yield the events."""
         page: list[_PreparedFile] = []
         pages = 0
         begun: deque[_Page] = deque()
@@ -269,17 +269,17 @@ class _Folder:
                     yield self._skipped(file.path, prepared.skipped)
                 page.append(prepared)
                 if sum(len(one.records) for one in page) >= _PAGE_CHUNKS[min(pages, len(_PAGE_CHUNKS) - 1)]:
-                    begun.append(_begun(page, ahead))
+                    begun.append(_begin_page(page, ahead))
                     pages, page = pages + 1, []
                     if len(begun) > _PAGES_AHEAD:
                         yield self._written(begun.popleft(), estimate)
             if page:
-                begun.append(_begun(page, ahead))
+                begun.append(_begin_page(page, ahead))
             for one in begun:
                 yield self._written(one, estimate)
 
     def _prepare(self, file: FoundFile, reading: Reading, chunker: Chunker, options_hash: str) -> _PreparedFile:
-        """Return what is to be written of a file that was read, or the reason why nothing is."""
+        """Return the state and the records to write for a file that was read, or the reason why there are none."""
         document_name = document_id(self._report.name, file.path)
         state = FileState(
             path=file.path,
@@ -312,12 +312,12 @@ class _Folder:
                 return _PreparedFile(replace(state, chunks=len(records), title=title, format=document.format), records)
         before = self._state.files.get(file.path)
         if not reading.permanent and before is not None and before.chunks:
-            # What was stored before is kept: the file may be as readable as it was, at another time or place.
+            # The stored chunks are kept: the file may be readable at another time or on another machine.
             return _PreparedFile(replace(before, sha256=""), [], f"{reason}; what was read of it before is kept")
         return _PreparedFile(replace(state, skipped=reason), [], reason)
 
     def _written(self, page: _Page, estimate: Estimate) -> Event:
-        """Write a page, and return how far the ingest is."""
+        """Write a page, and return the progress of the ingest."""
         self._write(page)
         estimate.wrote(len(page.records))
         return estimate.progress(self._report.name, page.files[-1].state.path)
@@ -359,6 +359,7 @@ class _Folder:
         )
 
     def _remove_gone(self, paths: Iterable[str]) -> None:
+        """Delete the chunks of files that no longer exist, and mark the files as removed."""
         gone = [self._state.files[path] for path in paths]
         for start in range(0, len(gone), _IDS_PER_CALL):
             part = gone[start : start + _IDS_PER_CALL]
@@ -375,7 +376,7 @@ class _Folder:
 
 
 def chunker_for(store: WriteStore, *, threads: int | None) -> tuple[Chunker, Encoder]:
-    """Return the chunker for the served model that reads the least of a text, and that model."""
+    """Return the chunker for the served model with the shortest window, and the encoder of that model."""
     encoders = [store.encoder_for(model, threads=threads) for model in store.models()]
     narrowest = min(encoders, key=lambda encoder: (encoder.max_tokens, encoder.model_id))
     return Chunker(lambda text: len(narrowest.token_ends(text)), narrowest.max_tokens), narrowest
@@ -398,7 +399,7 @@ def _read_ahead(
                 yield file, reading.result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
-            reader.close()  # which ends what is being read
+            reader.close()  # kills the subprocess, and with it the current read
             pool.shutdown()
 
 

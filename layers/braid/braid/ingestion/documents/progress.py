@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.files import FoundFile
 
 _BYTES_OF_CHUNK = {".pdf": 8_000, ".docx": 3_000, ".pptx": 8_000, ".xlsx": 700, ".html": 2_000, ".htm": 2_000}
-"""Bytes of a file for each chunk of it, until files of its kind were read."""
+"""Assumed bytes of a file per chunk, by suffix, until files of that suffix were read."""
 _BYTES_OF_TEXT = 700
+"""The same for any other suffix."""
 _PRIOR_CHUNKS = 4
-"""Chunks that the assumed size counts as, beside those that were seen."""
+"""Weight of the assumed size, in chunks, beside the chunks of files that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class FolderBegun:
 
 @dataclass(frozen=True, slots=True)
 class FileSkipped:
-    """Nothing is stored of a file, or of a folder in the folder."""
+    """A file, or a folder inside the folder, was skipped."""
 
     path: str
     reason: str
@@ -40,7 +41,7 @@ class FileSkipped:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A page of files was written; what came until here is kept."""
+    """A page of files was written, and stays if the ingest is interrupted."""
 
     name: str
     path: str
@@ -69,17 +70,17 @@ class FolderDone:
     written: int = 0
     """Chunks that were new or had changed."""
     embedded: int = 0
-    """Chunks for which a model was asked."""
+    """Chunks that a model embedded."""
     unchanged: int = 0
-    """Files that were as before."""
+    """Files that have not changed."""
     removed: int = 0
     """Documents that were removed, because their files are gone."""
     names: int = 0
-    """New names that were found in what was read."""
+    """New names that were found in the documents read."""
     mentions: int = 0
-    """Mentions of names that were found there."""
+    """Mentions of names that were found in them."""
     unmentioned: int = 0
-    """Mentions that were found before, and are removed: as the text has changed, or names are no longer found."""
+    """Stored mentions that were removed, as the text has changed or names are no longer found."""
     hidden: int = 0
     skipped: tuple[FileSkipped, ...] = ()
     seconds: float = 0.0
@@ -90,7 +91,7 @@ Event = FolderBegun | FileSkipped | Progress | FolderDone
 
 
 class Estimate:
-    """Estimates the chunks of the files that are not read yet, by what those of their suffix had, and their time."""
+    """Estimates the chunks of files not read yet, from those of read files of their suffix, and the time left."""
 
     def __init__(self, files: Sequence[FoundFile], seconds: Callable[[], float]) -> None:
         self._seconds, self._begun, self._files = seconds, seconds(), len(files)
@@ -115,7 +116,7 @@ class Estimate:
         self._written += chunks
 
     def progress(self, name: str, path: str) -> Progress:
-        """Return how far the ingest is."""
+        """Return the progress of the ingest."""
         waiting = sum(size * self._chunks[suffix] / self._bytes[suffix] for suffix, size in self._left.items())
         left = round(waiting) + self._read_chunks - self._written
         passed = self._seconds() - self._begun

@@ -1,7 +1,7 @@
-"""Reads files in a process of its own, so that no file can take more time or memory than one may, or end the ingest.
+"""Reads files in a subprocess, so that no file can exceed the limits of time and memory, or crash the ingest.
 
-Run as a module it is that process: it takes a request a line on standard input, and answers each with the length of an
-object of JSON in eight bytes, and the object.
+Run as a module it is that subprocess: it reads one request per line from standard input, and answers each with the
+length of a JSON object, in eight bytes, and the object.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Reading:
     sha256: str = ""
     """Of the content; empty of a file that could not be opened."""
     document: Document | None = None
-    """None as well where the content is the one that was known."""
+    """None also if the content has the known hash."""
     unreadable: str = ""
     permanent: bool = True
     """Whether reading the same content again would fail again."""
@@ -48,7 +48,7 @@ class Reading:
 
 @dataclass
 class ReaderProcess:
-    """A process that reads one file after the other; started by the first one, and again after one that broke it."""
+    """A subprocess that reads one file after the other; started by the first one, and again after one that broke it."""
 
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     mapping: Mapping[str, str] = field(default_factory=dict)
@@ -66,15 +66,15 @@ class ReaderProcess:
         Parameters
         ----------
         path
-            Where it is, without links.
+            Path to open, without links.
         name
-            Its path in what is ingested, by which a document without a title is called.
+            Its path in the ingested folder, from which a document without a title has its name.
         known_sha256
-            Of the content that was read before: if it is still that, no document is made of it.
+            Hash of the content that was read before; if it is unchanged, no document is returned.
         """
         request = {"path": os.fsencode(path).hex(), "name": name, "known": known_sha256}
         seconds = self.limits.seconds_for(0)
-        with contextlib.suppress(OSError):  # what cannot be opened, the process says
+        with contextlib.suppress(OSError):  # the subprocess reports a file that cannot be opened
             seconds = self.limits.seconds_for(Path(path).lstat().st_size)
         try:
             process = self._started()
@@ -92,7 +92,7 @@ class ReaderProcess:
         return Reading(**answer, document=Document.from_json(document) if document else None)
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the subprocess."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -104,9 +104,9 @@ class ReaderProcess:
     def _started(self) -> subprocess.Popen[bytes]:
         if self._process is None:
             paths = os.pathsep.join(path for path in sys.path if path)
-            told = json.dumps({"limits": asdict(self.limits), "mapping": dict(self.mapping)})
+            setup = json.dumps({"limits": asdict(self.limits), "mapping": dict(self.mapping)})
             self._process = subprocess.Popen(  # noqa: S603 - this module, in this Python
-                [sys.executable, "-m", __spec__.name if __spec__ else __name__, told],
+                [sys.executable, "-m", __spec__.name if __spec__ else __name__, setup],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -153,10 +153,9 @@ def _stream(stream: Any) -> Any:  # noqa: ANN401 - a pipe that was asked for
 def read_file(
     path: str | bytes, name: str, known_sha256: str, limits: ReadingLimits, mapping: Mapping[str, str]
 ) -> Reading:
-    """Read one file in this process, without a limit of time.
+    """Read one file in this process, without a time limit.
 
-    A link in the place of the file or of a folder on its path, or anything but a regular file, is refused: it may have
-    been put there meanwhile.
+    Anything but a regular file, or a path with a link, is refused: it may have been put there since it was listed.
     """
     sha256 = ""
     try:
@@ -178,14 +177,14 @@ def read_file(
 
 def main() -> None:
     """Answer requests until standard input ends."""
-    told = json.loads(sys.argv[1])
-    limits = ReadingLimits(**told["limits"])
+    setup = json.loads(sys.argv[1])
+    limits = ReadingLimits(**setup["limits"])
     _limit_memory(limits.memory_bytes)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(2, sys.stdout.fileno())  # nothing that a library prints is taken for an answer
+    os.dup2(2, sys.stdout.fileno())  # so that nothing that a library prints is taken for an answer
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, told["mapping"])
+        reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, setup["mapping"])
         answer = {"sha256": reading.sha256, "unreadable": reading.unreadable, "permanent": reading.permanent}
         if reading.document is not None:
             answer["document"] = reading.document.as_json()

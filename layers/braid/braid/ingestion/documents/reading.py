@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Document, Plain, Section, Source
 
 _HEADING_CHARACTERS: Final = 500
-"""Of a title, and of each heading above a text."""
+"""Most characters of a title, and of each heading."""
 _HEADINGS: Final = 16
-"""Above a text, the innermost ones."""
+"""Most headings above a text, the innermost ones."""
 
 READERS: Final[dict[str, Callable[[Source], Document]]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), read_markdown),
@@ -55,9 +55,9 @@ _PACKED: Final = {
     "ppt/presentation.xml": read_pptx,
     "xl/workbook.xml": read_xlsx,
 }
-"""Readers by a name inside of an archive."""
+"""Readers of ZIP archives, by a name that the archive contains."""
 _NOT_TEXT: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
-# Possessive: of many comments there is one way to be read, and not as many as two to their number.
+# Possessive: backtracking over many comments would take exponential time.
 _HTML = re.compile(rb"\A(?>\s+|<!--.*?-->)*+<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _MAIL = re.compile(
     rb"\A(?:Return-Path|Received|Delivered-To|MIME-Version|Message-ID|From|Date|Subject): [^\n]+\n"
@@ -69,11 +69,11 @@ _REFUSED = (
     (rb"\x89PNG|\xff\xd8\xff|GIF8|II\*\x00|MM\x00\*|RIFF.{4}WEBP", "is a picture"),
     (rb"(?>\s+|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*+<svg\b", "is a picture"),
 )
-"""Beginnings of what is not read, and why not."""
+"""Patterns of the first bytes of formats that are refused, with the reasons."""
 
 
 def read(source: Source) -> Document:
-    """Read a file as what its content says it is, whatever its suffix.
+    """Read a file with the reader of its content's format, or else of its suffix.
 
     Raises Unreadable if it is no document, or one that is broken, encrypted, scanned, empty or beyond the limits; says
     which.
@@ -116,7 +116,7 @@ def _plain_heading(text: str) -> str:
 
 
 def _plain_metadata(found: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Return the metadata that can be stored, as much of it as a record may have."""
+    """Return the metadata that a record can store, cut to its limits."""
     plain = ((tidied(name), value) for name, value in found.items() if len(name) <= MAX_METADATA_KEY_BYTES)
     return {
         name: tidied(value[:MAX_METADATA_VALUE_BYTES]) if isinstance(value, str) else value

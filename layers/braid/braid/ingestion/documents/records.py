@@ -35,15 +35,16 @@ _TIMESTAMP: Final = TypeAdapter(Timestamp)
 def document_id(collection: str, path: str) -> str:
     """Return the id of a document: the collection's name and the path in it, shortened by a hash where it is too long.
 
-    What cannot stand in an id, and the ``#`` that begins a chunk's number, is replaced; a hash keeps such ids apart.
+    Characters that an id cannot have, and ``#``, which begins a chunk's number, are replaced; a hash keeps such ids
+    distinct.
     """
     whole = f"{collection}/{path}" if path else collection
     plain = "".join(character if character.isprintable() and character != "#" else "_" for character in whole)
     encoded = plain.encode("utf-8", "replace")
     if plain == whole and len(encoded) <= _ID_BYTES:
         return plain
-    told = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
-    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + told
+    digest = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
+    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + digest
 
 
 def chunk_ids(document: str, first: int, end: int) -> list[str]:
@@ -106,7 +107,7 @@ def records_of(
 
 
 def _moment(text: str | None) -> datetime | None:
-    """Return the moment that a text states; None of one that is no date."""
+    """Parse a date or time; None if the text is none."""
     if not text:
         return None
     try:
@@ -116,7 +117,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def modified_at(seconds: float) -> datetime | None:
-    """Return a file's time of change; None where the system states none that there can be."""
+    """Return a file's modification time, given in seconds since 1970; None if it is out of range."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (OverflowError, OSError, ValueError):
@@ -124,7 +125,7 @@ def modified_at(seconds: float) -> datetime | None:
 
 
 def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Return metadata within a record's bounds: ours whole, of what the file says as much as fits beside it."""
+    """Return metadata within a record's limits: all of ``ours``, and of the file's own as much as fits beside it."""
     metadata = dict(ours)
     left = MAX_METADATA_BYTES - sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
     for key, value in found.items():

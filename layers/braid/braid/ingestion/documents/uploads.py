@@ -1,8 +1,8 @@
 """Documents in the object store: converted to lines of records, which are imported as any other lines are.
 
-What is put under ``documents/`` is imported when it arrives; what a caller posts lies under ``posted/`` in a folder of
-its own until it is written, where nothing starts by itself. Beside the lines the state of the document is kept, so that
-chunks which a newer version no longer has are removed when that is written.
+An object that is put under ``documents/`` is imported when it arrives. A document that a caller posts is kept under
+``posted/``, in a folder of its own, until it is written; no import starts there by itself. The state of the document is
+stored beside the lines, so that chunks which a newer version no longer has are removed once that is written.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from dataclasses import asdict, replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
     from braid.ports.object_store import ObjectInfo, ObjectLines
 
 
+REMOVED_AT_ONCE: Final = 100
+"""Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
-"""Of the process that reads: beside it the smallest function has room for the encoder."""
+"""Memory limit of the reader process, beside which the smallest function has room for the encoder."""
+_CLOCKS_DIFFER_NS: Final = 60_000_000_000
+"""Nanoseconds by which the clocks of two machines may differ."""
 
 
 def path_of(key: str) -> str | None:
-    """Return the path of the document under a key; None of an object that is lines."""
+    """Return the path of the document that a key names; None if the object is JSON Lines."""
     if key.startswith(ARRIVING):
         return key.removeprefix(ARRIVING) or None
     if key.startswith(POSTED):
@@ -53,16 +58,19 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     Unreadable
         If it cannot be read; says why.
     ObjectChanged
-        If it is replaced while it is read.
+        If it is replaced while it is read, or another version that was posted later is stored by then.
+    ObjectMissing
+        If it is removed while it is read.
     """
     document, sha256 = _read(tenant_id, path, info, store)
+    _require_newest_version(tenant_id, path, info, store)
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
     title = records[0].source.title or ""
     _begin(
         tenant_id,
-        FileState(path, identity, info.size_bytes, 0, sha256, "", len(records), title, document.format),
+        FileState(path, identity, info.size_bytes, _posted_ns(info), sha256, "", len(records), title, document.format),
         store,
         lines_key=lines_key,
     )
@@ -70,24 +78,27 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     return store.objects.open(tenant_id, lines_key)
 
 
-def refused(tenant_id: str, path: str, reason: Unreadable, store: DocumentStore, *, lines_key: str) -> ObjectLines:
-    """Store that a document cannot be read, and no lines of it; return them.
+def refused(
+    tenant_id: str, path: str, info: ObjectInfo, reason: Unreadable, store: DocumentStore, *, lines_key: str
+) -> ObjectLines:
+    """Store that a document cannot be read, and an empty object of lines; return that object.
 
-    What was stored of it before is removed then, unless the same content may be readable at another time.
+    Chunks of an earlier version are removed then, unless the same content may be readable at another time. Raises
+    ObjectChanged and ObjectMissing as :func:`as_lines`.
     """
+    _require_newest_version(tenant_id, path, info, store)
     before = read_upload(store.objects, tenant_id, path) if isinstance(reason, UnreadableNow) else None
     state = before or FileState(path, document_id(COLLECTION, path), skipped=str(reason))
+    state = replace(state, modified_ns=_posted_ns(info))
     _begin(tenant_id, state, store, lines_key=lines_key)
     store.objects.put(tenant_id, lines_key, b"")
     return store.objects.open(tenant_id, lines_key)
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
-    """Refuse to go on writing a document that another import has begun to write since.
+    """Raise ObjectChanged if another import has begun to write the document since.
 
-    Imports run beside each other where they are deployed, and would leave some chunks of either version.
-
-    Raises ObjectChanged if one has.
+    Deployed imports run in parallel, and would leave some chunks of either version.
     """
     if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), lines_key):
         raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
@@ -98,10 +109,10 @@ def _is_newest(state: FileState | None, lines_key: str) -> bool:
 
 
 def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, whole: bool) -> None:
-    """Remove the chunks that the document no longer has, now that its new ones are written, and keep its state.
+    """Remove the chunks that the document no longer has, now that its new ones are written, and store its state.
 
-    Nothing is removed but what was posted if another import has begun to write the document since, nor anything at all
-    unless all chunks are written.
+    If another import has begun to write the document since, only the posted object is deleted. Otherwise nothing is
+    done unless all chunks are written (``whole``).
     """
     try:
         state = state_at(store.objects, tenant_id, _pending(lines_key))
@@ -115,9 +126,13 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
     if not whole:
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    if stale:
-        delete_records(tenant_id, stale, store)
-    put_upload(store.objects, tenant_id, state)
+    for start in range(0, len(stale), REMOVED_AT_ONCE):
+        # Again each time: an import that began meanwhile takes those that are still stored for its own, unchanged.
+        if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
+            break
+        delete_records(tenant_id, stale[start : start + REMOVED_AT_ONCE], store)
+    else:
+        put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
         store.objects.delete(tenant_id, key)
 
@@ -137,12 +152,36 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
 
 
 def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
-    """Store what is about to be written: beside the lines as it will be, and as the most that may be stored now."""
+    """Store two states before a write: the final one beside the lines, and one with the most chunks until then."""
     state = replace(state, written_by=lines_key)
     store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
     before = read_upload(store.objects, tenant_id, state.path)
     most = max(state.chunks, before.chunks if before else 0)
-    put_upload(store.objects, tenant_id, replace(before or state, chunks=most, sha256="", written_by=lines_key))
+    begun = replace(before or state, chunks=most, sha256="", written_by=lines_key, modified_ns=state.modified_ns)
+    put_upload(store.objects, tenant_id, begun)
+
+
+def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> None:
+    """Refuse to write a version that is no longer the newest: to read it may have taken minutes, and others seconds.
+
+    What was posted later lies under another key; its import is begun later as well, but may be the first to end.
+    """
+    if info.key.startswith(POSTED):
+        before = read_upload(store.objects, tenant_id, path)
+        newest = before.modified_ns if before else 0
+        # One that was posted in the future was by a clock that was set since; nothing would replace it until then.
+        if newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS:
+            return
+        store.objects.delete(tenant_id, info.key)  # nothing else would remove it
+    elif store.objects.open(tenant_id, info.key).info.version == info.version:
+        return
+    raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
+
+
+def _posted_ns(info: ObjectInfo) -> int:
+    """Return when a document was posted, in nanoseconds since 1970 as its key has them; 0 of one that was not."""
+    posted = info.key.removeprefix(POSTED).partition("-")[0] if info.key.startswith(POSTED) else ""
+    return int(posted) if posted.isascii() and posted.isdigit() else 0
 
 
 def _pending(lines_key: str) -> str:

@@ -75,7 +75,7 @@ _ABOVE = ("//", "#", "/*", " *", "*", "--", "@", '"""', "[")
 
 
 def read_python(source: Source) -> Document:
-    """Read Python: a section a function or method, and what stands between them."""
+    """Read Python: a section for each function and method, and for the lines between them."""
     text = decode(source.content)
     try:
         with warnings.catch_warnings():
@@ -88,7 +88,7 @@ def read_python(source: Source) -> Document:
 
 
 def _python(lines: list[str], tree: ast.Module) -> Iterator[Section]:
-    """Yield functions and methods as they stand, and the lines between them under the class around these."""
+    """Yield each function and method, and the lines between them, under the name of their class."""
     begin = 0
     for node in tree.body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -118,7 +118,7 @@ def _code(lines: list[str], begin: int, end: int, *heading: str) -> Section:
 
 
 def read_code(source: Source) -> Document:
-    """Read source code of any language: a section for every definition that begins at the margin."""
+    """Read source code of any language: a section for every definition that begins without indentation."""
     return _document(decode(source.content), source, LANGUAGES.get(source.suffix))
 
 

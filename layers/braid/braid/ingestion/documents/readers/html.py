@@ -26,13 +26,13 @@ _BLOCKS = _HEADINGS | {
 }
 _CELLS = {"td", "th"}
 _TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?:[^<>]*?(/)>)?")
-# What is not closed reaches to the end, so that it is not looked for again from the next one.
+# An unclosed comment or script reaches to the end, so that the time is linear.
 _MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = {
     *("area", "base", "body", "br", "col", "colgroup", "dd", "dt", "embed", "head", "hr", "html", "img", "input", "li"),
     *("link", "meta", "option", "p", "param", "rp", "rt", "source", "tbody", "td", "tfoot", "th", "thead", "tr", "wbr"),
 }
-"""Elements that need no end."""
+"""Elements that need no end tag."""
 _DEPTH = 2_000
 
 
@@ -42,7 +42,7 @@ def read_html(source: Source) -> Document:
 
 
 def html_document(html: str, source: Source) -> Document:
-    """Return the document of HTML that is text already."""
+    """Return the document of decoded HTML."""
     from selectolax.lexbor import LexborHTMLParser
 
     _check_depth(html)
@@ -60,7 +60,7 @@ def html_document(html: str, source: Source) -> Document:
 
 
 def _check_depth(html: str) -> None:
-    """Refuse elements inside of elements without end, with which parsing takes the square of their number."""
+    """Raise Unreadable if elements are nested too deeply: parsing them takes time quadratic in their number."""
     depth, opened = 0, Counter[str]()
     for found in _TAG.finditer(html):
         closes, name, empty = found[1], found[2].lower(), found[3]
@@ -76,7 +76,7 @@ def _check_depth(html: str) -> None:
 
 
 def text_of(html: str) -> str:
-    """Return the text of a piece of HTML, one block a line; all on one where the extra ``documents`` is missing."""
+    """Return the text of a piece of HTML, one block per line; one line if the extra ``documents`` is missing."""
     try:
         from selectolax.lexbor import LexborHTMLParser
     except ModuleNotFoundError:  # Markdown needs no extra, and often has a piece of HTML
@@ -121,7 +121,7 @@ def _block(tag: str, parts: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _block_of(node: LexborNode) -> tuple[LexborNode, int]:
-    """Return the nearest block around a node, and which cell of a table is between the two."""
+    """Return the nearest block around a node, and the id of the table cell between the two; 0 if there is none."""
     cell, inner = 0, node
     while (parent := inner.parent) is not None:
         inner = parent

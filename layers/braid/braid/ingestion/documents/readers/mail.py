@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 _HEADERS = {"from": "From", "to": "To", "cc": "Cc"}
 _BODIES = {"text/plain": 0, "text/html": 1}
-"""What can be a message's text, the best first."""
+"""Content types that may be a message's text, with their rank; the lowest is taken."""
 _PARTS = 1_000
 _HEADER_CHARACTERS = 10_000
 
 
 class _ShortHeaders(EmailPolicy):
-    """The default policy with the beginning of very long headers, which take the square of their length to parse."""
+    """The default policy, with very long headers cut: parsing takes time quadratic in their length."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         """Return the name and the value of a header."""

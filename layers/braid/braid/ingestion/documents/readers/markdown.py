@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_MATTER_CHARACTERS = 64 * 1024
-# No search goes past the next bracket of the same kind but one, so that time is linear in a line of brackets.
+# Brackets nest one level at most, and repetitions are possessive, so that time is linear in a line of brackets.
 _WORDS = r"\[((?:[^\[\]\n]|\[[^\[\]\n]*+\])*+)\]"
 _ADDRESS = r"\((?:[^()\s]|\([^()\s]*+\))*+(?:\s++\"[^\"\n]*+\")?+\)"
 _IMAGE = re.compile(f"!{_WORDS}{_ADDRESS}")
@@ -41,7 +41,7 @@ def read_markdown(source: Source) -> Document:
 def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
     """Return a text with its front matter blanked, line by line, and the plain values and lists in it.
 
-    What is nested deeper, or no YAML at all, is left out.
+    Values that are nested deeper are left out, and all of them if it is not YAML.
     """
     found = _FRONT_MATTER.match(text[:_FRONT_MATTER_CHARACTERS])
     if not found:
@@ -72,7 +72,7 @@ def markdown_sections(text: str) -> Iterator[Section]:
     from markdown_it import MarkdownIt
 
     lines = text.split("\n")
-    # Only where blocks begin and end is asked for; what stands inside of them takes the square of some texts' length.
+    # Only the bounds of blocks are needed; parsing their inline content takes quadratic time for some texts.
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
     path = HeadingPath()
     begin, code = 0, set[int]()
@@ -97,7 +97,7 @@ def markdown_sections(text: str) -> Iterator[Section]:
 
 
 def _without_links(line: str) -> str:
-    """Return a line with the words of its links and images, and without their addresses and emphasis."""
+    """Return a line without the addresses of links and images, and without bold marks."""
     if "](" in line:
         line = _LINK.sub(r"\1", _IMAGE.sub(r"\1", line))
     return line.replace("**", "")

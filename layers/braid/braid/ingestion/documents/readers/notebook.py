@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Source
 
 _OUTPUT_CHARACTERS = 2_000
-"""Of what a cell printed; tables and logs in full are not what a reader looks for."""
+"""Most characters of a cell's output: whole tables and logs are not what is searched for."""
 
 
 def read_notebook(source: Source) -> Document:
-    """Read a notebook: text, code and what the code printed, under the headings of its text."""
+    """Read a notebook: text, code and output, under the headings of its text."""
     try:
         value = json.loads(decode(source.content))
         cells, language = value["cells"], value.get("metadata", {}).get("kernelspec", {}).get("language")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 _ARCHIVED_FILES = 10_000
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
-"""Of the templates of python-docx and python-pptx."""
+"""Modification dates of the templates of python-docx and python-pptx, which say nothing of a document."""
 _HEADING = re.compile("Heading [1-9]")
 _SHEET_ROWS = 1_048_576
-"""As many as Excel has."""
+"""Rows of an Excel sheet."""
 _RATIO_FROM_BYTES = 16 * 1024 * 1024
-"""Size from which the ratio counts: a small file of blanks shrinks more than any real document."""
+"""Unpacked size above which the ratio is checked: a small file of blanks shrinks more than any real document."""
 
 
 def check_archive(content: bytes, limits: ReadingLimits) -> list[str]:
@@ -52,7 +52,7 @@ def _core(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa:
     title = one_line(tidied(str(getattr(properties, "title", "") or "")))
     author = getattr(properties, "author", None) or getattr(properties, "creator", None)
     at = getattr(properties, "modified", None)
-    # Libraries put their own name where nobody wrote one.
+    # Libraries write their own name as author if none is given.
     stated = author and author not in {"python-docx", "openpyxl"}
     date = at.isoformat() if at and at.date().isoformat() not in _TEMPLATE_DATES else None
     return title, {"author": tidied(str(author))} if stated else {}, date
@@ -103,9 +103,9 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
 
 
 def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
-    """Yield the rows, each text of a row once; a cell that goes on below has its text in every row.
+    """Yield the rows, each text of a row once; a vertically merged cell has its text in every row that it spans.
 
-    ``row.cells`` makes a cell of each column that one spans, and follows what goes on up to where it begins.
+    Not by ``row.cells``, which makes a cell for each column of a spanning one, and follows merged cells to their begin.
     """
     from docx.table import _Cell
 
@@ -140,11 +140,12 @@ def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
             parts.append(notes.text)
         text = tidied("\n\n".join(part.replace("\v", "\n") for part in parts if part.strip()))
-        # A slide with nothing but a title says that title.
+        # The text of a slide with only a title is the title.
         yield Section(text or heading, (heading,) if heading else (), page=number)
 
 
 def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of python-pptx
+    """Yield the texts of a shape, of its table, or of the shapes of its group."""
     waiting = [shape]
     while waiting:
         one = waiting.pop()
@@ -171,6 +172,6 @@ def read_xlsx(source: Source) -> Document:
 
 def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a workbook of openpyxl
     for sheet in book.worksheets:
-        sheet.reset_dimensions()  # what a file says of itself; each row would be filled up to it
+        sheet.reset_dimensions()  # the file states them, and each row would be filled up to that width
         rows = rows_of(sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True), source.limits)
         yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title),))

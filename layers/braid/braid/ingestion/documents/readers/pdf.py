@@ -22,7 +22,7 @@ _HYPHENATED = re.compile(r"(\w)[-\u00ad]\n(?=[a-z\u00df-\u00ff])")
 _ITEM = re.compile(r"^\s*(?:[-•▪◦–*]|\(?\d{1,3}[.)]|[a-z]\))\s")
 _DIGITS = re.compile(r"\d+")
 _REPEATED_PAGES = 4
-"""Pages from which on a first or last line that most of them share is taken for a header or footer."""
+"""Least number of pages for which a first or last line that most of them share is taken for a header or footer."""
 _SHORT = 0.6
 """Share of the longest line below which a line ends its paragraph."""
 
@@ -32,7 +32,7 @@ def read_pdf(source: Source) -> Document:
     from pypdf import PdfReader
     from pypdf.errors import DependencyError, FileNotDecryptedError
 
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every small fault that it mends
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every small fault that it repairs
     try:
         reader = PdfReader(io.BytesIO(source.content))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -78,7 +78,7 @@ def _pages(reader: PdfReader, characters: int) -> list[str]:
 
 
 def _without_headers(pages: Sequence[str]) -> list[str]:
-    """Return pages without the first and last lines that more than half of them share, whatever their numbers."""
+    """Return pages without the first and last lines that more than half of them share, digits aside."""
     split = [[line for line in page.split("\n") if line.strip()] for page in pages]
     if len(pages) < _REPEATED_PAGES:
         return list(pages)
@@ -93,7 +93,7 @@ def _without_headers(pages: Sequence[str]) -> list[str]:
 
 
 def _outline(reader: PdfReader) -> dict[int, tuple[str, ...]]:
-    """Return the headings that begin on a page, by its index; the last one of a page counts."""
+    """Return the path of the last heading that begins on a page, by the page's index."""
     found: dict[int, tuple[str, ...]] = {}
 
     def add(items: Sequence[Any], path: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
 _OWN = ("title", "text", "timestamp")
-"""What a column may be besides a key of metadata."""
+"""Roles of a mapped column, besides keys of metadata."""
 _DEPTH = 32
 _DELIMITERS, _SAMPLE_CHARACTERS = ",;\t|", 8_192
 Row = tuple[int, dict[str, str]]
@@ -24,7 +24,7 @@ Row = tuple[int, dict[str, str]]
 
 
 def read_csv(source: Source) -> Document:
-    """Read a table with commas, semicolons, tabs or bars; its first row names the columns."""
+    """Read a table with cells separated by commas, semicolons, tabs or bars; its first row names the columns."""
     text = decode(source.content)
     csv.field_size_limit(source.limits.characters)
     try:
@@ -37,9 +37,9 @@ def read_csv(source: Source) -> Document:
 
 
 def _delimiter(text: str, suffix: str) -> str:
-    """Return what stands between the cells: what divides most rows into as many as the first, then into the most.
+    """Return the delimiter with which most rows have as many cells as the first; of several, that with most cells.
 
-    Python's own ``csv.Sniffer`` takes the fourth power of the number of quotes.
+    Not by Python's ``csv.Sniffer``, which takes time with the fourth power of the number of quotes.
     """
     usual = "\t" if suffix == ".tsv" else ","
     best, found = (0.0, 1), usual
@@ -56,7 +56,7 @@ def _delimiter(text: str, suffix: str) -> str:
 
 
 def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterator[Row]:
-    """Yield the rows below the first that is not empty, whose cells are the names of the columns."""
+    """Yield the rows that are not empty, after the first of them, whose cells are the names of the columns."""
     names: list[str] = []
     characters = 0
     for number, line in enumerate(lines, start=1):
@@ -74,7 +74,7 @@ def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterato
 
 
 def _distinct(cells: Sequence[str]) -> list[str]:
-    """Return names of columns, those without one or with another's numbered."""
+    """Return distinct names of columns: empty and repeated ones are numbered."""
     names: dict[str, None] = {}
     for number, cell in enumerate(cells, start=1):
         name = one_line(cell) or f"column {number}"
@@ -85,13 +85,13 @@ def _distinct(cells: Sequence[str]) -> list[str]:
 
 
 def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tuple[str, ...] = ()) -> list[Section]:
-    """Return the rows as one section of lines ``column: value``, or with a mapping each as a section of its own.
+    """Return the rows as one section of lines ``column: value``, or, with a mapping, one section per row.
 
     Raises Unreadable if the mapping names a column that no row has.
     """
     rows = list(rows)
     if not mapping:
-        lines = [_said(cells) for _, cells in rows]
+        lines = [_row_text(cells) for _, cells in rows]
         return [Section("\n".join(lines), heading, line=rows[0][0], rows=True)] if rows else []
     columns = dict.fromkeys(name for _, cells in rows for name in cells)
     for field, column in mapping.items():
@@ -101,19 +101,19 @@ def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tup
     return [_mapped(number, cells, mapping, heading) for number, cells in rows]
 
 
-def _said(cells: Mapping[str, str]) -> str:
+def _row_text(cells: Mapping[str, str]) -> str:
     return "; ".join(f"{name}: {one_line(value)}" for name, value in cells.items())
 
 
 def _mapped(number: int, cells: Mapping[str, str], mapping: Mapping[str, str], heading: tuple[str, ...]) -> Section:
     taken = {mapping[name] for name in _OWN if name in mapping}
     rest = {name: value for name, value in cells.items() if name not in taken}
-    text = cells.get(mapping["text"], "") if "text" in mapping else _said(rest)
+    text = cells.get(mapping["text"], "") if "text" in mapping else _row_text(rest)
     title = one_line(cells.get(mapping["title"], "")) if "title" in mapping else ""
     metadata: dict[str, Plain] = {
         name: cells[column] for name, column in mapping.items() if name not in _OWN and column in cells
     }
-    # With a column for the text, what stands beside it is still to be known of the row.
+    # If one column is the text, the others become metadata.
     if "text" in mapping:
         metadata = {**{name: value for name, value in rest.items() if value not in metadata.values()}, **metadata}
     return Section(

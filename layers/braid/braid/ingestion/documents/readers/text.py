@@ -23,20 +23,20 @@ _MARKS = (
 _SAMPLE_BYTES = 64 * 1024
 _WESTERN = "cp1252"
 _NEARLY = 0.1
-"""Difference of two encodings' share of odd characters that says nothing of a short text."""
+"""Difference in charset_normalizer's ``chaos`` up to which two encodings are equally likely."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _RULES = '=*~#^+"-'
-"""What headings are underlined with."""
+"""Characters with which headings are underlined."""
 _UNDERLINE = re.compile(rf"^([{_RULES}])\1{{2,}}\s*$")
 _ROLE = re.compile(r":[a-z][\w+:.-]{0,40}:`[~!]?([^`<\n]{1,400}?)(?:\s*<[^`<\n]{1,400}>)?`")
-"""Text of reStructuredText that says what kind of thing it names: :func:`open`."""
+"""A role of reStructuredText, such as :func:`open`."""
 _HEADING_CHARACTERS = 120
 
 
 def decode(content: bytes) -> str:
-    """Return text of UTF-8, of UTF-16 or UTF-32 with a mark, or of the encoding that it is most likely in.
+    """Decode text: UTF-8, UTF-16 or UTF-32 with a byte order mark, or else the most likely encoding.
 
-    Raises Unreadable if it is no text in any of them.
+    Raises Unreadable if it is text in none of them.
     """
     for mark, encoding in _MARKS:
         if content.startswith(mark):
@@ -53,6 +53,7 @@ def decode(content: bytes) -> str:
 
 
 def _guessed(content: bytes, first_wrong: int) -> str:
+    """Decode text in an unknown encoding, given the offset of the first byte that is not UTF-8."""
     from charset_normalizer import from_bytes
 
     # The sample is around the first byte that is not UTF-8: before it there may be nothing but ASCII.
@@ -78,13 +79,13 @@ def one_line(text: str) -> str:
 
 
 class HeadingPath:
-    """Headings above a place of a document, outermost first."""
+    """The headings above the current position of a document, outermost first."""
 
     def __init__(self) -> None:
         self._levels: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> None:
-        """Go on below a heading, which ends those of its level and of inner ones; an empty one only ends them."""
+        """Enter a heading, which closes those of its level and of inner ones; an empty one only closes them."""
         self._levels = [above for above in self._levels if above[0] < level]
         if heading:
             self._levels.append((level, heading))
@@ -101,7 +102,7 @@ def read_text(source: Source) -> Document:
 
 
 def only_title(sections: list[Section]) -> str | None:
-    """Return the heading that stands above all others; None if there are several, or none."""
+    """Return the only outermost heading; None if there are several, or none."""
     outermost = {section.heading[0] for section in sections if section.heading}
     return outermost.pop() if len(outermost) == 1 else None
 
@@ -132,7 +133,7 @@ def _heading_style(lines: list[str], number: int) -> str | None:
     if number + 1 >= len(lines) or not lines[number + 1].startswith(tuple(_RULES)):
         return None
     line, below = lines[number].rstrip(), lines[number + 1]
-    # A heading stands apart: what follows other text is the last line of a paragraph or table above a rule.
+    # A heading follows a blank line: a line after other text is the last one of a paragraph or table above a rule.
     apart = number == 0 or not lines[number - 1].strip(" =-*~#")
     if not (apart and line and len(line) <= _HEADING_CHARACTERS and _UNDERLINE.match(below)):
         return None
