@@ -11,7 +11,7 @@ from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.unfinished_writes import forget, unfinished
-from braid.ingestion.writing import WriteRequest, write
+from braid.ingestion.writing import MissingEnds, WriteRequest, write
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.settings import Settings
 
@@ -189,6 +189,24 @@ def test_what_is_superseded_while_it_is_embedded_stays_so(store: Apart, monkeypa
     assert (now.content, now.invalid_at) == ("The fee is two, as ever.", day(3))
     assert len(encoded) == 2, "no text is embedded again"
     assert repair(ACME, store, dry_run=True).findings == ()
+
+
+def test_what_stands_for_a_missing_entity_does_not_replace_it_when_it_is_written_meanwhile(
+    store: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "writing_turn", lambda *_: nullcontext())  # as in two processes
+    upsert, mill = store.graph.upsert, vertex("x", name="Osprey Mill", aliases=("the mill",))
+
+    def meanwhile(*written: Any) -> None:
+        monkeypatch.setattr(store.graph, "upsert", upsert)
+        write(WriteRequest(tenant_id=ACME, vertices=(mill,)), store)
+        upsert(*written)
+
+    write(WriteRequest(tenant_id=ACME, vertices=(vertex("a"),)), store)
+    monkeypatch.setattr(store.graph, "upsert", meanwhile)
+    stated = WriteRequest(tenant_id=ACME, relationships=(edge("a", "x"),), missing=MissingEnds.STUB)
+    assert write(stated, store).stubs == 1
+    assert store.graph.get_many(ACME, ["x"]) == [mill]
 
 
 def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(store: Apart) -> None:

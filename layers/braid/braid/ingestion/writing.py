@@ -152,7 +152,7 @@ def write(
         relationships=len(accepted.stated),
         unchanged_relationships=len(accepted.stated) - sum(not edge.found for edge in accepted.edges),
         superseded=superseded,
-        stubs=accepted.stubs,
+        stubs=len(accepted.stubs),
         names=accepted.names,
         mentions=accepted.mentions,
         unmentioned=len(accepted.stale),
@@ -237,7 +237,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     deadline.check()
     if accepted.vertices or accepted.edges:
         with _ends_are_there():
-            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
+            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys, accepted.stubs)
     if accepted.successors:
         # Before the other mentions are reassigned, which changes their identities.
         store.graph.delete_relationships(
