@@ -1,1 +1,1 @@
-"""Measurements: side-by-side ratios of one run, never tests."""
+"""Benchmarks: ratios measured side by side in one run. They are not tests."""

@@ -1,4 +1,4 @@
-"""``python -m bench [DATASET-FOLDER …]`` or ``python -m bench MEASUREMENT …``: measure, and write the figures here."""
+"""``python -m bench [DATASET-FOLDER …]`` or ``python -m bench MEASUREMENT …``: measure, write figures to ``bench/``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Compares ways to cut documents, on questions whose answers are phrases of this project's documentation.
+"""Compares chunkers, on questions whose answers are phrases of this project's documentation.
 
-A chunk answers a question if it holds the phrase. What is measured is the share of questions with an answer among the
-first results of the default configuration, and how many tokens a reader has to read for it.
+A chunk answers a question if it contains the phrase. The metrics are the share of questions with an answer among the
+first results of the default configuration, and the number of tokens that a reader has to read for it.
 """
 
 from __future__ import annotations

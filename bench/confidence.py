@@ -1,7 +1,7 @@
-"""Fits the model of an answer's confidence, and reports it on each corpus by a fit on all others.
+"""Fits the model of an answer's confidence, with leave-one-corpus-out cross-validation.
 
-``python -m bench confidence FOLDER …`` asks the demo's archives and the folders; without folders it fits again on what
-was asked last, which ``confidence.json`` keeps.
+``python -m bench confidence FOLDER …`` asks the questions of the demo's archives and of the folders; without folders it
+fits on the features of the last run, which are in ``confidence.json``.
 """
 
 from __future__ import annotations

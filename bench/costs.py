@@ -1,9 +1,8 @@
-"""What a deployment costs a month, from prices and quantities that stand here, as docs/costs.md has it.
+"""Calculates the monthly cost of a deployment; ``python -m bench.costs`` writes the tables of docs/costs.md.
 
-Prices are AWS's list prices for us-east-1 as of November 2026, in US dollars; the page says which were compared with
-what is published and which are remembered. Quantities are what the template deploys. What a question takes is assumed;
-what a record takes is worked out from measured times, which ``bench/writes.json`` and ``bench/engines.json`` hold.
-``python -m bench.costs`` writes the tables of the page.
+Prices are AWS's list prices for us-east-1 as of November 2026, in US dollars; the page says which were checked against
+published ones. Quantities are those that the template deploys. Resources per question are assumed; those per record
+are calculated from times measured in ``bench/writes.json`` and ``bench/engines.json``.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ ENDPOINT_H = 0.01
 FILES_GB, FILES_READ_GB, FILES_WRITTEN_GB, FILES_COPIED_GB = 0.30, 0.03, 0.06, 0.05
 """EFS with elastic throughput: a GB stored for a month, read, written, and kept by AWS Backup for a month."""
 
-METRICS = 102
+METRICS = 103
 """Metrics that the code can write, each counted once a service; paid for in the hours in which they are written."""
 ALARM_METRICS = 51
 """Metrics that the alarms look at, each paid for."""

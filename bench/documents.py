@@ -1,4 +1,4 @@
-"""Measures the ingest of a folder of mixed files beside embedding alone: ``python -m bench.documents [FILES]``."""
+"""Measures ingesting a folder of mixed files, relative to embedding alone: ``python -m bench.documents [FILES]``."""
 
 from __future__ import annotations
 

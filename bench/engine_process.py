@@ -1,8 +1,9 @@
-"""One engine in a process of its own, so that its start and its memory are its own.
+"""Process that runs one engine for :mod:`bench.engines`, so that its start-up time and memory can be measured.
 
 ``python -m bench.engine_process ingest SIZE`` writes a synthetic corpus and prints the seconds as JSON.
-``python -m bench.engine_process answer FILE`` reads one line of JSON a question kind from a file, then answers the
-kinds named on its standard input, one a line, each with one line of JSON. Settings come from ``BRAID_*``.
+``python -m bench.engine_process answer FILE`` reads the questions of each kind from a file, one line of JSON for each
+kind; then it reads kinds from standard input, one a line, and answers each with one line of JSON. Settings come from
+``BRAID_*``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""The embedded and the deployed engines side by side: the same corpus and questions, in one run, at several sizes.
+"""Compares the embedded and the deployed engines: the same corpora and questions, in one run, at several sizes.
 
-Each engine answers in a process of its own, and takes turns with the other, so that whatever else the machine does
-falls on both.
+Each engine runs in a process of its own. They take turns, so that other load on the machine affects both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The engines' figures for people: tables with ratios, the aims, and charts of what grows how."""
+"""Report of the engine comparison: tables with ratios, targets, and charts of growth."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How well relationships answer: recall of the first result on the questions of ``facts_judged.jsonl``.
+"""Measures fact answers: recall of the first result on the questions of ``facts_judged.jsonl``.
 
-Each question has the ids of its answers, and the half that it belongs to: the second was looked at last, and decision
-0210 says what it was answered by then. The demo corpora are shipped; other datasets are given as folders.
+Each question has the ids of its answers, and the half that it belongs to: the second was held out until the end, and
+decision 0210 has its figures of that time. The demo corpora are included; other datasets are given as folders.
 """
 
 from __future__ import annotations

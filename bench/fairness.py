@@ -1,10 +1,10 @@
-"""What tenants wait beside a busy one on ``braid serve``: one that asks often, on either engine, or heavy questions.
+"""Measures the latency of tenants beside a noisy neighbour on ``braid serve``: many questions, or heavy ones.
 
-One of ten tenants asks twenty times as often as each other. Questions arrive at their times whether those before are
-answered or not, and who is refused does not wait: the worst that a neighbour does. Two servers over the same stores
-take turns, one with the defaults and one with a limit of requests at once for each tenant, and each is asked with the
-busy tenant and without. So it is with the heavy questions of one tenant beside the ordinary ones of another, where one
-of the two servers does not bound what heavy tenants begin.
+One of ten tenants asks twenty times as often as each other, in an open loop: questions arrive at random times whether
+earlier ones are answered or not, and refused ones are not delayed. Two servers over the same stores take turns, one
+with the defaults and one with a limit of concurrent requests per tenant, and each is measured with and without the busy
+tenant, on either engine. A second comparison has one tenant's heavy questions beside another's ordinary ones, on a
+server with and one without limits of heavy tenants.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How well the names in texts are found: precision and recall on texts labelled by hand.
+"""Measures name finding in texts: precision and recall on texts labelled by hand.
 
-``finding_labels.json`` holds, for texts of datasets that are not shipped, the names that stand in them, and under
-``also`` what counts neither way: other forms of the same name, nationalities, parts of names. A spaCy pipeline, where
-one is installed and named, is measured beside the rules; its titles are taken as the rules take them.
+``finding_labels.json`` has the names in texts of datasets that are not included, and under ``also`` spans that count
+neither way: other forms of the same name, nationalities, parts of names. A spaCy pipeline, if one is installed and
+named, is compared with the rules; titles are found by the rules for both.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Engines at growing numbers of records: the default question, memory, and what a write costs the next question.
+"""Measures engines at growing numbers of records: latency of the default question, memory, and cost of a write.
 
-Corpora are those of :mod:`bench.synthetic`, written in slices that go on where they stopped: a million records take
-the better part of an hour, on OpenSearch and Gremlin Server a night. Those are started for it, and run on between
-slices. Embedding is no part of anything here, and nothing is kept from one question to the next. *CPU* is the time of
-the process, *after one write* of the first question after a record, a vertex and an edge; *in part* are questions that
-a store did not answer in time, three times over: Gremlin Server's graph goes through all vertices to find names, which
-Neptune has an index for.
+Corpora are those of :mod:`bench.synthetic`, written in slices that can be resumed: a million records take the better
+part of an hour, on OpenSearch and Gremlin Server a night. These servers are started by it and keep running between
+slices. Embedding is not measured, and caches are off. *CPU* is the processor time of the process; *after one write* is
+the latency of the first question after writing a record, a vertex and an edge; *in part* counts questions that lost a
+stage in three attempts, as Gremlin Server's graph scans all vertices to find names, for which Neptune has an index.
 """
 
 from __future__ import annotations

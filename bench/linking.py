@@ -1,7 +1,7 @@
-"""How well the entities are found that a question names: precision and recall on questions labelled by hand.
+"""Measures entity linking in questions: precision and recall on questions labelled by hand.
 
-The questions over the demo corpora are in ``tests/linking_sample.jsonl``. Of the judged datasets, which are not
-shipped, ``linking_labels.json`` holds the ids alone; their folders are given as arguments.
+The questions over the demo corpora are in ``tests/linking_sample.jsonl``. For the judged datasets, which are not
+included, ``linking_labels.json`` has only ids; their folders are given as arguments.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Many users at once against ``braid serve``: throughput, waiting, refusals and memory, at growing numbers of users."""
+"""Load test of ``braid serve``: throughput, latency, refusals and memory, at growing numbers of concurrent users."""
 
 from __future__ import annotations
 

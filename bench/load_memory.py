@@ -1,4 +1,4 @@
-"""What a process's memory does over time: a series, and whether it still grows at its end."""
+"""Records a process's memory over time, and tests whether it still grows at the end."""
 
 from __future__ import annotations
 

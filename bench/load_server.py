@@ -1,4 +1,4 @@
-"""``braid serve`` over the demo's archives, on either engine, as a process of its own."""
+"""Starts ``braid serve`` over the demo's archives, on either engine, as a subprocess."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What one user of the HTTP interface does, for locust: questions of the demo archive, walks, look-ups and writes.
+"""Locust user of the HTTP API: questions of the demo archive, graph queries, look-ups and writes.
 
-Started by :mod:`bench.load`, which gives the questions and tokens in the environment.
+Started by :mod:`bench.load`, which passes the questions and tokens in the environment.
 """
 
 from __future__ import annotations

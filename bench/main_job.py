@@ -1,4 +1,4 @@
-"""What the product adds to the cost of its model: ingest, one question, and memory, each beside embedding alone."""
+"""Measures Braid's overhead over its encoder: ingest, one question, and memory, each relative to embedding alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where walking first and searching first cross over inside a graph constraint, and which of them the planner picks."""
+"""Measures when graph-first beats search-first within a graph constraint, and which of them the planner chooses."""
 
 from __future__ import annotations
 

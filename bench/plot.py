@@ -1,4 +1,4 @@
-"""Small line charts with logarithmic axes, as one SVG: what grows how with the number of records."""
+"""Draws small line charts with logarithmic axes as one SVG: growth with the number of records."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Where a question's time goes: each stage and named step in a warm process, without caches, and its memory.
+"""Profiles a question: time of each stage and named step in a warm process, without caches, and memory.
 
-Of each question the least of some passes counts, as nothing but the machine's other work makes a pass slower, and of
-the questions the median. *CPU* is the time of the thread that ran a step, of the whole question that of the process.
-Steps lie inside stages and in one another, so that they do not add up. Processes are timed with bytecode that is
-written already, the least of some runs of each.
+The figures are medians over questions of the minimum of several passes, as only other load makes a pass slower. *CPU*
+is the processor time of the thread that ran a step; for the whole question, that of the process. Steps are nested in
+stages and in each other, so they do not add up. Start-up times are the minimum of several runs, with bytecode cached.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Sizes of the stores at scale, and a discrete-event simulation of the question path: the tables of docs/scale.md.
+"""Calculates store sizes at scale, and simulates the question path by discrete events: the tables of docs/scale.md.
 
-What was measured is read from ``bench/engines.json`` and ``bench/writes.json``; what is assumed stands here with its
-reason. Questions arrive at random, wait for containers and for the processors of the stores, are throttled, tried
-again, and lose stages as the deployed workflow does. ``make scale`` runs it, with SimPy; with ``RECORDS=10000000`` and
-``LARGEST=1000000``, the records of the largest tenant, it prints what the index needs, and writes nothing.
+Measured values are read from ``bench/engines.json`` and ``bench/writes.json``; assumptions are in this module, with
+reasons. Questions arrive at random, wait for containers and for the processors of the stores, and are throttled,
+retried and degraded as in the deployed workflow. ``make scale`` runs it, with SimPy. With ``RECORDS=10000000`` and
+``LARGEST=1000000``, the records of the largest tenant, it only prints the required size of the index.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Records, relationships and questions of any number, made from a seed: the same arguments make the same ones.
+"""Generates synthetic records, relationships and questions, deterministically from a seed.
 
-Vectors lie in clusters on a space of few dimensions, as those of real encoders do; words are as unevenly frequent as
-those of real texts; a few vertices are hubs. Nothing here means anything.
+Vectors are in clusters with a low intrinsic dimension, as those of real encoders are; word frequencies are as skewed as
+in real texts; a few vertices are hubs. The texts have no meaning.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Writing beside embedding alone, and the memory of everything that writes, at growing numbers of records.
+"""Measures writing relative to embedding alone, and the memory of all ways of writing, at growing numbers of records.
 
-Each task is a process of its own, one after another. What is measured with real texts takes turns with embedding those
-texts and doing nothing else, so that whatever else the machine does falls on both; what is measured at growing sizes
-has an encoder that costs next to nothing, because embedding is no part of it and a hundred thousand texts take an hour.
+Each task runs in a process of its own, one after another. Tasks with real texts take turns with only embedding these
+texts, so that other load on the machine affects both. Tasks at growing sizes use a nearly free stub encoder, as
+embedding is not measured there, and a hundred thousand texts would take an hour.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is written, as people would bring it: as a dataset folder, and as one file of lines."""
+"""Corpora for the benchmarks of writing: a dataset folder, and a JSON Lines file."""
 
 from __future__ import annotations
 

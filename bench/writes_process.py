@@ -1,8 +1,8 @@
-"""One way of writing in a process of its own, so that its memory is its own.
+"""Process that runs one task of :mod:`bench.writes`, so that its memory can be measured.
 
-``python -m bench.writes_process TASK HOME SOURCE ENCODER`` does one thing and prints what it took as a line of JSON.
-``TASK`` is a name of :data:`TASKS`, ``SOURCE`` what :mod:`bench.writes_corpus` or somebody else wrote, and ``ENCODER``
-is ``cheap`` or ``real``. Settings come from ``BRAID_*``.
+``python -m bench.writes_process TASK HOME SOURCE ENCODER`` runs a task and prints its time and memory as a line of
+JSON. ``TASK`` is a name of :data:`TASKS`, ``SOURCE`` a corpus such as those of :mod:`bench.writes_corpus`, and
+``ENCODER`` is ``cheap`` or ``real``. Settings come from ``BRAID_*``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The figures of writing, and their tables."""
+"""Figures of the benchmarks of writing, and their tables."""
 
 from __future__ import annotations
 

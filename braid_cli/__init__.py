@@ -1,11 +1,12 @@
-"""Braid on a laptop: the command line ``braid`` and what its commands need.
+"""Braid on a laptop: the command line ``braid``.
 
 - ``main`` builds the command line from ``commands``; ``options``, ``question``, ``terminal`` and ``show`` are shared by
-  them, and ``languages`` tells English questions from others
-- ``datasets`` and ``documents`` read and ingest; ``evaluation`` and ``tuning`` measure and fit; ``export`` makes model
-  folders
-- ``http_server`` answers over HTTP, ``mcp_server`` offers tools to agents; ``openapi`` and ``gateway_tools`` write
-  documents of the HTTP API
-- ``state_machine`` runs the deployed workflows, ``local_servers`` starts the stores that deployed engines are tested on
-- ``demo`` is the tour
+  the commands, and ``languages`` detects texts that are not English
+- ``datasets`` and ``documents`` read and ingest; ``evaluation`` measures retrieval, and ``tuning`` fits the fusion
+  parameters; ``export`` makes model folders
+- ``http_server`` serves the HTTP API, ``mcp_server`` the MCP tools for agents; ``openapi`` and ``gateway_tools`` write
+  OpenAPI documents
+- ``state_machine`` runs the deployed workflows locally; ``local_servers`` starts the stores with which deployed engines
+  are tested
+- ``demo`` is the guided tour
 """

@@ -1,9 +1,10 @@
-"""An OpenAPI document of the deployed Braid's tools, as gateways for agents take it (AgentCore's among them).
+"""OpenAPI document of a deployed Braid for gateways that offer its operations to agents as tools, such as AgentCore.
 
-Such a gateway makes a tool of each operation and fills its arguments by a model. It wants an address, an id and a
-description for each operation, authenticates by itself, and takes no schema that combines others (anyOf and the like).
-So this is a document of its own, of the few operations and fields that a model has use for. A gateway's tools have no
-fence but that of contexts: records that are not trusted are left out by arguments that have one value.
+Such a gateway makes a tool of each operation, whose arguments a model fills in. It requires an address, and an id and a
+description of each operation, authenticates by itself, and rejects schemas that combine others (anyOf and the like).
+This document therefore differs from the HTTP API's own: it has only the operations and fields that are useful to a
+model. Only the texts of contexts are fenced, so untrusted records are left out: ``trusted_only`` has ``true`` as its
+only value.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ _TRUSTED: Final = {"type": "boolean", "enum": [True], "description": "Always tru
 _WHERE: Final = {
     "type": "array",
     "items": {"type": "string"},
-    "description": "Only texts whose metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates. All have to "
-    "hold.",
+    "description": "Conditions on metadata, which must all hold: team=payments, floor>=2, day<2024-05-01, team!=gates.",
 }
 _QUESTION: Final = {"type": "string", "description": "The question, in plain words."}
 _TYPES: Final = {"type": "array", "items": {"type": "string"}}
@@ -36,9 +36,9 @@ _FILTERS: Final = {
 
 
 def gateway_document(url: str) -> str:
-    """Return the document for a Braid that is deployed at an address.
+    """Return the document for a Braid that is deployed at a URL.
 
-    Raises InvalidRequest if the address does not begin with ``https://``, which gateways demand.
+    Raises InvalidRequest if the URL does not begin with ``https://``, which gateways require.
     """
     if urlsplit(url).scheme != "https" or not urlsplit(url).hostname:
         raise InvalidRequest("url: must begin with https:// and name a host, for a gateway to reach it", field="url")
@@ -86,7 +86,7 @@ _ANSWERED: Final = {"200": {"description": "The answer.", "content": {_JSON: {"s
 
 
 def _asked(name: str, description: str, fields: dict[str, Any], *, required: list[str]) -> dict[str, Any]:
-    """Return an operation that takes a body."""
+    """Return a POST operation with a JSON body of these fields."""
     schema = {"type": "object", "required": required, "properties": fields}
     return {
         "post": {

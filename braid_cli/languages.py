@@ -1,4 +1,4 @@
-"""Tells English texts from others, by script and by function words."""
+"""Detects whether texts are English, by script and by function words."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _OTHER: Final = word_set("""
     o os as e é um uma de que não em por com para na no da do dos mais foi
     het een van en niet met voor op zijn werd ook maar bij naar
 """).difference(STOP_WORDS)
-"""Function words of German, French, Spanish, Italian, Portuguese and Dutch that are none of English."""
+"""Function words of German, French, Spanish, Italian, Portuguese and Dutch that are not English stop words."""
 _WORD = re.compile(r"[^\W\d_]+")
 _READ_CHARACTERS = 2_000
 _FEWEST = 2
-"""Function words that are enough to tell a language by."""
+"""Minimum of function words by which a language is detected."""
 _OTHER_SCRIPT = 0.3
-"""Share of letters outside the Latin script from which on a text is not English."""
+"""Share of letters outside the Latin script above which a text is not English."""
 _LAST_LATIN = "\u024f"
 
 
 def is_english(text: str) -> bool | None:
-    """Return whether the beginning of a text is English; None of one that is too short or has no sentences."""
+    """Return whether the first 2,000 characters of a text are English; None if they have too few function words."""
     found = [word.casefold() for word in _WORD.findall(text[:_READ_CHARACTERS])]
     letters = "".join(found)
     if sum(letter > _LAST_LATIN for letter in letters) > _OTHER_SCRIPT * len(letters):
@@ -39,6 +39,6 @@ def is_english(text: str) -> bool | None:
 
 
 def mostly_foreign(texts: Iterable[str]) -> bool:
-    """Return whether more than half of the texts that can be told by are not English."""
+    """Return whether more than half of the texts are not English, of those whose language can be detected."""
     told = [english for english in map(is_english, texts) if english is not None]
     return 2 * sum(told) < len(told)

@@ -1,4 +1,4 @@
-"""The command line ``braid``: its commands, and how their errors are shown."""
+"""Entry point of the command line ``braid``: builds it from its commands, and shows errors."""
 
 from __future__ import annotations
 
@@ -22,68 +22,68 @@ if TYPE_CHECKING:
 
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
 EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
-"""The extra that brings a package that is not there."""
+"""The extra of Braid that installs each optional package."""
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
-"""What typer raises for a wrong command line; of its kinds it exports this one."""
+"""Base class of typer's usage errors, which typer does not export itself."""
 COMMANDS = {
     "demo": ("demo", "Ingest the demo corpus, answer questions about it, and measure."),
-    "search": ("search", "Ask one question, of the deployed stages run on this machine."),
+    "search": ("search", "Answer a question with ranked, cited results, by the deployed stages run on this machine."),
     "context": (
         "context",
-        "Choose what to show a model: of the conversation, of what is stored, of what was decided and done.",
+        "Build a model's context from the conversation, stored records, and past decisions and tool calls.",
     ),
-    "related": ("graph", "Show what an entity is related to, the nearest first."),
-    "graph-query": ("graph", "Walk the graph step by step, as a question in JSON says. It can only read."),
+    "related": ("graph", "List the entities related to one, fewest hops first."),
+    "graph-query": ("graph", "Run a read-only graph query, given as JSON, which walks the graph step by step."),
     "ingest": ("ingest", "Embed documents or a dataset, and write them to the search index and the knowledge graph."),
-    "ingest-graph": ("ingest", "Write a graph of nodes and edges; nodes with content can be answers as well."),
+    "ingest-graph": ("ingest", "Write a graph of nodes and edges; nodes with content can be found as results too."),
     "stats": ("stats", "Count what is stored for a tenant: documents, records and the knowledge graph."),
     "list": ("listing", "List the documents or the entities of a tenant, or the tenants themselves."),
     "delete": (
         "delete",
-        "Remove records, documents or a whole tenant, for good, from the search index and the knowledge graph.",
+        "Delete records, documents or a whole tenant permanently, from the search index and the knowledge graph.",
     ),
     "repair": (
         "repair",
-        "Compare the knowledge graph with the search index, and bring it into line where they differ.",
+        "Compare the knowledge graph with the search index, and repair differences.",
     ),
     "export": (
         "archive",
-        "Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on.",
+        "Export a tenant's records, graph and schema versions to a folder; repeat to resume.",
     ),
     "import": (
         "archive",
-        "Write an archive into a tenant and compare what is stored then with it; again, and it goes on.",
+        "Import an archive into a tenant, and verify that the stored data equals it; repeat to resume.",
     ),
     "reembed": (
         "reembed",
-        "Embed again what is outdated: too many schema versions behind, or without a vector of the active models.",
+        "Re-embed outdated records: too many schema versions behind, or without a vector of the active models.",
     ),
     "schema": ("schema", "A tenant's schema versions: list them, check the next one, register it."),
     "models": ("models", "List models and make model folders."),
-    "members": ("members", "Who may ask for which tenant, where BRAID_MEMBERSHIP is store."),
+    "members": ("members", "Manage the members of tenants and their roles, for BRAID_MEMBERSHIP=store."),
     "eval": (
         "evaluation",
         "Measure retrieval on judged questions: each strand alone, vectors and words, each fusion, the default.",
     ),
     "tune": (
         "tune",
-        "Fit the weights of fusion on judged questions, and write them where the next search reads them.",
+        "Fit the fusion parameters on judged questions, and write them to the file that searches read.",
     ),
-    "serve": ("serve", "Answer HTTP requests as the deployed function does, and show the page at /explorer."),
+    "serve": ("serve", "Serve the HTTP API of the deployed function, and the explorer page at /explorer."),
     "mcp": (
         "mcp",
-        "Offer search, context, related, facts and list_documents to an agent, over standard input and output or HTTP.",
+        "Serve the MCP tools search, context, related, facts and list_documents, over stdin and stdout or HTTP.",
     ),
     "home": (
         "home",
-        "Show where the store and the models lie; --take moves a store here, such as one of an earlier version.",
+        "Show the folders of the store and the models; --take moves the store of another folder here.",
     ),
 }
-"""Each command, its module in :mod:`braid_cli.commands`, whose ``app`` holds it, and its help; in the help's order."""
+"""Each command's module in :mod:`braid_cli.commands`, and its help, in the order of ``braid --help``."""
 
 
 def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """Return the command line with some of its commands, or all; only their modules are imported."""
+    """Return the command line with the named commands, all by default; only their modules are imported."""
     app = _app()
     for module in dict.fromkeys(COMMANDS[name][0] for name in names):
         app.add_typer(import_module(f"braid_cli.commands.{module}").app)
@@ -91,7 +91,7 @@ def command_line(names: Iterable[str] = COMMANDS) -> typer.Typer:
 
 
 def contents() -> typer.Typer:
-    """Return the command line with all commands by name and help alone: nothing of theirs is imported."""
+    """Return a command line of all commands' names and help texts, for ``braid --help``; no module is imported."""
     app = _app()
     for name, (_, what) in COMMANDS.items():
         app.command(name, help=what)(lambda: None)
@@ -104,7 +104,7 @@ def _app() -> typer.Typer:
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
-        help="One question in, one ranked and cited list out: vectors, words and a knowledge graph, braided.",
+        help="Hybrid retrieval: answers a question with one ranked, cited list, from vectors, words and a graph.",
         epilog=examples(
             "braid demo",
             "braid ingest my-documents --tenant acme",
@@ -126,7 +126,7 @@ def _of_all(
     home: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of stores and models, before the command. When left out, BRAID_HOME, else the user's own.",
+            help="Folder of stores and models; given before the command. Default: BRAID_HOME, else the user's own.",
             metavar="DIR",
         ),
     ] = None,
@@ -139,9 +139,9 @@ def _of_all(
 
 
 def main() -> None:
-    """Run the command line; errors of the user's making are one line, and no traceback."""
+    """Run the command line; errors of the library, and of the command line itself, are one line without a traceback."""
     gc.set_threshold(*GARBAGE)
-    atexit.register(gc.freeze)  # nor when the process ends
+    atexit.register(gc.freeze)  # no collection at the end of the process
     os.environ.setdefault("POWERTOOLS_LOG_LEVEL", "CRITICAL")
     logging.getLogger("braid").addHandler(warnings := Warnings())
     chosen = [name for name in sys.argv[1:2] if name in COMMANDS]
@@ -179,7 +179,7 @@ def main() -> None:
 
 
 def _complain_of_usage(error: Any) -> None:  # noqa: ANN401 - its class is not exported
-    """Say in one line what is wrong with a command line; one without arguments is answered with help."""
+    """Print a usage error in one line; for a command without arguments its help."""
     message = error.format_message().replace("Value error, ", "")
     if "\n" in message:
         error.show()

@@ -12,7 +12,7 @@ TARGET = shared_folder() / "openapi.json"
 
 
 def generated() -> str:
-    """Return the document of this checkout, without opening a store."""
+    """Return the OpenAPI document of this checkout's API; no store is opened."""
     return document(make_api(Application(Settings())))
 
 

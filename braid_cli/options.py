@@ -13,16 +13,16 @@ if TYPE_CHECKING:
 
 DEFAULT_TENANT = settings.DEFAULT_TENANT
 FLAG = ""
-"""Metavar of an option without a value: its type would look as if a value were to follow."""
+"""Metavar of an option without a value, which hides typer's own."""
 
 
 def any_of(choices: type[StrEnum]) -> str:
-    """Return the values that an option takes, for its help."""
+    """Return the values of an enumeration, separated by commas, for an option's help."""
     return ", ".join(choice.value for choice in choices)
 
 
-def tenant_option(help_text: str = "Whose data.") -> Any:  # noqa: ANN401 - as typer types its options
-    """Return the option ``--tenant``, where its help or type is not that of :data:`Tenant`."""
+def tenant_option(help_text: str = "Name of the tenant.") -> Any:  # noqa: ANN401 - as typer types its options
+    """Return the option ``--tenant``, for commands whose help text or type differs from :data:`Tenant`."""
     return typer.Option("--tenant", "-t", help=help_text, show_default=True, metavar="NAME")
 
 
@@ -30,15 +30,15 @@ Tenant = Annotated[str, tenant_option()]
 Engine = Annotated[
     settings.EngineKind | None,
     typer.Option(
-        help=f"Whose stores: {any_of(settings.EngineKind)}. When left out, BRAID_ENGINE tells.", metavar="ENGINE"
+        help=f"Engines of the stores: {any_of(settings.EngineKind)}. Default: BRAID_ENGINE.", metavar="ENGINE"
     ),
 ]
 Graph = Annotated[
     GraphSource | None,
     typer.Option(
-        help=f"Which graph: {any_of(GraphSource)}. Of found alone, what the folder says of entities and relationships "
-        "is left out; of given alone, no names are found, and those found before are removed. Without it BRAID_GRAPH "
-        "tells, else both.",
+        help=f"Source of the graph: {any_of(GraphSource)}. found: names in the texts only, without the folder's own "
+        "entities and relationships. given: only the latter; names found by earlier runs are removed. Default: "
+        "BRAID_GRAPH, else both.",
         metavar="WHICH",
     ),
 ]
@@ -46,8 +46,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and 
 Where = Annotated[
     list[str] | None,
     typer.Option(
-        help="Only where the metadata is so: team=payments, floor>=2, day<2024-05-01, team!=gates, owner (there is "
-        "one), !owner; may be repeated: all have to hold, and any of several values of one field.",
+        help="Condition on metadata: team=payments, floor>=2, day<2024-05-01, team!=gates, owner (has the field), "
+        "!owner (has not). May be repeated: all must hold; of several = conditions on one field, any.",
         metavar="CONDITION",
     ),
 ]

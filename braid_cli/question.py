@@ -1,4 +1,4 @@
-"""Checks of a question and its tenant; errors name the command line's options."""
+"""Validates a question and its tenant for commands; errors name the command line's options."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ OPTIONS = {
     "filters.metadata": "--where",
     **{f"filters.entity_types.{place}": "--type" for place in range(32)},
 }
-"""The option of each field of a question."""
+"""The command line's option for each field of a question."""
 _SAMPLED = 200
-"""Records of a tenant by which its language is told."""
+"""Number of a tenant's records by which its language is detected."""
 MUST_BE = {
     "TEXT": "must be 1 to 10,000 characters, not all of them spaces, none of them NUL",
     "--tenant": "must be 1 to 64 of the letters A to Z and a to z, digits, - and _, beginning with a letter or digit",
@@ -40,9 +40,9 @@ MUST_BE = {
 
 
 def question(fields: dict[str, Any]) -> Query:
-    """Return the question of these fields.
+    """Return the query with these fields.
 
-    Raises InvalidRequest if a field is malformed; names the option.
+    Raises InvalidRequest if a field is malformed; the message names the option.
     """
     try:
         return Query.model_validate(fields)
@@ -54,19 +54,19 @@ def question(fields: dict[str, Any]) -> Query:
 
 
 def of_option(error: InvalidRequest, options: Mapping[str, str]) -> InvalidRequest:
-    """Return an error that names the option instead of the field; the same where the field has no option."""
+    """Return an error that names the option instead of the field; the same error if the field has no option."""
     field = error.field or ""
     name = options.get(field.partition(".")[0])
     return error if name is None else InvalidRequest(f"{name}{str(error).removeprefix(field)}", field=name)
 
 
 def check_tenant(tenant: str) -> None:
-    """Raise ``InvalidRequest`` when a tenant's name is malformed."""
+    """Check a tenant's name. Raises InvalidRequest if it is malformed."""
     question({"text": "tenant", "tenant_id": tenant})
 
 
 def check_known(tenant: str, application: Application) -> None:
-    """Raise ``UnknownTenant`` when nothing was ever ingested for a tenant; in deployed stores this is not checked."""
+    """Check that a tenant exists, in embedded stores only. Raises UnknownTenant if nothing was ingested for it."""
     if application.settings.engine is not EngineKind.EMBEDDED:
         return
     known = application.store.tenants()
@@ -79,7 +79,7 @@ def check_known(tenant: str, application: Application) -> None:
 
 
 def unusable_models(query: Query, application: Application) -> list[str]:
-    """Return a message for each model that a question needs and that cannot be used: what is wrong, and what to do.
+    """Return a message for each model that a question needs and that cannot be used, with the reason.
 
     Raises ConfigurationError if no such model or profile is configured.
     """
@@ -103,7 +103,10 @@ def unusable_models(query: Query, application: Application) -> list[str]:
 
 
 def foreign_to(application: Application, tenant: str) -> str | None:
-    """Return a remark where most texts of a tenant, by the first 200, are in a language that its models do not know."""
+    """Return a warning if most of a tenant's first 200 texts are not English, and its models are for English only.
+
+    None otherwise.
+    """
     models = application.models()
     if not all(model.english_only for model in models):
         return None

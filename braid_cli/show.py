@@ -1,4 +1,4 @@
-"""Renders an answer on a terminal."""
+"""Renders answers on a terminal."""
 
 from __future__ import annotations
 
@@ -47,36 +47,32 @@ LOSSES = {
     "facets": "the values of fields were not counted",
     "rerank": "the reranker did not answer; the order before it stands, with placeholder scores",
 }
-"""Messages for degraded marks."""
+"""Message of each mark in an answer's ``degraded``."""
 COMBINED = {
     Fusion.WEIGHTED: "weighted: each strand's score times its weight, added up",
     Fusion.RRF: "rrf: ranks and not scores, each strand by its weight",
     Fusion.PROPAGATE: "propagate: from the names and the best hits along the graph; the weights order what it missed",
 }
-"""Explanations of the fusions."""
+"""Explanation of each fusion method."""
 RELATED_SHOWN = 8
-# Ingested text must not send control sequences to a terminal, nor turn around what stands beside it. Its line breaks
+# Ingested text must not send control sequences to a terminal, nor reverse the direction of text beside it. Line breaks
 # and tabs become spaces.
 _SPACES = {0x09, 0x0A, 0x0D, 0x2028, 0x2029}
 _CONTROLS = {code: " " if code in _SPACES else "�" for code in (*range(0x20), *range(0x7F, 0xA0), *_SPACES)}
 
 
 def printable(text: str) -> str:
-    """Return text on one line, with each control character and each that is not seen, such as U+202E, as ``�``."""
+    """Return text on one line, with ``�`` for control characters and invisible characters, such as U+202E."""
     return UNSEEN.sub("�", text.translate(_CONTROLS))
 
 
 def show_answer(console: Console, answer: Answer, *, explain: bool = False, legend: bool = True) -> None:
-    """Print the ranked and cited list.
+    """Print an answer as a ranked and cited list.
 
     Parameters
     ----------
-    console
-        Where to print.
-    answer
-        What to print.
     explain
-        Whether to print the plan and its reasons, the origin of each result, and timings.
+        Whether to print the plan and its reasons, the ranks and scores of each result, and timings.
     legend
         Whether to explain scores and strands.
     """
@@ -109,7 +105,7 @@ def show_answer(console: Console, answer: Answer, *, explain: bool = False, lege
 
 
 def _show_remarks(console: Console, answer: Answer) -> None:
-    """Print how the question was read, fields that no record has, and values of facets with their counts."""
+    """Print corrected names, an unanswered set, filter fields that no record has, and facet counts."""
     for phrase, name in answer.misspelt.items():
         console.print(Text(f"“{printable(phrase)}” was read as {printable(name)}", style="yellow"))
     if answer.set_not_answered:
@@ -123,7 +119,7 @@ def _show_remarks(console: Console, answer: Answer) -> None:
 
 
 def _show_confidence(console: Console, answer: Answer) -> None:
-    """Print how likely the question is answered, or that nothing was found."""
+    """Print the confidence, or that nothing was found."""
     if not answer.results:
         console.print(Text("Nothing found.", style="yellow"))
     else:
@@ -132,7 +128,7 @@ def _show_confidence(console: Console, answer: Answer) -> None:
 
 
 def _show_legend(console: Console, answer: Answer) -> None:
-    """Print the meaning of the score, and of each strand that found something."""
+    """Print the meaning of the score and of the strands in this answer."""
     found = {source for result in answer.results for source in result.sources}
     table = Table.grid(padding=(0, 1))
     table.add_row(Text("score", style="bold"), Text("from 0 to 1, higher is better", style="dim"))
@@ -167,7 +163,7 @@ def _show_result(console: Console, result: Result, *, explain: bool) -> None:
 
 
 def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
-    """Print each fact, unless the title says it, with when it holds and where it is known from."""
+    """Print each fact with its validity and its evidence; its sentence only if it differs from the title."""
     for fact in facts.facts:
         path, cited = fact.path, fact.citation
         since = f"since {path.valid_at:%Y-%m-%d}" if path.valid_at else ""
@@ -184,7 +180,7 @@ def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
 
 
 def _excerpt(citation: Citation) -> Text:
-    """Return the excerpt, the sentence that fits the question best in bold."""
+    """Return the excerpt, with the sentence closest to the question in bold."""
     said = citation.excerpt
     first, last = citation.marked or (0, 0)
     parts = (said[:first], ""), (said[first:last], "bold"), (said[last:], "")
@@ -203,7 +199,7 @@ def path_text(path: Path) -> Text:
 
 
 def where(result: Result) -> str:
-    """Return the citation of a result in a few words."""
+    """Return the citation of a result in one line."""
     citation = result.citation
     parts = [citation.type.value if citation.title == result.title else f"{citation.type.value} “{citation.title}”"]
     if citation.page is not None:
@@ -214,7 +210,7 @@ def where(result: Result) -> str:
 
 
 def _origin(result: Result) -> Text:
-    """Return the result's rank and score in each strand, after fusion, after reranking and in the end."""
+    """Return a result's ranks and scores: in each strand, after fusion, after reranking, and final."""
     scores = {
         Source.VECTOR: result.vector_score,
         Source.LEXICAL: result.lexical_score,
@@ -251,7 +247,7 @@ def _show_plan(console: Console, answer: Answer) -> None:
 
 
 def _named(entity: RelatedEntity) -> str:
-    """Return an entity that the question names, with the certainty of the link."""
+    """Return the name of an entity that the question names, with the certainty of the link."""
     sure = "" if entity.certainty is None else f" ({entity.certainty:.0%} sure)"
     return f"{printable(entity.name)}{sure}"
 
@@ -270,7 +266,7 @@ def _show_latencies(console: Console, answer: Answer) -> None:
 
 
 def print_found_names(done: IngestReport | FolderDone, application: Application, tenant: str) -> None:
-    """Print how many names an ingest found, the best connected ones of a small graph, and what is no longer found."""
+    """Print how many names and mentions an ingest found and removed; of a small graph also its best connected names."""
     from braid.models.records import DOCUMENT_TYPE
     from braid.retrieval.listing import names
 

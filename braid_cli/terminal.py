@@ -1,4 +1,4 @@
-"""Output on standard output and standard error, help texts, exit codes, and the application that a command opens."""
+"""Shared by the commands: output, progress bars, exit codes, and opening the application."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ if TYPE_CHECKING:
 
 EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 GARBAGE = (10_000, 10, 10)
-"""Thresholds of garbage collection: most objects of a short command are of imports, and stay."""
+"""Thresholds of garbage collection; high, because most objects of a short command are modules, which stay alive."""
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
 
 
 def complain(message: str, *, style: str = "red") -> None:
-    """Print to standard error, without breaking lines: paths in them are to be copied, and searched for.
+    """Print a message to standard error.
 
-    What a message quotes, of a file or a server's answer, steers no terminal.
+    Lines are not wrapped, so that paths in them can be copied. Control characters, which a message may quote from a
+    file or a response, are replaced.
     """
     from braid.models.scalars import printable
 
@@ -42,18 +43,18 @@ def complain(message: str, *, style: str = "red") -> None:
 
 
 class Warnings(logging.Handler):
-    """Prints the library's warnings to standard error, like the command line's own complaints."""
+    """Log handler that prints the library's warnings by :func:`complain`."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print one."""
+        """Print the message of a log record."""
         complain(record.getMessage(), style="yellow")
 
 
 def examples(*commands: str) -> str:
-    """Return the end of a help text: commands to try, one a line."""
+    """Return the epilog of a help text: example commands, one a line."""
     return "\n\n".join(["[bold]Examples[/bold]", *commands])
 
 
@@ -63,7 +64,7 @@ def counted(number: int, one: str, several: str = "") -> str:
 
 
 def open_application(engine: EngineKind | None = None, graph: GraphSource | None = None) -> Application:
-    """Return the application with the engine and the graph that options name, which it sets in the environment."""
+    """Open the application; the engine and graph source, if given, are set in the environment first."""
     if engine:
         os.environ["BRAID_ENGINE"] = engine
     if graph:
@@ -74,12 +75,15 @@ def open_application(engine: EngineKind | None = None, graph: GraphSource | None
     opened = application()
     tell_of_earlier_store(opened.settings)
     if opened.settings.engine is EngineKind.AWS:
-        atexit.register(opened.close)  # a connection left open complains on standard error
+        atexit.register(opened.close)  # open connections would print warnings at exit
     return opened
 
 
 def tell_of_earlier_store(settings: Settings) -> None:
-    """Warn where the working directory has a store of a version that kept one in each, and the user's own has none."""
+    """Warn if the working directory has a store of an earlier version, which is not used.
+
+    Earlier versions kept a store in each working directory, in ``.braid``; now each user has one.
+    """
     from braid.settings import EngineKind
     from braid.settings.folders import DATABASE, EARLIER_HOME, user_folder
 
@@ -96,9 +100,10 @@ def tell_of_earlier_store(settings: Settings) -> None:
 
 @contextmanager
 def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on standard error once there is something to count, and take (done, all).
+    """Show a progress bar on standard error, if that is a terminal.
 
-    Where standard error is not a terminal there is no bar. What it says may name a file: it is no format and no markup.
+    Yields a function that updates it, with the numbers of items done and in all; the first call shows the bar. The
+    description may name a file: it is neither a format nor markup.
     """
     from braid.models.scalars import printable
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -121,9 +126,11 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int],
 
 
 def make_models(application: Application, *, quiet: bool = False) -> None:
-    """Make the models that are used and missing, with a bar: seconds where their weights are installed, else longer.
+    """Make the missing models of the settings, with a progress bar.
 
-    Raises ModelError or StoreError if a model that is there does not verify, or none can be written.
+    It takes seconds if their weights are installed, otherwise longer.
+
+    Raises ModelError or StoreError if an existing model is damaged, or one cannot be made.
     """
     with progress("Making the model", quiet=quiet) as tell:
         tell(0, 1)
@@ -132,18 +139,21 @@ def make_models(application: Application, *, quiet: bool = False) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one JSON object, a line; control characters, and half of a surrogate pair, as escapes."""
+    """Print a value as one line of JSON, with control characters and unpaired surrogates as escapes."""
     line = re.sub("[\x7f-\x9f]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
     try:
         line.encode()
     except UnicodeEncodeError:
         line = json.dumps(value)
     sys.stdout.write(line + "\n")
-    sys.stdout.flush()  # while a reader that has gone away may still be noticed quietly
+    sys.stdout.flush()  # so that a closed pipe is noticed here, not at exit with a traceback
 
 
 def read_input(file: Path, max_bytes: int) -> tuple[str, bytes]:
-    """Return the name and the content of a file, or of standard input for ``-``; of one too long one byte more."""
+    """Read a file, or standard input for ``-``, and return its name for messages and its content.
+
+    Content above the limit is cut after ``max_bytes`` + 1 bytes, by which the caller notices it.
+    """
     if str(file) == "-":
         return "standard input", sys.stdin.buffer.read(max_bytes + 1)
     with file.open("rb") as opened:

@@ -1,1 +1,1 @@
-"""Braid beside other retrieval libraries: the same vectors, questions and cores, one after the other."""
+"""Compares Braid with other retrieval libraries: the same vectors, questions and cores, one after another."""

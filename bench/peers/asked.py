@@ -1,4 +1,4 @@
-"""What each library gets, and how it is asked. Needs NumPy only, as it runs in the environment of each."""
+"""Input and measuring loop of each library's process. Needs NumPy only, as it runs in each library's environment."""
 
 from __future__ import annotations
 

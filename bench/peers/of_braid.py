@@ -1,4 +1,4 @@
-"""Braid, with vectors that were made before, as the others get them."""
+"""Braid, with precomputed vectors, as all libraries get."""
 
 from __future__ import annotations
 

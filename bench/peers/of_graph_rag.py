@@ -1,4 +1,4 @@
-"""graph-rag of DataStax: LangChain's vector store in memory, and a walk over names that passages share."""
+"""graph-rag of DataStax: LangChain's in-memory vector store, and a traversal over names that passages share."""
 
 from __future__ import annotations
 

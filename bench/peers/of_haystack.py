@@ -1,4 +1,4 @@
-"""Haystack: its store in memory, asked by vectors, and by vectors and BM25 joined by reciprocal ranks."""
+"""Haystack: its in-memory store, by vectors, and by vectors and BM25 with reciprocal rank fusion."""
 
 from __future__ import annotations
 

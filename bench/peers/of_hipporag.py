@@ -1,4 +1,4 @@
-"""HippoRAG 2 over the graph that the dataset states, without the model that makes its graph and filters its facts."""
+"""HippoRAG 2 over the dataset's given graph, without the language model that extracts its graph and filters facts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LightRAG: passages by vectors, and mixed with the graph that the dataset states, since no model makes one here."""
+"""LightRAG: by vectors, and mixed with the dataset's given graph, as no language model extracts one here."""
 
 from __future__ import annotations
 

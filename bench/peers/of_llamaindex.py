@@ -1,4 +1,4 @@
-"""LlamaIndex: its vector index, its BM25 retriever, and both fused by reciprocal ranks."""
+"""LlamaIndex: its vector index, its BM25 retriever, and both with reciprocal rank fusion."""
 
 from __future__ import annotations
 

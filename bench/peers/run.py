@@ -1,7 +1,7 @@
 """Runs Braid and its peers over dataset folders, each in an environment of its own, and writes one table.
 
-``python -m bench peers FOLDER …``. What has been measured stands in ``peers.json`` and is not measured again, unless
-``--again`` says so; an environment that was made is used again. No environment is part of the project's lock.
+``python -m bench peers FOLDER …``. Results are stored in ``peers.json`` and not measured again, except with
+``--again``; existing environments are reused. The environments are not part of the project's lock file.
 """
 
 from __future__ import annotations

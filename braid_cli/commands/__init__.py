@@ -1,1 +1,1 @@
-"""The commands of ``braid``: each module's ``app`` holds one or more, :data:`braid_cli.main.COMMANDS` names them."""
+"""The commands of ``braid``: one or more in each module's ``app``, listed in :data:`braid_cli.main.COMMANDS`."""

@@ -1,4 +1,4 @@
-"""``braid export`` and ``braid import``: a whole tenant as an archive, and back, into the same or another engine."""
+"""``braid export`` and ``braid import``: write a tenant to an archive, and an archive to a tenant of any engine."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def export(
     *,
     tenant: Tenant = DEFAULT_TENANT,
     vectors: Annotated[
-        bool, typer.Option(help="With vectors; without, the import embeds all texts again.", metavar=FLAG)
+        bool, typer.Option(help="Export vectors; without them, the import embeds all texts again.", metavar=FLAG)
     ] = True,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write all records, the graph and the schema versions of a tenant into a folder; again, and it goes on."""
+    """Export a tenant's records, graph and schema versions to a folder; repeat to resume."""
     from braid.ingestion.archive import export_tenant
 
     check_tenant(tenant)
@@ -52,13 +52,13 @@ def import_(
     folder: Folder,
     *,
     tenant: Annotated[
-        str | None, typer.Option(help="Whose data it becomes; that of the archive when left out.", metavar="NAME")
+        str | None, typer.Option(help="Tenant to import into. Default: the tenant of the archive.", metavar="NAME")
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the encoder.", metavar="N")] = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write an archive into a tenant and compare what is stored then with it; again, and it goes on."""
+    """Import an archive into a tenant, and verify that the stored data equals it; repeat to resume."""
     from braid.ingestion.archive_import import import_tenant
 
     if tenant is not None:

@@ -1,4 +1,4 @@
-"""``braid context``: chooses messages for a model's context window."""
+"""``braid context``: builds a model's context from conversation, stored records, and past decisions and tool calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MAX_BYTES = 50_000_000
     )
 )
 def context(
-    text: Annotated[str, typer.Argument(help="What is asked next, 1 to 10,000 characters.", metavar="TEXT")],
+    text: Annotated[str, typer.Argument(help="The next question, 1 to 10,000 characters.", metavar="TEXT")],
     *,
     tenant: Tenant = DEFAULT_TENANT,
     messages: Annotated[
@@ -49,7 +49,7 @@ def context(
         typer.Option(
             "--messages",
             "-m",
-            help="The conversation so far, oldest first: a JSON array, or JSON lines; - reads standard input.",
+            help="The conversation so far, oldest message first: a JSON array or JSON Lines; - reads standard input.",
             metavar="FILE",
             allow_dash=True,
         ),
@@ -61,28 +61,26 @@ def context(
         bool, typer.Option("--working-state/--no-working-state", help="Whether to use the conversation.")
     ] = True,
     semantic: Annotated[
-        bool, typer.Option("--semantic/--no-semantic", help="Whether to search what is stored.")
+        bool, typer.Option("--semantic/--no-semantic", help="Whether to search the stored records.")
     ] = True,
     episodic: Annotated[
-        bool, typer.Option("--episodic/--no-episodic", help="Whether to search decisions and tool calls.")
+        bool, typer.Option("--episodic/--no-episodic", help="Whether to search past decisions and tool calls.")
     ] = True,
     ranking: Annotated[
         Ranking,
-        typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING"),
+        typer.Option(help=f"Ranking profile: {any_of(Ranking)}.", metavar="RANKING"),
     ] = Ranking.RECENCY,
     role: Annotated[
         ContextRole | None,
         typer.Option(
-            help=f"Role of what was retrieved: {any_of(ContextRole)}. BRAID_CONTEXT_ROLE when left out.",
+            help=f"Role of messages with retrieved text: {any_of(ContextRole)}. Default: BRAID_CONTEXT_ROLE.",
             metavar="ROLE",
         ),
     ] = None,
-    untrusted: Annotated[
-        bool, typer.Option("--untrusted", help="Show records that are marked as not trusted too.", metavar="")
-    ] = False,
+    untrusted: Annotated[bool, typer.Option("--untrusted", help="Include untrusted records.", metavar="")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Choose what to show a model: of the conversation, of what is stored, of what was decided and done."""
+    """Build a model's context from the conversation, stored records, and past decisions and tool calls."""
     from braid.app import application
     from braid.retrieval.context.building import build_context
 
@@ -117,9 +115,9 @@ def context(
 
 
 def read_messages(file: Path) -> list[dict[str, Any]]:
-    """Read a conversation: one JSON array, or one JSON object a line.
+    """Read the messages of a conversation: one JSON array, or one JSON object a line.
 
-    Raises InvalidRequest if it is neither; names the file and the line, or the message's number.
+    Raises InvalidRequest if it is neither; the message names the file, and the line or the message's number.
     """
     place, raw = read_input(file, _MAX_BYTES)
     if len(raw) > _MAX_BYTES:

@@ -1,4 +1,4 @@
-"""``braid delete``: removes records, documents and tenants."""
+"""``braid delete``: deletes records, documents and tenants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="delete",
     no_args_is_help=True,
-    help="Remove records, documents or a whole tenant, for good, from the search index and the knowledge graph.",
+    help="Delete records, documents or a whole tenant permanently, from the search index and the knowledge graph.",
     epilog=examples(
         "braid delete record note-1 note-2 --tenant acme",
         "braid delete document runbook.pdf --tenant acme",
@@ -29,13 +29,13 @@ app = typer.Typer(
 
 @app.command(name="record", epilog=examples("braid delete record note-1 note-2 --tenant acme"))
 def delete_record(
-    ids: Annotated[list[str], typer.Argument(help="Ids of records, or of vertices without one.", metavar="ID...")],
+    ids: Annotated[list[str], typer.Argument(help="Ids of records, or of entities without one.", metavar="ID...")],
     *,
     tenant: Tenant = DEFAULT_TENANT,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove records with their vertices and edges."""
+    """Delete records with their vertices and edges."""
     from braid.ingestion.deleting import delete_records
 
     check_tenant(tenant)
@@ -45,14 +45,14 @@ def delete_record(
 @app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
 def delete_document(
     document: Annotated[
-        str, typer.Argument(help="What stands before the # in the ids of its chunks, or its title.", metavar="NAME")
+        str, typer.Argument(help="Id of the document (its chunks' ids up to the #), or its title.", metavar="NAME")
     ],
     *,
     tenant: Tenant = DEFAULT_TENANT,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a document with all its chunks."""
+    """Delete a document with all its chunks."""
     from braid.ingestion.deleting import delete_document as delete
 
     check_tenant(tenant)
@@ -63,11 +63,11 @@ def delete_document(
 def delete_tenant(
     *,
     tenant: Tenant,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask whether that is meant.", metavar=FLAG)] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.", metavar=FLAG)] = False,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Remove all that is stored of a tenant: records, graph, files, schema versions, members, jobs, cached answers."""
+    """Delete all data of a tenant: records, graph, files, schema versions, members, jobs, cached answers."""
     from braid.ingestion.tenant_deletion import delete_tenant as delete
 
     check_tenant(tenant)

@@ -1,4 +1,4 @@
-"""``braid demo``: a first look, on the demo corpus."""
+"""``braid demo``: a guided tour, on the demo corpus."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ app = typer.Typer()
 def demo() -> None:
     """Ingest the demo corpus, answer questions about it, and measure.
 
-    The real handlers answer, run by the real state machine, on this machine and without a network.
+    The deployed handlers answer, run by the deployed state machine, on this machine and without a network.
     """
     from braid_cli.demo.tour import tour
 

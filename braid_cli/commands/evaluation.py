@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 Asked = Annotated[
-    str, typer.Option("--tenant", "-t", help="Of whom the questions of a file are asked.", metavar="NAME")
+    str, typer.Option("--tenant", "-t", help="Tenant whose data answers the questions of a file.", metavar="NAME")
 ]
 
 
@@ -40,8 +40,8 @@ def evaluate(
     folder: Annotated[
         Path,
         typer.Argument(
-            help="Dataset folder that has queries.jsonl and qrels as well, as BEIR's have; the id of a dataset of "
-            "ir_datasets, where that is installed; or a file of judged questions from the explorer.",
+            help="Dataset folder with queries.jsonl and qrels, in BEIR's format; the id of a dataset of ir_datasets, "
+            "if that is installed; or a file of judged questions, exported from the explorer.",
             metavar="DIR",
         ),
     ],
@@ -49,36 +49,36 @@ def evaluate(
     by: Annotated[
         str | None,
         typer.Option(
-            help="Break the figures down by a field of the questions' metadata, such as kind, type or hops, or by the "
-            "intent that was read from them.",
+            help="Break the figures down by a metadata field of the questions, such as kind, type or hops, or by "
+            "their intent.",
             metavar="FIELD",
         ),
     ] = None,
     questions: Annotated[
         str | None,
         typer.Option(
-            help="Ask the questions of this subfolder of DIR instead, which has queries.jsonl and qrels of its own.",
+            help="Use the questions of this subfolder of DIR, with its own queries.jsonl and qrels.",
             metavar="NAME",
         ),
     ] = None,
     split: Annotated[
         str | None,
         typer.Option(
-            help="Which judgements: the name of a file in qrels. When left out, test, or the only one.", metavar="NAME"
+            help="Judgements to use: the name of a file in qrels. Default: test, or the only one.", metavar="NAME"
         ),
     ] = None,
     worst: Annotated[
         int,
         typer.Option(
             "--failures",
-            help="Show so many of the questions that were answered worst: what should have come, where it stood, what "
-            "came instead and why.",
+            help="Show the N questions with the worst answers: expected results, their ranks at each stage, and the "
+            "results returned instead, with reasons.",
             min=0,
             metavar="N",
         ),
     ] = 0,
     save: Annotated[
-        Path | None, typer.Option(help="Write the figures to this file as well, as JSON.", metavar="FILE")
+        Path | None, typer.Option(help="Also write the figures to this file, as JSON.", metavar="FILE")
     ] = None,
     tenant: Asked = DEFAULT_TENANT,
     graph: Graph = None,
@@ -87,8 +87,8 @@ def evaluate(
 ) -> None:
     """Measure retrieval on judged questions: each strand alone, vectors and words, each fusion, the default.
 
-    A folder is ingested once, apart from what you ingested yourself. The questions of a file are asked of what is
-    stored of the tenant.
+    A folder is ingested once, into stores of its own. The questions of a file are answered from the tenant's stored
+    data.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.evaluation.failures import failures
@@ -136,5 +136,5 @@ def evaluate(
 
 
 def ir_datasets_folder() -> Path:
-    """Return where datasets of ir_datasets are written."""
+    """Return the folder for datasets converted from ir_datasets."""
     return read_settings().home / "eval" / "ir_datasets"

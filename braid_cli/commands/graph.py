@@ -1,4 +1,4 @@
-"""``braid related`` and ``braid graph-query``: questions to the knowledge graph alone."""
+"""``braid related`` and ``braid graph-query``: queries of the knowledge graph."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def related(
         list[str] | None, typer.Option("--type", help="Only this relationship type; may be repeated.", metavar="TYPE")
     ] = None,
     direction: Annotated[
-        Direction, typer.Option(help=f"Which way edges are walked: {any_of(Direction)}.", metavar="WAY")
+        Direction, typer.Option(help=f"Direction of the edges: {any_of(Direction)}.", metavar="WAY")
     ] = Direction.BOTH,
-    depth: Annotated[int, typer.Option(help="Most hops, 1 to 3.", metavar="N")] = 1,
-    limit: Annotated[int, typer.Option(help="Most entities, 1 to 200.", metavar="N")] = 50,
+    depth: Annotated[int, typer.Option(help="Maximum of hops, 1 to 3.", metavar="N")] = 1,
+    limit: Annotated[int, typer.Option(help="Maximum of entities, 1 to 200.", metavar="N")] = 50,
     trusted_only: Annotated[
-        bool, typer.Option("--trusted-only", help="Leave out what is marked as not trusted.", metavar="")
+        bool, typer.Option("--trusted-only", help="Leave out untrusted entities and edges.", metavar="")
     ] = False,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what an entity is related to, the nearest first."""
+    """List the entities related to one, fewest hops first."""
     interface = _questions(tenant, engine)
     try:
         found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit, trusted_only=trusted_only)
@@ -76,7 +76,7 @@ def graph_query(
     file: Annotated[
         Path,
         typer.Argument(
-            help="The question as one JSON object: start, steps, returns, order_by, limit, trusted_only;"
+            help="The query as one JSON object: start, steps, returns, order_by, limit, trusted_only;"
             " - reads standard input.",
             metavar="FILE",
             allow_dash=True,
@@ -87,7 +87,7 @@ def graph_query(
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Walk the graph step by step, as a question in JSON says. It can only read."""
+    """Run a read-only graph query, given as JSON, which walks the graph step by step."""
     place, asked = _read(file)
     interface = _questions(tenant, engine)
     try:
@@ -101,7 +101,7 @@ def graph_query(
 
 
 def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
-    """Print two lines a vertex: the path to it, and its type and id."""
+    """Print two lines for each vertex: the path to it, and its type and id."""
     if not hits:
         out.print(Text("Nothing found.", style="yellow"))
     for hit in hits:
@@ -114,7 +114,7 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
         about = Text(printable(f"      {hit.entity_type} · {hit.id}"), style="dim")
         if not hit.trusted:
             about.append(" · not trusted", style="yellow")
-        out.print(about, soft_wrap=True)  # ids are there to be copied
+        out.print(about, soft_wrap=True)  # not wrapped, so that ids can be copied
     if truncated:
         out.print(Text("a hub was cut at its fan-out budget: more may be reachable", style="dim"))
 

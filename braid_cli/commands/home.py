@@ -1,4 +1,4 @@
-"""``braid home``: shows where everything lies, and takes over a store from another folder."""
+"""``braid home``: shows the folders of store and models, and moves a store from another folder here."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def home(
     *,
     take: Annotated[
         Path | None,
-        typer.Option(help="Move the store of this folder here, where there is none yet.", metavar="DIR"),
+        typer.Option(help="Move the store of this folder to the home folder, which must not have one.", metavar="DIR"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show where the store and the models lie; --take moves a store here, such as one of an earlier version."""
+    """Show the folders of the store and the models; --take moves the store of another folder here."""
     settings = load_settings()
     if take is not None:
         move_store(take, settings.home)
@@ -49,14 +49,14 @@ def home(
 
 
 def move_store(source: Path, target: Path) -> None:
-    """Move all that lies in a store's folder; what was interrupted goes on when it is asked for again.
+    """Move all files of a store's folder to another folder. An interrupted move is resumed by repeating it.
 
     Raises
     ------
     InvalidRequest
-        If there is no store, or there is one already where it is to go.
+        If ``source`` has no store, or ``target`` has a store or files of the same names.
     StoreError
-        If something has the store open.
+        If another process has the store open.
     """
     if not (source / DATABASE).is_file():
         raise InvalidRequest(f"--take: there is no store in {source}", field="--take")
@@ -79,7 +79,7 @@ def move_store(source: Path, target: Path) -> None:
     except sqlite3.OperationalError as error:
         raise StoreError(f"{source / DATABASE}: in use ({error}); end what has it open first") from error
     target.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # The database goes last: until then this is a store, and the other folder is none.
+    # The database is moved last: until then the source still counts as a store, and the target does not.
     for entry in sorted(source.iterdir(), key=lambda path: path.name == DATABASE):
         there = target / entry.name
         if entry.name == "models" and there.is_dir():
@@ -88,11 +88,11 @@ def move_store(source: Path, target: Path) -> None:
                     shutil.move(model, there / model.name)
         else:
             if there.is_dir() and not there.is_symlink():
-                there.rmdir()  # else it would be moved into it
+                there.rmdir()  # otherwise the entry would be moved into this empty folder
             shutil.move(entry, there)
 
 
 def _is_held(there: Path) -> bool:
-    """Tell whether something lies at a path; an empty folder is nothing."""
+    """Return whether a path exists and is not an empty folder."""
     empty = there.is_dir() and not there.is_symlink() and next(there.iterdir(), None) is None
     return os.path.lexists(there) and not empty

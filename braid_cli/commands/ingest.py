@@ -1,4 +1,4 @@
-"""``braid ingest`` and ``braid ingest-graph``: write documents, datasets and graphs to the stores."""
+"""``braid ingest`` and ``braid ingest-graph``: ingest documents, datasets and graphs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def ingest(
         Path,
         typer.Argument(
             help="Folder of documents, or one document: Markdown, text, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, "
-            "e-mail, notebooks, source code. Or a dataset: a folder with corpus.jsonl, or a file of lines.",
+            "e-mail, notebooks, source code. Or a dataset: a folder with corpus.jsonl, or a JSON Lines file.",
             metavar="PATH",
         ),
     ],
@@ -62,23 +62,27 @@ def ingest(
         list[str] | None,
         typer.Option(
             "--map",
-            help="A column of tables that is the title, text, timestamp or a key of metadata; each row is a chunk.",
+            help="Use a column of tables as title, text, timestamp or a metadata field; each row becomes a chunk.",
             metavar="FIELD=COLUMN",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="What the folder is called in its documents' ids; its own name when left out.")
+        str | None, typer.Option(help="Name of the folder in its documents' ids. Default: its own name.")
     ] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look for changes again and again, until Ctrl-C.", metavar=FLAG)
+        bool, typer.Option("--watch", help="Keep running and ingest changes, until Ctrl-C.", metavar=FLAG)
     ] = False,
-    every: Annotated[float, typer.Option(help="Seconds between two looks of --watch.", metavar="SECONDS")] = 10.0,
+    every: Annotated[float, typer.Option(help="Interval of --watch, in seconds.", metavar="SECONDS")] = 10.0,
     prune: Annotated[
-        bool, typer.Option(help="Remove what a dataset folder held when it was last ingested, and no longer.")
+        bool, typer.Option(help="Delete items that are gone from a dataset folder since it was last ingested.")
     ] = True,
     missing: Annotated[
         MissingEnds,
-        typer.Option(help=f"What becomes of a file's edges that lead nowhere: {any_of(MissingEnds)}.", metavar="WHAT"),
+        typer.Option(
+            help=f"For edges of a JSON Lines file with an end that is not stored: {any_of(MissingEnds)} (create "
+            "an entity without a name).",
+            metavar="WHAT",
+        ),
     ] = MissingEnds.REFUSE,
     graph: Graph = None,
     engine: Engine = None,
@@ -86,13 +90,13 @@ def ingest(
 ) -> None:
     """Embed documents or a dataset, and write them to the search index and the knowledge graph.
 
-    Of a folder of documents, new and changed files are read, and what is gone is removed. A file that cannot be read is
-    named and skipped.
+    Of a folder of documents, new and changed files are read, and the documents of removed files are deleted. Files that
+    cannot be read are skipped and reported.
 
-    A dataset folder is checked as a whole before anything of it is written. Of a file of lines, what is right is
-    written, and each line that is not is named.
+    A dataset folder is checked as a whole before any of it is written. Of a JSON Lines file, valid lines are written,
+    and invalid ones reported.
 
-    Ingesting again finishes what was interrupted, and writes only what changed.
+    Ingesting again resumes an interrupted run, and writes only what has changed.
     """
     from braid_cli.documents.ingest import pairs
     from braid_cli.documents.recognise import is_dataset, is_lines
@@ -193,8 +197,8 @@ def ingest_graph(
     file: Annotated[
         Path,
         typer.Argument(
-            help="JSON of nodes and edges, as NetworkX's node-link form; GraphML; a CSV or TSV of edges; a dump of "
-            "Neo4j as JSON.",
+            help="Nodes and edges as JSON, such as NetworkX's node-link format; GraphML; a CSV or TSV of edges; a JSON "
+            "export of Neo4j.",
             metavar="FILE",
         ),
     ],
@@ -202,22 +206,21 @@ def ingest_graph(
     tenant: Tenant = DEFAULT_TENANT,
     name_field: Annotated[
         str | None,
-        typer.Option(help="Field of nodes that is their name; when left out, name, label or title.", metavar="FIELD"),
+        typer.Option(help="Field of nodes with their name. Default: name, label or title.", metavar="FIELD"),
     ] = None,
     type_field: Annotated[
         str | None,
         typer.Option(
-            help="Field of nodes and edges that is their type; when left out, type, and of edges label, relation or "
-            "name.",
+            help="Field of nodes and edges with their type. Default: type; for edges also label, relation or name.",
             metavar="FIELD",
         ),
     ] = None,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a graph of nodes and edges; nodes with content can be answers as well.
+    """Write a graph of nodes and edges; nodes with content can be found as results too.
 
-    The whole file is checked before anything of it is written.
+    The whole file is checked before any of it is written.
     """
     from braid_cli.datasets.graph_elements import Fields
     from braid_cli.datasets.graph_file import read_graph

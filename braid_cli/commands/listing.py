@@ -1,4 +1,4 @@
-"""``braid list``: documents, entities and tenants that are stored."""
+"""``braid list``: lists stored documents, entities and tenants."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ listing = typer.Typer(
     ),
 )
 app.add_typer(listing)
-Limit = Annotated[int, typer.Option(help="Most lines.", min=1, metavar="N")]
+Limit = Annotated[int, typer.Option(help="Maximum of lines.", min=1, metavar="N")]
 
 
 @listing.command(name="documents", epilog=examples("braid list documents --tenant acme"))
 def list_documents(
     *, tenant: Tenant = DEFAULT_TENANT, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson = False
 ) -> None:
-    """List the documents of a tenant, and the files of ingested folders that could not be read."""
+    """List the documents of a tenant, and the skipped files of its ingested folders."""
     check_tenant(tenant)
     application = open_application(engine)
     by_document = {file.document: file for _, file in files(application, tenant)}
@@ -88,7 +88,7 @@ def list_entities(
 
 @listing.command(name="tenants", epilog=examples("braid list tenants --engine aws --limit 100000"))
 def list_tenants(*, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson = False) -> None:
-    """List the tenants that have records, in the order of their names, one a line."""
+    """List the names of the tenants that have records, in order, one a line."""
     application = open_application(engine)
     found = list(islice(_tenants(application), limit + 1))
     if as_json:
@@ -122,7 +122,7 @@ def stored_documents(application: Application, tenant: str) -> Iterator[Document
 
 
 def files(application: Application, tenant: str) -> Iterator[tuple[str, FileState]]:
-    """Yield the files that were ingested for a tenant, and those that were skipped, with what is remembered of them."""
+    """Yield the folder name and state of each file that was ingested for a tenant, skipped ones included."""
     from braid.ingestion.documents.folder_state import stored_documents as files_of
 
     from braid_cli.datasets.manifest import manifests
@@ -132,7 +132,7 @@ def files(application: Application, tenant: str) -> Iterator[tuple[str, FileStat
 
 
 def _row(document: DocumentSummary, file: FileState | None) -> dict[str, Any]:
-    """Return what is listed of a document; its chunks and size are known of what came from a file."""
+    """Return a document's row; chunks and size are None unless it was ingested from a file."""
     return {
         "document": document.id,
         "title": document.title,
@@ -161,7 +161,7 @@ def _entities(application: Application, tenant: str) -> Iterator[Vertex]:
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: int) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for number, heading in enumerate(headings):
-        table.add_column(heading, no_wrap=number == 0, overflow="fold")  # ids are there to be copied
+        table.add_column(heading, no_wrap=number == 0, overflow="fold")  # ids are not cut, so that they can be copied
     more = False
     for number, row in enumerate(rows):
         if more := number == limit:

@@ -1,4 +1,4 @@
-"""``braid mcp``: a server of tools for agents, by the Model Context Protocol."""
+"""``braid mcp``: a server of tools for agents, over the Model Context Protocol (MCP)."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def mcp(
     tenant: Tenant = DEFAULT_TENANT,
     url: Annotated[
         str | None,
-        typer.Option(help="Ask this deployed Braid instead, with the token of --token-env.", metavar="URL"),
+        typer.Option(help="Use this deployed Braid, with the token of --token-env, not a local store.", metavar="URL"),
     ] = None,
     token_env: Annotated[
         str,
         typer.Option(
-            help="Variable that holds the token: for --url the one that is sent, for --http the one that agents have "
-            "to send; without it --http makes one, and prints it.",
+            help="Environment variable with the token: for --url the one to send, for --http the one that agents must "
+            "send; if it is not set, --http generates a token and prints it.",
             metavar="NAME",
         ),
     ] = TOKEN,
-    add: Annotated[bool, typer.Option("--add", help="Let the agent write as well.", metavar=FLAG)] = False,
+    add: Annotated[bool, typer.Option("--add", help="Add a tool that writes.", metavar=FLAG)] = False,
     http: Annotated[
         bool,
         typer.Option(
             "--http",
-            help="Answer over HTTP, to programs on this machine. With --url agents send their own tokens, which are "
-            "those of the deployed Braid.",
+            help="Serve over HTTP, on the loopback address only. With --url, agents send their own tokens of the "
+            "deployed Braid.",
             metavar=FLAG,
         ),
     ] = False,
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of --http; 0 takes a free one.")] = 8701,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port of --http; 0 chooses a free one.")] = 8701,
     openapi: Annotated[
         bool,
         typer.Option(
             "--openapi",
-            help="Print the tools of --url as an OpenAPI document instead, for gateways such as AgentCore.",
+            help="Only print an OpenAPI document of the tools at --url, for gateways such as AgentCore.",
             metavar=FLAG,
         ),
     ] = False,
@@ -68,7 +68,7 @@ def mcp(
         bool, typer.Option("--json", help="Print address and token of --http as one JSON object.", metavar=FLAG)
     ] = False,
 ) -> None:
-    """Offer search, context, related, facts and list_documents to an agent, over standard input and output or HTTP."""
+    """Serve the MCP tools search, context, related, facts and list_documents, over stdin and stdout or HTTP."""
     token = os.environ.get(token_env, "")
     if openapi:
         from braid_cli.gateway_tools import gateway_document
@@ -87,7 +87,7 @@ def mcp(
     from braid_cli.http_server.mcp_http import AnyToken, OneToken, mcp_over_http, of_callers
 
     if url:
-        Braid.deployed(url, "checked", tenant=of_token).close()  # what is wrong with it is said now
+        Braid.deployed(url, "checked", tenant=of_token).close()  # reports an invalid URL or tenant now
         _serve(mcp_over_http(of_callers(url, of_token), AnyToken(), may_add=add), port, None, as_json=as_json)
         return
     token = token or secrets.token_urlsafe(32)
@@ -96,7 +96,7 @@ def mcp(
 
 
 def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: bool) -> None:
-    """Say how an agent is told of the server, and serve until it is stopped."""
+    """Print the configuration with which an agent reaches the server, and serve until it is stopped."""
     import uvicorn
 
     from braid_cli.http_server.connections import address_of, listen
@@ -110,5 +110,5 @@ def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: boo
             registered = {"mcpServers": {"braid": {"type": "http", "url": url, "headers": bearer}}}
             out.print(json.dumps(registered, indent=2), soft_wrap=True)
             out.print("Register it so; Ctrl+C stops the server.")
-            sys.stdout.flush()  # whoever waits for the address through a pipe
+            sys.stdout.flush()  # for a process that reads the address through a pipe
         uvicorn.Server(config).run(sockets=[listening])

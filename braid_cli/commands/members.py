@@ -1,4 +1,4 @@
-"""``braid members``: the members of tenants, and their roles."""
+"""``braid members``: manages the members of tenants, and their roles."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from braid_cli.terminal import examples, out
 app = typer.Typer(
     name="members",
     no_args_is_help=True,
-    help="Who may ask for which tenant, where BRAID_MEMBERSHIP is store.",
+    help="Manage the members of tenants and their roles, for BRAID_MEMBERSHIP=store.",
     epilog=examples("braid members add user:ada --tenant acme --role writer", "braid members list user:ada"),
 )
 
 Subject = Annotated[
     str,
     typer.Argument(
-        help="user: and the subject of a token, or iam: and the ARN of a user or an assumed role.", metavar="SUBJECT"
+        help="user: followed by a token's subject, or iam: followed by the ARN of a user or an assumed role.",
+        metavar="SUBJECT",
     ),
 ]
 
@@ -32,11 +33,11 @@ def add(
     subject: Subject,
     *,
     tenant: Tenant,
-    role: Annotated[Role, typer.Option(help="reader asks; writer writes and removes, too.", metavar="ROLE")] = (
-        Role.READER
-    ),
+    role: Annotated[
+        Role, typer.Option(help="reader: may only read; writer: may also write and delete.", metavar="ROLE")
+    ] = Role.READER,
 ) -> None:
-    """Make somebody a member of a tenant, or give a member another role."""
+    """Add a member to a tenant, or change a member's role."""
     from braid.app import application
 
     application().members.add(_membership(subject, tenant, role))
@@ -45,7 +46,7 @@ def add(
 
 @app.command()
 def remove(subject: Subject, *, tenant: Tenant) -> None:
-    """Let somebody be a member of a tenant no longer; from the next request on."""
+    """Remove a member from a tenant, effective from the next request on."""
     from braid.app import application
 
     member = _membership(subject, tenant, Role.READER)
@@ -56,7 +57,7 @@ def remove(subject: Subject, *, tenant: Tenant) -> None:
 
 @app.command(name="list")
 def list_tenants(subject: Subject) -> None:
-    """Show which tenants somebody belongs to."""
+    """List the tenants of a member, with its role in each."""
     from braid.app import application
 
     for membership in application().members.of(subject):

@@ -28,14 +28,14 @@ app = typer.Typer(name="models", no_args_is_help=True, help="List models and mak
 
 
 class Via(StrEnum):
-    """Ways of making a model folder."""
+    """Methods of exporting a model."""
 
     DIRECT = "direct"
     SENTENCE_TRANSFORMERS = "sentence-transformers"
 
 
 class KindOption(StrEnum):
-    """Kinds of model, as typed."""
+    """Kinds of model, as spelt on the command line."""
 
     ENCODER = "encoder"
     CROSS_ENCODER = "cross-encoder"
@@ -43,11 +43,13 @@ class KindOption(StrEnum):
 
 @app.command("list", epilog=examples("braid models list", "braid models list --json | jq '.models[] | select(.ready)'"))
 def list_models(
-    models_dir: Annotated[Path | None, typer.Option("--models-dir", help="Folder with one folder a model.")] = None,
+    models_dir: Annotated[
+        Path | None, typer.Option("--models-dir", help="Folder with a folder for each model.")
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show the configured models, which of them are made, and the profiles that use them."""
+    """List the configured models, whether they are made, and the profiles that use them."""
     settings = load_settings()
     folder = models_dir or settings.models_path()
     profiles = load_profiles(settings.shared_dir)
@@ -131,21 +133,21 @@ def _state(folder: Path) -> dict[str, object]:
 def export(
     source: Annotated[
         str | None,
-        typer.Argument(help="A configured model's id, a local folder, or a hub id; the default model when left out."),
+        typer.Argument(help="Id of a configured model, a local folder, or a hub id. Default: the default model."),
     ] = None,
     *,
     model_id: Annotated[
         str | None,
         typer.Option("--id", help="Id of the model, which names its embedding space."),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder to write; the id, in the models folder.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder to write. Default: in the models folder.")] = None,
     via: Annotated[
         Via | None,
-        typer.Option("--via", help="direct: a local folder, no PyTorch. Chosen by SOURCE."),
+        typer.Option("--via", help="Method. direct: from a local folder, without PyTorch. Default: by SOURCE."),
     ] = None,
-    kind: Annotated[KindOption, typer.Option("--kind", help="What the model does.")] = KindOption.ENCODER,
-    precision: Annotated[Precision, typer.Option("--precision", help="int8: smaller, less exact.")] = Precision.FP32,
-    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=8, help="Where texts are cut.")] = None,
+    kind: Annotated[KindOption, typer.Option("--kind", help="Kind of model.")] = KindOption.ENCODER,
+    precision: Annotated[Precision, typer.Option("--precision", help="int8: smaller, less accurate.")] = Precision.FP32,
+    max_tokens: Annotated[int | None, typer.Option("--max-tokens", min=8, help="Maximum of tokens of a text.")] = None,
     revision: Annotated[str | None, typer.Option("--revision", help="Branch, tag or commit on the hub.")] = None,
     licence: Annotated[str | None, typer.Option("--licence", help="The weights' licence, for the manifest.")] = None,
     allow_checkpoint: Annotated[

@@ -41,44 +41,45 @@ _SPENT = "the budget is spent: the next run goes on"
 def reembed(
     *,
     model_profile: Annotated[
-        str | None, typer.Option(help="Move the index to this profile, and switch once it is verified.", metavar="NAME")
+        str | None,
+        typer.Option(help="Migrate the index to this profile, and switch once verified.", metavar="NAME"),
     ] = None,
     tenant: Annotated[str | None, tenant_option("Only this tenant's outdated records, or its index.")] = None,
     index: Annotated[
         Place | None, typer.Option(help="Move the tenant to an index of its own, or to the shared one (OpenSearch).")
     ] = None,
-    budget: Annotated[int | None, typer.Option(help="Most records of this run.", metavar="N", min=1)] = None,
-    seconds: Annotated[float | None, typer.Option(help="Most seconds of this run.", metavar="S", min=0)] = None,
+    budget: Annotated[int | None, typer.Option(help="Maximum of records in this run.", metavar="N", min=1)] = None,
+    seconds: Annotated[float | None, typer.Option(help="Maximum of seconds of this run.", metavar="S", min=0)] = None,
     judged: Annotated[
         list[Path] | None,
-        typer.Option(help="Dataset folder whose questions verify a move; its name is the tenant's.", metavar="DIR"),
+        typer.Option(help="Dataset folder, named after its tenant, whose questions verify a migration.", metavar="DIR"),
     ] = None,
     tolerance: Annotated[
-        float | None, typer.Option(help="By how much recall may fall in a move.", metavar="X", min=0, max=1)
+        float | None, typer.Option(help="Accepted loss of recall in a migration.", metavar="X", min=0, max=1)
     ] = None,
     queue: Annotated[
-        bool, typer.Option("--queue", help="Work off what questions have met and queued, only.", metavar=FLAG)
+        bool, typer.Option("--queue", help="Only re-embed the records in the queue.", metavar=FLAG)
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what is outdated.", metavar=FLAG)] = False,
-    status: Annotated[bool, typer.Option("--status", help="Only show the jobs and how far they are.", metavar=FLAG)] = (
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count outdated records.", metavar=FLAG)] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only show the jobs and their progress.", metavar=FLAG)] = (
         False
     ),
     pause: Annotated[
-        bool, typer.Option("--pause", help="Let the running job rest; the next run by hand goes on.", metavar=FLAG)
+        bool, typer.Option("--pause", help="Pause the running job, until the next run by hand.", metavar=FLAG)
     ] = False,
     rollback: Annotated[
         bool,
-        typer.Option("--rollback", help="Go back to the profile before the switch, or give up a move.", metavar=FLAG),
+        typer.Option("--rollback", help="Return to the previous profile, or abandon a migration.", metavar=FLAG),
     ] = False,
     drop_previous: Annotated[
-        bool, typer.Option("--drop-previous", help="Remove what is kept for a roll-back.", metavar=FLAG)
+        bool, typer.Option("--drop-previous", help="Delete the vectors or index kept for a rollback.", metavar=FLAG)
     ] = False,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Embed again what is outdated: too many schema versions behind, or without a vector of the active models.
+    """Re-embed outdated records: too many schema versions behind, or without a vector of the active models.
 
-    A run that is cut off is gone on with by the next one. Questions are answered throughout.
+    An interrupted run is resumed by the next one. Questions are answered throughout.
     """
     _one_at_a_time(queue, dry_run, status, pause, rollback, drop_previous)
     if tenant is not None:
@@ -86,7 +87,7 @@ def reembed(
     application = open_application(engine)
     if tenant is not None:
         check_known(tenant, application)
-    # As ``braid ingest``: this process does nothing else. What questions need is left by the setting that says so.
+    # All cores, as in ``braid ingest``: this process does nothing else. ``reembed_texts_per_s`` can limit the load.
     services = replace(application.reembedding, encoder_for=partial(application.encoder_for, threads=os.cpu_count()))
     bounds = RunBudget(texts=budget, seconds=seconds)
     if status:

@@ -1,4 +1,4 @@
-"""``braid repair``: brings the search index and the knowledge graph into agreement."""
+"""``braid repair``: finds and repairs differences between the search index and the knowledge graph."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def repair(
     *,
     tenant: Tenant = DEFAULT_TENANT,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say where the stores differ; change nothing.", metavar=FLAG)
+        bool, typer.Option("--dry-run", help="Only report differences; change nothing.", metavar=FLAG)
     ] = False,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare the knowledge graph with the search index, and bring it into line where they differ."""
+    """Compare the knowledge graph with the search index, and repair differences."""
     from braid.ingestion.repair import repair as compare
 
     check_tenant(tenant)

@@ -1,4 +1,4 @@
-"""``braid schema``: a tenant's schema versions."""
+"""``braid schema``: lists, checks and registers a tenant's schema versions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_BYTES = 2_000_000
 File = Annotated[
     Path,
     typer.Argument(
-        help="A version as JSON: version, entity_types, relationship_types, changes; created_at is now when left out.",
+        help="A version as JSON: version, entity_types, relationship_types, changes, created_at (default: now).",
         metavar="FILE",
         exists=True,
         dir_okay=False,
@@ -44,7 +44,7 @@ File = Annotated[
 
 @app.command(name="list", epilog=examples("braid schema list -t saltmarrow"))
 def list_versions(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
-    """Show every version, oldest first."""
+    """List all versions, oldest first."""
     check_tenant(tenant)
     versions = open_application(engine).schemas.versions(tenant)
     if as_json:
@@ -74,7 +74,7 @@ def current(*, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None) -> None:
 
 @app.command(epilog=examples("braid schema check schema-3.json -t saltmarrow"))
 def check(file: File, *, tenant: Tenant = DEFAULT_TENANT, engine: Engine = None, as_json: AsJson = False) -> None:
-    """Say what a version would change, and leave with 1 if something stored is of a type that it takes away."""
+    """Show what a version would change; the exit code is 1 if it removes a type of stored data."""
     application = open_application(engine)
     found = _report(_read(file, tenant), application)
     if as_json:
@@ -91,7 +91,7 @@ def register(
     *,
     tenant: Tenant = DEFAULT_TENANT,
     force: Annotated[
-        bool, typer.Option("--force", help="Even if something stored is of a type that it takes away.", metavar=FLAG)
+        bool, typer.Option("--force", help="Register it even if it removes a type of stored data.", metavar=FLAG)
     ] = False,
     engine: Engine = None,
 ) -> None:

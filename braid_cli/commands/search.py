@@ -1,4 +1,4 @@
-"""``braid search``: asks one question."""
+"""``braid search``: answers one question."""
 
 from __future__ import annotations
 
@@ -31,60 +31,64 @@ def search(
     text: Annotated[str, typer.Argument(help="The question, 1 to 10,000 characters.", metavar="TEXT")],
     *,
     tenant: Tenant = DEFAULT_TENANT,
-    top_k: Annotated[int, typer.Option(help="How many results, 1 to 50.", metavar="N")] = 10,
+    top_k: Annotated[int, typer.Option(help="Maximum of results, 1 to 50.", metavar="N")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show the plan, where each result comes from, and timings.", metavar=FLAG)
+        bool,
+        typer.Option(
+            "--explain", help="Show the plan, the ranks and scores of each result, and timings.", metavar=FLAG
+        ),
     ] = False,
     as_of: Annotated[
-        str | None, typer.Option(help="Answer with what held at this time, such as 2024-05-01.", metavar="TIME")
+        str | None, typer.Option(help="Use what was valid at this time, such as 2024-05-01.", metavar="TIME")
     ] = None,
     within: Annotated[
-        str | None, typer.Option(help="Only what the graph reaches from this entity.", metavar="ENTITY")
+        str | None, typer.Option(help="Only results that the graph reaches from this entity.", metavar="ENTITY")
     ] = None,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="Only this entity type; may be repeated.", metavar="TYPE")
+        list[str] | None,
+        typer.Option("--type", help="Only records of this entity type; may be repeated.", metavar="TYPE"),
     ] = None,
     where: Where = None,
     facets: Annotated[
         list[str] | None,
-        typer.Option("--facet", help="Count the values of this field of the metadata.", metavar="FIELD"),
+        typer.Option("--facet", help="Count the values of this metadata field; may be repeated.", metavar="FIELD"),
     ] = None,
-    since: Annotated[str | None, typer.Option(help="Only what happened then or later.", metavar="TIME")] = None,
-    until: Annotated[str | None, typer.Option(help="Only what happened before then.", metavar="TIME")] = None,
+    since: Annotated[str | None, typer.Option(help="Only records of this time or later.", metavar="TIME")] = None,
+    until: Annotated[str | None, typer.Option(help="Only records from before this time.", metavar="TIME")] = None,
     min_similarity: Annotated[
         float | None,
         typer.Option(
-            help="Least similarity in meaning of what is found by its text, 0 to 1; what the graph reaches needs none.",
+            help="Minimum vector similarity of results found by their text, 0 to 1; not applied to graph results.",
             metavar="SCORE",
         ),
     ] = None,
     intent: Annotated[
-        Intent | None, typer.Option(help=f"{any_of(Intent)}. When left out, the question tells.", metavar="INTENT")
+        Intent | None, typer.Option(help=f"{any_of(Intent)}. Default: detected in the question.", metavar="INTENT")
     ] = None,
     strategy: Annotated[
-        Strategy | None, typer.Option(help=f"{any_of(Strategy)}. When left out, it is planned.", metavar="STRATEGY")
+        Strategy | None, typer.Option(help=f"{any_of(Strategy)}. Default: chosen by the planner.", metavar="STRATEGY")
     ] = None,
     ranking: Annotated[
-        Ranking, typer.Option(help=f"What the score is made of: {any_of(Ranking)}.", metavar="RANKING")
+        Ranking, typer.Option(help=f"Ranking profile: {any_of(Ranking)}.", metavar="RANKING")
     ] = Ranking.RELEVANCE,
     fusion: Annotated[
         Fusion | None,
         typer.Option(
-            help=f"How the strands become one list: {any_of(Fusion)}. When left out, it is planned.", metavar="FUSION"
+            help=f"Method of fusing the strands: {any_of(Fusion)}. Default: chosen by the planner.", metavar="FUSION"
         ),
     ] = None,
     reranker: Annotated[
         RerankerKind | None,
-        typer.Option(help=f"Who scores the first 50 again: {any_of(RerankerKind)}.", metavar="RERANKER"),
+        typer.Option(help=f"Reranker of the first 50 candidates: {any_of(RerankerKind)}.", metavar="RERANKER"),
     ] = None,
     engine: Engine = None,
     as_json: AsJson = False,
     state_machine: Annotated[
         bool,
-        typer.Option("--state-machine", help="By the one that is deployed: the same answer, later.", metavar=FLAG),
+        typer.Option("--state-machine", help="Run the deployed state machine: same answer, slower.", metavar=FLAG),
     ] = False,
 ) -> None:
-    """Ask one question, of the deployed stages run on this machine."""
+    """Answer a question with ranked, cited results, by the deployed stages run on this machine."""
     if strategy is Strategy.GRAPH_FIRST and not within:
         raise InvalidRequest("--strategy: graph_first needs --within ENTITY, from which the graph is walked")
     asked = question(

@@ -1,4 +1,4 @@
-"""``braid serve``: the whole HTTP interface on this machine."""
+"""``braid serve``: serves the HTTP API and the explorer page on this machine."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 app = typer.Typer()
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})
 WORKERS = 2
-"""Processes that answer where there are as many cores: each has models and caches of its own, some 200 MB."""
+"""Default number of worker processes, if there are as many cores; each loads its own models and caches, some 200 MB."""
 BEGUN = 2
-"""Requests that a process begins at a time: one computes while the other waits for the disk or is in native code."""
+"""Concurrent requests of a process: one computes while the other waits for the disk or is in native code."""
 
 
 @app.command(epilog=examples("braid serve", "braid serve -t saltmarrow -t pellworth --port 8700 --json"))
@@ -38,39 +38,41 @@ def serve(
         typer.Option(
             "--tenant",
             "-t",
-            help="Print a link for this tenant; may be given several times. When left out, for those that something "
-            "is stored for; where nothing is, the demo's are ingested.",
+            help="Print a link for this tenant; may be repeated. Default: all stored tenants; if there are none, the "
+            "demo's are ingested.",
             metavar="NAME",
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on; others than this machine's are open to all.")] = (
-        "127.0.0.1"
-    ),
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 takes a free one.")] = 8700,
-    at_once: Annotated[int, typer.Option(min=1, max=256, help="Requests answered at once; more are refused.")] = 16,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but a loopback address is reachable from the network.")
+    ] = ("127.0.0.1"),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen on; 0 chooses a free one.")] = 8700,
+    at_once: Annotated[
+        int, typer.Option(min=1, max=256, help="Maximum of concurrent requests; more are refused.")
+    ] = 16,
     workers: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=64,
-            help="Processes that answer. When left out, two where there are two cores; with 1, the server's own.",
+            help="Worker processes. Default: 2 if there are two cores. With 1, the server's own process answers.",
             metavar="N",
         ),
     ] = None,
-    hours: Annotated[float, typer.Option(min=0.01, max=720, help="For how long the tokens hold.")] = 12,
+    hours: Annotated[float, typer.Option(min=0.01, max=720, help="Lifetime of the tokens, in hours.")] = 12,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer HTTP requests as the deployed function does, and show the page at /explorer.
+    """Serve the HTTP API of the deployed function, and the explorer page at /explorer.
 
-    Tokens hold until the server stops. They are for development: whoever has one reads and writes its tenant.
+    The printed tokens are for development: each allows reading and writing its tenant, until the server stops.
     """
     for name in tenants or ():
         check_tenant(name)
     if engine:
         os.environ["BRAID_ENGINE"] = engine  # where the settings are read
     if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
-        os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # refusals and failures show while it runs
+        os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # show refusals and failures while the server runs
     from braid_cli.http_server.connections import listen
     from braid_cli.http_server.memory import share_memory
 
@@ -94,7 +96,7 @@ def _serve(
         if workers > 1:
             from braid_cli.http_server.workers import Workers
 
-            processes = Workers(workers, at_once=at_once)  # they import what they need while this process does
+            processes = Workers(workers, at_once=at_once)  # they import modules while this process does
             ended.callback(processes.close)
         import uvicorn
         from braid.api.handler import make_handler
@@ -128,7 +130,7 @@ def _serve(
         tokens = {name: development_token(name, key=key, now=now, hours=hours) for name in names}
         of_all = development_token(*names, key=key, now=now, hours=hours) if len(names) > 1 else None
         _announce(listening, tokens, of_all, as_json=as_json)
-        # uvicorn raises it again after what is being answered; by default that would end the process at once.
+        # uvicorn raises SIGTERM again after its shutdown; the default handler would end the process without cleanup.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         uvicorn.Server(configured(server, at_once=at_once, lifespan="on")).run(sockets=[listening])
 
@@ -151,4 +153,4 @@ def _announce(listening: socket.socket, tokens: dict[str, str], of_all: str | No
         out.print(f"[bold]all {len(tokens)}, to switch between them in the browser[/bold]")
         out.print(f"  open   {url}/explorer#tenant={next(iter(tokens))}&token={of_all}")
     out.print("Open a link to ask in a browser; Ctrl+C stops the server.")
-    sys.stdout.flush()  # whoever waits for the address through a pipe
+    sys.stdout.flush()  # for a process that reads the address through a pipe

@@ -1,4 +1,4 @@
-"""``braid stats``: counts of what is stored for a tenant."""
+"""``braid stats``: counts a tenant's stored documents, records, vertices and relationships."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from braid_cli.question import check_known, check_tenant, foreign_to
 from braid_cli.terminal import counted, examples, open_application, out, print_json
 
 COUNTED: Final = 10_000
-"""Most documents that are counted."""
+"""Limit of documents that are counted."""
 
 app = typer.Typer()
 

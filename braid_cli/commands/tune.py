@@ -1,4 +1,4 @@
-"""``braid tune``: fits the fusion parameters on judged questions; :mod:`braid.settings.files` reads what it writes."""
+"""``braid tune``: fits the fusion parameters on judged questions; :mod:`braid.settings.files` reads its file."""
 
 from __future__ import annotations
 
@@ -24,37 +24,34 @@ def tune(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            help="Dataset folders that have queries.jsonl and qrels as well, ids of ir_datasets, or files of judged "
-            "questions from the explorer.",
+            help="Dataset folders with queries.jsonl and qrels, ids of ir_datasets, or files of judged questions, "
+            "exported from the explorer.",
             metavar="DIR...",
         ),
     ],
     *,
-    metric: Annotated[str, typer.Option(help=f"What to better: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
-    folds: Annotated[
-        int, typer.Option(help="Parts of the questions, each held out once.", min=2, max=20, metavar="N")
-    ] = 5,
-    seed: Annotated[int, typer.Option(help="The same seed finds the same parameters.", metavar="N")] = 20_240_501,
+    metric: Annotated[str, typer.Option(help=f"Metric to fit: {', '.join(METRICS)}.", metavar="METRIC")] = "ndcg@10",
+    folds: Annotated[int, typer.Option(help="Folds of the cross-validation.", min=2, max=20, metavar="N")] = 5,
+    seed: Annotated[int, typer.Option(help="Seed of the random choices.", metavar="N")] = 20_240_501,
     target: Annotated[
         Path | None,
         typer.Option(
             "--out",
-            help="Where to write; when left out, the file that BRAID_FITTED_WEIGHTS names, else fitted.json in "
-            "BRAID_HOME.",
+            help="File to write. Default: the one that BRAID_FITTED_WEIGHTS names, else fitted.json in BRAID_HOME.",
             metavar="FILE",
         ),
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Write it though it is not better on held-out questions.", metavar=FLAG)
+        bool, typer.Option("--force", help="Write it even if not better on held-out questions.", metavar=FLAG)
     ] = False,
     tenant: Asked = DEFAULT_TENANT,
     engine: Engine = None,
     as_json: AsJson = False,
 ) -> None:
-    """Fit the weights of fusion on judged questions, and write them where the next search reads them.
+    """Fit the fusion parameters on judged questions, and write them to the file that searches read.
 
-    Each question is asked once; fitting only fuses again what was found. What it is worth is told by questions that
-    it has not seen. Nothing is written, and the exit code is 1, where that is not better than what is in force.
+    Each question is searched once; fitting only repeats the fusion of its hits. Cross-validation measures the gain on
+    held-out questions. If it is no better than the parameters in use, nothing is written and the exit code is 1.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.tuning.run import tune_folders, write

@@ -1,11 +1,12 @@
-"""Reading, checking and ingesting datasets: folders, files of lines and graph files.
+"""Reads, checks and ingests datasets: folders, JSON Lines files and graph files.
 
-- ``ingest`` writes a folder or a graph, ``ingest_file`` a file of lines; ``contradictions`` compares it with the stores
-- ``dataset`` reads a folder into memory, its queries and qrels with it, ``streaming`` line by line; both with
+- ``ingest`` ingests a folder or a graph, ``ingest_file`` a JSON Lines file; ``contradictions`` checks a dataset against
+  the stores
+- ``dataset`` reads a folder into memory, with queries and qrels; ``streaming`` reads it line by line; both use
   ``json_lines``
-- ``graph_file`` reads a graph in one of ``graph_formats``, whose nodes and edges ``graph_elements`` turns into vertices
-  and relationships
-- ``ir_dataset`` fetches a dataset of ir_datasets by its id, as such a folder
-- ``staging`` holds on the disk what a check of the whole needs; ``manifest`` keeps what a folder wrote, so that a later
-  ingest removes what the folder no longer has
+- ``graph_file`` reads a graph in one of the ``graph_formats``, whose nodes and edges ``graph_elements`` converts to
+  vertices and relationships
+- ``ir_dataset`` converts a dataset of ir_datasets to such a folder
+- ``staging`` holds tables of a dataset on disk, for checks of the whole; ``manifest`` stores the ids that an ingest
+  wrote, so that a later one can delete those that are gone
 """

@@ -1,4 +1,4 @@
-"""Checks of a dataset against the stores, before anything of it is written."""
+"""Checks a dataset against the stores, before any of it is written."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refuse_contradictions(
     application: Application,
     superseded_but_removed: Iterable[tuple[str, str]],
 ) -> None:
-    """Refuse a dataset that contradicts what is stored.
+    """Check that a dataset does not contradict the stored data.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def refuse_contradictions(
     NewerSchema
         If a record's schema is newer than the tenant's current one.
     DatasetError
-        If something is superseded that is not there or would be removed, or by itself.
+        If a superseded record or edge does not exist, would be deleted, or supersedes itself.
     """
     current = max([application.schemas.current(tenant_id), *(schema.version for schema in schemas)])
     newer = [
@@ -74,7 +74,7 @@ def refuse_contradictions(
 
 
 def require_accepted(report: WriteReport) -> None:
-    """Raise the errors of a write: another writer may have changed the stores since they were checked.
+    """Check that a write has no errors: another writer may have changed the stores since the checks.
 
     Raises DatasetError if the report has errors.
     """

@@ -1,6 +1,6 @@
-"""A dataset folder in memory: BEIR's corpus, queries and qrels, with entities, relationships and schemas beside them.
+"""A dataset folder in memory: BEIR's corpus, queries and qrels, with entities, relationships and schema versions.
 
-The whole folder is checked before anything of it is used.
+The whole folder is checked before any of it is used.
 """
 
 from __future__ import annotations
@@ -67,13 +67,13 @@ class Dataset:
         return content_hash(self.folder)
 
     def entity_items(self) -> Iterator[Item]:
-        """Yield the vertices that have no record."""
+        """Yield the vertices without a record."""
         for vertex in self.vertices:
             if vertex.id not in self.places:
                 yield Item(f"{self.folder}: {vertex.id}", None, vertex)
 
     def record_items(self) -> Iterator[Item]:
-        """Yield each record with its vertex, if it has one; those of entities first."""
+        """Yield each record with its vertex, if it has one; records of entities first."""
         vertices = {vertex.id: vertex for vertex in self.vertices}
         for record in sorted(self.records, key=lambda record: record.kind is not Kind.ENTITY):
             yield Item(self.places[record.id], record, vertices.get(record.id))
@@ -85,7 +85,7 @@ class Dataset:
 
     @contextmanager
     def staged(self) -> Iterator[Staging]:
-        """Provide the staging tables with all items and edges."""
+        """Provide staging tables with all items and edges."""
         staging = Staging()
         try:
             staging.add_items(chain(self.record_items(), self.entity_items()))
@@ -106,12 +106,12 @@ def read_dataset(
 ) -> Dataset:
     """Read and check a dataset folder.
 
-    Raises DatasetError if a file is missing or a line malformed; names file, line and field.
+    Raises DatasetError if a file is missing or a line malformed; the message names file, line and field.
 
     Parameters
     ----------
     folder
-        Holds ``corpus.jsonl`` and optionally ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
+        Has ``corpus.jsonl`` and optionally ``entities.jsonl``, ``relationships.jsonl``, ``graph.json``,
         ``schemas.jsonl``; for evaluation also ``queries.jsonl`` and ``qrels``.
     tenant_id
         Tenant of the data.
@@ -120,9 +120,9 @@ def read_dataset(
     questions
         Name of a subfolder with other questions and judgements about the same data.
     split
-        Which judgements: the name of a file in ``qrels``. When not given, ``test``, or the only one that there is.
+        Judgements to use: the name of a file in ``qrels``; by default ``test``, or the only one.
     graph
-        Whether the entities and relationships that are given are read, or only the texts.
+        ``FOUND`` leaves the folder's entities and relationships out, except the entities' records.
     """
     errors = Mistakes()
     items: list[Item] = []
@@ -200,10 +200,10 @@ def _question(row: dict[str, Any], tenant_id: str, relevant: dict[str, int]) -> 
 
 
 def read_judgements(path: Path, tenant_id: str) -> tuple[JudgedQuery, ...]:
-    """Read judged questions about what is stored of a tenant, as the explorer writes them.
+    """Read judged questions about a tenant's stored data, in the format that the explorer exports.
 
-    Each line is one of ``queries.jsonl`` that has, as ``relevant``, the grades of records by their ids; 0 says that a
-    record does not answer it. Raises DatasetError if a line is malformed, or no question has a relevant record.
+    Each line is a question as in ``queries.jsonl`` with a field ``relevant``: grades by record id, 0 for irrelevant.
+    Raises DatasetError if a line is malformed, or no question has a relevant record.
     """
     errors = Mistakes()
 

@@ -1,4 +1,4 @@
-"""Nodes and edges of a graph file as vertices, records and relationships."""
+"""Converts nodes and edges of a graph file to vertices, records and relationships."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class Elements:
 
 @dataclass(frozen=True)
 class Fields:
-    """Where a file has what it says under names of its own."""
+    """Names of the fields for name and type in a graph file."""
 
     name: str | None = None
-    """Field of nodes that is their name; else ``name``, ``label`` or ``title``, else the id."""
+    """Field with a node's name; by default ``name``, ``label`` or ``title``, else the id."""
     type: str | None = None
-    """Field of nodes and edges that is their type; else ``type``, and of edges ``label``, ``relation`` or ``name``."""
+    """Field with a node's or edge's type; by default ``type``, for edges also ``label``, ``relation`` or ``name``."""
 
 
 AS_NAMED = Fields()
 
 
 def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes, fields: Fields = AS_NAMED) -> Elements:
-    """Parse a graph file; malformed nodes and edges become errors, the others are returned.
+    """Parse a graph file; malformed nodes and edges are collected as errors, the others are returned.
 
-    Raises DatasetError if the file is no graph, too long, or has no field of that name.
+    Raises DatasetError if the file is not a graph, is too long, or has no field of a given name.
 
     Parameters
     ----------
@@ -69,9 +69,9 @@ def read_elements(path: Path, raw: bytes, tenant_id: str, errors: Mistakes, fiel
     tenant_id
         Tenant of the data.
     errors
-        Collects what is wrong.
+        Collects the mistakes.
     fields
-        Names of fields that the file has for name and type.
+        Names of the file's fields for name and type.
     """
     if len(raw) > MAX_BYTES:
         raise DatasetError(f"{path}: longer than {MAX_BYTES:,} bytes")
@@ -103,13 +103,13 @@ def _parse(rows: list[Row], parse: Callable[[dict[str, Any]], _T], errors: Mista
     return parsed
 
 
-def _identity(value: object) -> Any:  # noqa: ANN401 - the model refuses what is no id
-    """Return an id as text: NetworkX's nodes are often numbers."""
+def _identity(value: object) -> Any:  # noqa: ANN401 - the model refuses other types
+    """Return an integer id as text, as NetworkX's nodes are often numbers; other values as they are."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _first(row: dict[str, Any], names: Iterable[str | None]) -> str:
-    """Return the first of these fields that is a text or number, as text; an empty one where none is."""
+    """Return the first of these fields that is a non-empty text or a number, as text; else an empty string."""
     given = (row.get(name) for name in names if name)
     return next((str(value) for value in given if isinstance(value, str | int | float) and str(value).strip()), "")
 

@@ -1,4 +1,4 @@
-"""A graph file as a dataset."""
+"""Reads a graph file as a dataset."""
 
 from __future__ import annotations
 
@@ -37,19 +37,20 @@ class GraphFile(Dataset):
 def read_graph(path: Path, tenant_id: str, fields: Fields = AS_NAMED) -> GraphFile:
     """Read a graph file and check it as a whole.
 
-    Raises DatasetError if the file is malformed, which names the file and the element, and OSError if it is no file.
+    Raises DatasetError if the file is malformed (the message names the file and the element), and OSError if it is not
+    a regular file.
 
     Parameters
     ----------
     path
-        Of a form of :mod:`braid_cli.datasets.graph_formats`. A node needs an ``id``; ``name``, ``type``, ``aliases``
-        and ``content`` are as in ``entities.jsonl``. An edge needs ``source`` and ``target``; its type is
-        ``RELATED_TO`` when not given. What else a node has is kept as metadata of its record; what else an edge has
-        is dropped.
+        File in one of the :mod:`braid_cli.datasets.graph_formats`. A node needs an ``id``; ``name``, ``type``,
+        ``aliases`` and ``content`` are as in ``entities.jsonl``. An edge needs ``source`` and ``target``; its type is
+        by default ``RELATED_TO``. Other fields of a node become metadata of its record; other fields of an edge are
+        dropped.
     tenant_id
         Tenant of the data.
     fields
-        Names of fields that the file has for name and type.
+        Names of the file's fields for name and type.
     """
     if path.is_dir():
         raise DatasetError(f"{path}: is a folder; `braid ingest` reads one that holds a graph.json")

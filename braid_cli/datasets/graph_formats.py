@@ -1,4 +1,4 @@
-"""Forms of graph files: node-link JSON, GraphML, lists of edges as CSV or TSV, and Neo4j's dumps as JSON."""
+"""Parsers of graph file formats: node-link JSON, GraphML, edge lists as CSV or TSV, and JSON exports of Neo4j."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Row = tuple[str, Any]
-"""A node or edge as it was given, with its place in the file."""
+"""A node or edge as parsed, with its place in the file in front."""
 _ENDS: Final = {
     "source": ("source", "from", "start", "src", ":start_id"),
     "target": ("target", "to", "end", "dst", ":end_id"),
 }
-"""Names of the columns of a list of edges, in lower case."""
+"""Column names of an edge list, in lower case."""
 _OTHERS: Final = {
     ".cypher": "Cypher is not read; CALL apoc.export.json.all('graph.json', {}) writes what is",
     ".cql": "Cypher is not read; CALL apoc.export.json.all('graph.json', {}) writes what is",
@@ -38,16 +38,16 @@ _NUMBERS: Final[dict[str, Callable[[str], Any]]] = {
 
 
 class Rows(NamedTuple):
-    """Nodes and edges of a file, in one form whatever the file's is."""
+    """Nodes and edges of a file, in the same form for all formats."""
 
     nodes: list[Row]
     edges: list[Row]
 
 
 def rows_of(path: Path, raw: bytes) -> Rows:
-    """Return the nodes and edges of a graph file; the form is told by its ending, and of JSON by its content.
+    """Return the nodes and edges of a graph file. Its format is detected by its suffix, and for JSON by its content.
 
-    Raises DatasetError if it is of no form that is read, or malformed.
+    Raises DatasetError if the format is not supported, or the file is malformed.
     """
     ending = path.suffix.lower()
     if ending in _OTHERS:
@@ -72,7 +72,7 @@ def _json(path: Path, text: str) -> Rows:
         return _neo4j([(f"{path}:{line}", row) for line, row in dump])
     if isinstance(graph, list) and graph and all(_is_neo4j(row) for row in graph):
         return _neo4j([(f"{path}: [{number}]", row) for number, row in enumerate(graph)])
-    if _is_neo4j(graph):  # a dump of one line
+    if _is_neo4j(graph):  # an export of one line
         return _neo4j([(f"{path}:1", graph)])
     if not isinstance(graph, dict):
         raise DatasetError(f"{path}: expected one object with nodes and edges, found {type(graph).__name__}")
@@ -90,7 +90,7 @@ def _json(path: Path, text: str) -> Rows:
 
 
 def _json_lines(text: str) -> list[tuple[int, Any]] | None:
-    """Return the lines of a dump; None if it is none."""
+    """Return the numbered rows of a JSON Lines export of Neo4j; None if the text is not one."""
     found = []
     for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
@@ -110,7 +110,7 @@ def _is_neo4j(row: object) -> bool:
 
 
 def _neo4j(rows: Iterable[Row]) -> Rows:
-    """Return the elements of a dump of Neo4j: a node's type is its first label, a relationship's its own."""
+    """Return the nodes and edges of an export of Neo4j; a node's type is its first label."""
     found = Rows([], [])
     for place, row in rows:
         given = row.get("properties") if isinstance(row, dict) else None
@@ -130,7 +130,7 @@ def _neo4j(rows: Iterable[Row]) -> Rows:
 
 
 def _edge_list(path: Path, text: str, delimiter: str) -> Rows:
-    """Return a table's edges, and a node for each end of one."""
+    """Return the edges of an edge list, and a node for each of their ends."""
     table = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = [name.strip() for name in table.fieldnames or ()]
@@ -160,7 +160,7 @@ def _edge_list(path: Path, text: str, delimiter: str) -> Rows:
 
 
 class _Tree(ET.TreeBuilder):
-    """Builds a document without a document type, by which a short one grows long or reads files."""
+    """XML tree builder that refuses document types, which allow entity expansion and external entities."""
 
     def doctype(self, name: str, pubid: str | None, system: str | None) -> None:  # noqa: ARG002 - the parser's
         raise DatasetError("has a document type, which is not read; remove the line <!DOCTYPE …>")
@@ -171,7 +171,7 @@ def _graphml(path: Path, raw: bytes) -> Rows:
         root = ET.fromstring(raw, parser=ET.XMLParser(target=_Tree()))  # noqa: S314 - the tree refuses entities
     except DatasetError as error:
         raise DatasetError(f"{path}: {error}") from None
-    except (ET.ParseError, LookupError, ValueError) as error:  # the latter two of an encoding that is not known
+    except (ET.ParseError, LookupError, ValueError) as error:  # the last two for an unknown encoding
         raise DatasetError(f"{path}: not XML: {error}") from None
     if root.tag.rpartition("}")[2] != "graphml":
         raise DatasetError(f"{path}: not GraphML: the document is a {root.tag.rpartition('}')[2]!r}")
@@ -183,7 +183,7 @@ def _graphml(path: Path, raw: bytes) -> Rows:
         for data in element.iterfind("{*}data"):
             key = keys.get(data.get("key"))
             if key is not None and not len(data):
-                given[_named(key)] = _value(key, data.text or "")
+                given[_name_of(key)] = _value(key, data.text or "")
         own = dict(element.attrib)
         return {**given, **({"key": own.pop("id")} if kind == "edge" and "id" in own else {}), **own}
 
@@ -194,9 +194,9 @@ def _graphml(path: Path, raw: bytes) -> Rows:
 
 
 def _defaults(path: Path, keys: Iterable[ET.Element], kind: str) -> dict[str, Any]:
-    """Return what each element of a kind has where it says nothing else; so few that a short file stays short."""
+    """Return the default values of nodes or edges. Their number is limited, so that a short file stays small."""
     found = {
-        _named(key): _value(key, key.findtext("{*}default", ""))
+        _name_of(key): _value(key, key.findtext("{*}default", ""))
         for key in keys
         if key.get("for") in {kind, "all"} and key.find("{*}default") is not None
     }
@@ -205,12 +205,12 @@ def _defaults(path: Path, keys: Iterable[ET.Element], kind: str) -> dict[str, An
     return found
 
 
-def _named(key: ET.Element) -> str:
+def _name_of(key: ET.Element) -> str:
     return key.get("attr.name") or str(key.get("id"))
 
 
 def _value(key: ET.Element, text: str) -> Any:  # noqa: ANN401 - of a key's type
-    """Return a value of its key's type; its text where it is none."""
+    """Return a value converted to its key's type; its text if that is not possible."""
     try:
         return _NUMBERS.get(str(key.get("attr.type")), str)(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Ingests a dataset: writes what is new or changed, and removes what the dataset no longer has."""
+"""Ingests a dataset: writes new and changed items, and deletes those that the dataset no longer has."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.supersession import SUPERSEDES
@@ -23,6 +24,7 @@ from braid_cli.datasets.manifest import (
     FOLDER,
     UNFINISHED,
     Header,
+    is_replaced,
     manifests,
     read_header,
     read_manifest,
@@ -43,18 +45,18 @@ if TYPE_CHECKING:
     from braid_cli.datasets.staging import Item, Staging
 
 STORED_FORM = "long texts in parts"
-"""Version of how content is stored: a dataset that was written under another one is written again."""
+"""Version of the stored form of content; a dataset that was written in another form is written again."""
 RECORDS_AT_ONCE, ENTITIES_AT_ONCE, EDGES_AT_ONCE = 256, 2_048, 4_096
-"""How many are checked together and written in one commit."""
+"""Page sizes: items that are checked together and written in one commit."""
 _PAGES_TOGETHER = (1, 2, 4)
-"""Pages of records that are embedded in the order of their lengths, the last number for all further ones: soon
-something is written, and then little is padding."""
+"""Pages whose records are sorted by length for embedding, which saves padding: fewer at first, so that the first commit
+comes soon; the last number holds for all further ones."""
 _MAX_AHEAD = 8_000_000
-"""Characters of the texts that are embedded before they are written, about."""
+"""Approximate limit of characters that are embedded but not yet written."""
 _SIZE_WITHOUT_TEXT = 1_000
-"""What a record counts besides its text."""
+"""Characters that a record counts for besides its text."""
 _OBJECTS_MADE = 20_000
-"""Objects more than were freed, after which Python looks for cycles of them; by itself it does after 700."""
+"""Threshold of garbage collection, in objects allocated minus freed; Python's default is 700."""
 _T = TypeVar("_T")
 
 
@@ -78,16 +80,16 @@ class DatasetSource(Protocol):
         """Schema versions that the dataset registers."""
 
     def entity_items(self) -> Iterator[Item]:
-        """Yield entities that have no record."""
+        """Yield entities without a record."""
 
     def record_items(self) -> Iterator[Item]:
-        """Yield records, those of entities first, and with each the vertex that stands in its line."""
+        """Yield records, those of entities first, each with the vertex of the same line if there is one."""
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
         """Yield relationships with their places."""
 
     def staged(self) -> AbstractContextManager[Staging]:
-        """Provide the staging tables of all items and edges, which were checked."""
+        """Provide staging tables with all items and edges, which have been checked."""
 
 
 @dataclass(frozen=True)
@@ -102,15 +104,15 @@ class IngestReport:
     write_seconds: float
     unchanged: bool = False
     written: int = 0
-    """Records that were new or changed."""
+    """Number of new or changed records."""
     removed: int = 0
-    """Records that the previous ingest wrote and that the dataset no longer has."""
+    """Number of deleted records: the previous ingest wrote them, and the dataset no longer has them."""
     names: int = 0
-    """New names that were found in the texts."""
+    """Number of new names that were found in the texts."""
     mentions: int = 0
-    """Mentions of names that were found in the texts."""
+    """Number of mentions of names that were found in the texts."""
     unmentioned: int = 0
-    """Mentions that were found before, and are removed."""
+    """Number of deleted mentions, which were found by an earlier ingest."""
 
 
 def ingest(
@@ -121,9 +123,9 @@ def ingest(
     prune: bool = True,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> IngestReport:
-    """Write a dataset with :func:`braid.ingestion.writing.write`, which skips what is stored already.
+    """Write a dataset with :func:`braid.ingestion.writing.write`, which skips unchanged items.
 
-    Running it again finishes an ingest that was interrupted. Memory does not grow with the dataset.
+    Running it again resumes an interrupted ingest. Memory use does not grow with the dataset.
 
     Parameters
     ----------
@@ -134,18 +136,19 @@ def ingest(
     threads
         Threads of the encoder.
     prune
-        Whether to remove what the previous ingest wrote and the dataset no longer has. That needs a manifest, and so an
-        object store: always there on the laptop, and with ``BRAID_OBJECTS_BUCKET`` in AWS.
+        Whether to delete items that the previous ingest wrote and the dataset no longer has. This needs a manifest, and
+        so an object store, which in AWS requires ``BRAID_OBJECTS_BUCKET``.
     on_progress
-        Called with the number of records done and the number of all.
+        Called with the number of records done and of all records.
 
     Raises
     ------
     NewerSchema
         If a record's schema is newer than the tenant's current one; nothing is written.
     DatasetError
-        If something else contradicts what is stored; nothing is written. Or if the dataset changes while it is read;
-        what was written until then stays, and ingesting it again goes on.
+        If the dataset otherwise contradicts the stored data; nothing is written. Or if it changes while it is read, the
+        tenant is deleted meanwhile, or another process ingests other content under the same name; items written until
+        then stay, and ingesting it again continues.
     StoreError, ModelError
         As the engines and the encoder.
     """
@@ -155,7 +158,7 @@ def ingest(
     before = read_header(objects, tenant_id, key) if objects else Header()
     generation = application.cache.generation(tenant_id)
     newest = max((schema.version for schema in dataset.schemas), default=1)
-    # A tenant that was deleted while this was written has its records again, and its schemas not.
+    # If the tenant was deleted during an ingest, its records may be back while its schema versions are not.
     registered = application.schemas.current(tenant_id) >= newest
     if registered and before.fingerprint == fingerprint and generation and generation == before.generation:
         return IngestReport(0, 0, 0, 0.0, 0.0, unchanged=True)
@@ -172,11 +175,11 @@ def ingest(
         gone = staging.superseded_but_removed() if prune else ()
         refuse_contradictions(tenant_id, dataset.schemas, staging, application, gone)
         if objects:
-            # Until the end the stores hold some of both; an interrupted ingest removes what either holds.
-            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            # Until the end the stores have items of both versions; after an interruption, the next ingest needs both.
+            begun = write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
             application.schemas.register(schema)
-        # Under another stored form vertices are written again although their content has not changed.
+        # If the stored form has changed, unchanged vertices are written again too.
         rewrite = before.fingerprint != UNFINISHED and not before.fingerprint.startswith(_form_prefix())
         done = _Totals()
         edges = _Edges(dataset, staging, application, done, rewrite=rewrite)
@@ -186,9 +189,17 @@ def ingest(
         edges.write_rest()
         removed = 0
         if objects and prune:
-            # What another dataset of the tenant has as well is kept.
+            # Items that another dataset of the tenant also has are kept.
             read_others(objects, tenant_id, key, staging)
             removed = _prune(staging, tenant_id, application)
+        if objects and is_replaced(objects, begun, tenant_id, fingerprint):
+            # Either may have removed what the other wrote: all that both know of is listed, and looked at by the next.
+            read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
+            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            raise DatasetError(
+                f"{dataset.name}: while it was ingested, its tenant was deleted, or another ingest of this name wrote "
+                "other content; what of either is stored is not certain: ingest it again"
+            )
         if objects:
             header = Header(fingerprint, application.cache.generation(tenant_id) or 0)
             write_manifest(
@@ -213,7 +224,7 @@ def ingest(
 
 @contextmanager
 def _fewer_collections() -> Iterator[None]:
-    """Look for cycles of objects more rarely: the items of pages are in none, and there are tens of thousands."""
+    """Collect garbage less often: a page has tens of thousands of objects, none in reference cycles."""
     before = gc.get_threshold()
     gc.set_threshold(_OBJECTS_MADE, *before[1:])
     try:
@@ -250,10 +261,10 @@ def _write_items(
     rewrite: bool,
     on_progress: Callable[[int, int], None] | None,
 ) -> None:
-    """Write entities, then records, so that what names in texts mean is known; supersessions follow with the edges.
+    """Write entities, then records, so that names in texts can be linked to entities; supersessions follow with edges.
 
-    Records are embedded on a thread of their own, the first of them while the entities are written. While the next are
-    embedded, edges are written whose ends are written.
+    Records are embedded on a thread of their own, the first of them while entities are written. Edges are written as
+    soon as their ends are.
     """
     earlier = 0
 
@@ -297,7 +308,7 @@ def _request(dataset: DatasetSource, staging: Staging, items: Sequence[Item], *,
 
 
 class _Embedded:
-    """Pages of records, each of entities or of texts alone, whose embedding is begun before they are asked for."""
+    """Iterates over pages of records, of entities or of texts, with their vectors; embedding runs ahead."""
 
     def __init__(self, items: Iterator[Item], ahead: EmbeddingAhead) -> None:
         of_a_kind = groupby(items, key=lambda item: item.record is not None and item.record.kind is Kind.ENTITY)
@@ -315,7 +326,7 @@ class _Embedded:
                 yield page, vectors
 
     def _begin(self) -> None:
-        """Begin to embed more pages, those together that are embedded in the order of their lengths."""
+        """Start embedding further pages, up to :data:`_MAX_AHEAD`."""
         size = sum(_size(page) for pages, _ in self._begun for page in pages)
         while size < _MAX_AHEAD and (pages := list(islice(self._pages, next(self._sizes)))):
             records = [item.record for page in pages for item in page if item.record is not None]
@@ -328,10 +339,10 @@ def _size(page: Sequence[Item]) -> int:
 
 
 class _Edges:
-    """Writes edges in their order, a page as soon as its ends are written, then supersessions.
+    """Writes edges in their order, each page once its ends are written, and then supersessions.
 
     First all plain edges, then supersessions by records, then supersessions by edges: the order of
-    :mod:`braid.ingestion.bulk.phases`, as an edge and what ends it may stand on pages far apart.
+    :mod:`braid.ingestion.bulk.phases`, as an edge and the one that supersedes it may be on different pages.
     """
 
     def __init__(
@@ -344,12 +355,12 @@ class _Edges:
         self._next: list[tuple[str, Relationship]] = []
 
     def write_ready(self) -> None:
-        """Write the next plain edges up to those that wait for a record."""
+        """Write the next pages of plain edges, up to the first one that waits for a record."""
         while self._peek() and not self._staging.wait_for_records(edge for _, edge in self._next):
             self._write_next()
 
     def write_rest(self) -> None:
-        """Write all other edges, when all records are written."""
+        """Write all remaining edges, after all records are written."""
         while self._peek():
             self._write_next()
         for edges, ending in ((self._staging.supersedes_edges(), False), (self._staging.ending_edges(), True)):
@@ -357,7 +368,7 @@ class _Edges:
                 self._write(page, ending=ending)
 
     def _peek(self) -> bool:
-        """Read the next page of plain edges if none is read; return whether there is one."""
+        """Return whether there is a next page of plain edges; read it if that has not been done."""
         self._next = self._next or next(self._plain, [])
         return bool(self._next)
 
@@ -390,14 +401,14 @@ def _pages(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
 
 
 def _prune(staging: Staging, tenant_id: str, application: Application) -> int:
-    """Remove what the dataset no longer has; return the number of records removed."""
+    """Delete items that the dataset no longer has; return the number of deleted records."""
     removed = 0
     for identities in staging.removed_edges():
         edges = [
             Relationship(tenant_id=tenant_id, source=source, type=kind, target=target, predicate=predicate or None)
             for source, kind, target, predicate in identities
         ]
-        with application.transaction(tenant_id):  # answers from before it are old
+        with application.transaction(tenant_id):  # begins a new write generation
             forget(tenant_id, application.intent_log, edges=edges)
             application.graph.delete_relationships(tenant_id, edges)
     for ids in staging.removed_ids():

@@ -1,4 +1,4 @@
-"""Ingests a file of lines in batches, in the phases of the deployed bulk ingest."""
+"""Ingests a JSON Lines file in batches, in the phases of the deployed bulk import."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class FileReport:
         self.errors += len(errors)
         for name in ("written", "unchanged", "embedded", "superseded"):
             setattr(self, name, getattr(self, name) + getattr(report, name))
-        self.relationships += report.relationships if phase is not Phase.ENDS else 0  # they were counted before
+        self.relationships += report.relationships if phase is not Phase.ENDS else 0  # counted in an earlier phase
         self.embed_seconds += report.embed_seconds
         self.write_seconds += report.write_seconds
 
@@ -59,26 +59,26 @@ def ingest_file(
     on_progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ItemError], None] = lambda _: None,
 ) -> FileReport:
-    """Write the valid lines of a file, in the phases of :mod:`braid.ingestion.bulk.phases`; report the others.
+    """Write the valid lines of a file, in the phases of :mod:`braid.ingestion.bulk.phases`; report invalid ones.
 
-    Memory holds one batch, the places of what is refused, and eight bytes for each edge that another edge ends or that
-    ends a record.
+    Memory holds one batch, the places of refused lines, and eight bytes for each edge that another edge supersedes or
+    that supersedes a record.
 
     Parameters
     ----------
     path
-        One JSON object a line, as :mod:`braid.ingestion.items` reads them.
+        File with one JSON object a line, in the format of :mod:`braid.ingestion.items`.
     missing
-        What becomes of edges whose ends are not stored.
+        What to do with edges whose ends are not stored.
     on_progress
         Called with the bytes read and the size of the file.
     on_error
-        Called with each error.
+        Called with each error of a line.
 
     Raises
     ------
     DatasetError
-        If the file changes while it is read; what was written until then stays.
+        If the file changes while it is read; lines written until then stay.
     StoreError, ModelError
         As :func:`braid.ingestion.writing.write`; ingesting the file again continues.
     """
@@ -118,7 +118,7 @@ def _require_unchanged(path: Path, begun: os.stat_result) -> None:
 def _batches_of_phase(
     path: Path, begun: os.stat_result, phase: Phase, phases_by_batch: list[set[Phase]]
 ) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield the batches that may hold something of a phase; the first phase fills ``phases_by_batch``."""
+    """Yield the batches with lines for a phase; the first phase fills ``phases_by_batch``."""
     if phase is not Phase.ITEMS and not any(phase in phases for phases in phases_by_batch):
         return
     for number, batch in enumerate(_batches(path)):
@@ -127,11 +127,11 @@ def _batches_of_phase(
             phases_by_batch.append(set[Phase]().union(*map(phases_of, batch[0])))
         if phase in phases_by_batch[number]:
             yield batch
-    _require_unchanged(path, begun)  # one that was cut has no batch left that would tell
+    _require_unchanged(path, begun)  # after the last batch too, as the file may have been truncated
 
 
 def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield lines, the first one's number, and the bytes read so far."""
+    """Yield batches of lines, each with the number of its first line and the bytes read so far."""
     first = 1
     with open_regular(path) as file:
         for lines in in_batches(_lines(file)):
@@ -140,7 +140,7 @@ def _batches(path: Path) -> Iterator[tuple[list[bytes], int, int]]:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield lines; of an overlong one only the beginning."""
+    """Yield lines; only the beginning of one that is too long."""
     while line := file.readline(MAX_LINE_BYTES + 2):
         rest = line
         while not rest.endswith(b"\n") and len(rest) > MAX_LINE_BYTES:

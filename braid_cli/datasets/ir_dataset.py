@@ -1,4 +1,4 @@
-"""Datasets of ir_datasets, by their ids: each is written once, as a BEIR folder."""
+"""Converts datasets of the package ir_datasets to BEIR folders, each once."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _SUGGESTED = 5
 
 
 def judged_folder(named: Path, kept: Path) -> Path:
-    """Return the folder of a dataset that is named by its path, or by its id of ir_datasets.
+    """Return the folder of a dataset, given by a path or by an id of ir_datasets.
 
     Raises DatasetError if it is neither, or the dataset has no documents, questions or judgements.
 
     Parameters
     ----------
     named
-        A path; an id such as ``beir/scifact/test`` where nothing is there.
+        A path, or if that does not exist an id such as ``beir/scifact/test``.
     kept
-        Folder in which datasets of ir_datasets are written.
+        Folder for converted datasets.
     """
     if named.exists():
         return named
@@ -65,7 +65,7 @@ def _write(dataset: Any, folder: Path) -> None:  # noqa: ANN401 - of a package w
 
 
 def _document(document: Any) -> dict[str, str]:  # noqa: ANN401
-    """Return a line of a corpus; where a document has no ``text`` it is all that it says of itself."""
+    """Return a document as a line of a corpus; one without a field ``text`` has ir_datasets' default text."""
     text = getattr(document, "text", None)
     title = getattr(document, "title", None) or ""
     return {"_id": document.doc_id, "title": title, "text": document.default_text() if text is None else text}

@@ -1,4 +1,4 @@
-"""Reader of JSON lines that collects every mistake of a dataset, each with its file and line."""
+"""Reads JSON Lines files; collects all mistakes of a dataset, each with its file and line."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 @dataclass
 class Mistakes:
-    """Mistakes of one dataset; the first ten are shown."""
+    """Mistakes of one dataset; messages show the first ten."""
 
     found: list[str] = field(default_factory=list)
     ids: set[str] = field(default_factory=set)
@@ -32,7 +32,7 @@ class Mistakes:
 
     def add(self, place: str, message: str) -> None:
         """Add a mistake with its file and line."""
-        # A mistake may quote what it found, which may hold anything.
+        # A message may quote the file, which may have control characters.
         self.found.append(printable(f"{place}: {message}"))
 
     def raise_any(self) -> None:
@@ -75,7 +75,7 @@ def _lines(path: Path, errors: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """Yield lines; of one that is too long only the beginning."""
+    """Yield lines; only the beginning of one that is too long."""
     if not path.exists():
         return
     with open_regular(path) as file:
@@ -88,18 +88,18 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 def each_line(
     path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, _T]]:
-    """Parse line by line; malformed lines are collected and skipped, so that one run shows every mistake.
+    """Parse a file line by line; malformed lines are collected and skipped, so that one run reports all mistakes.
 
     Parameters
     ----------
     path
-        File of one object a line; a missing file has no lines.
+        File with one JSON object a line; a missing file has no lines.
     parse
         Returns the value of an object, or raises ``ValidationError`` or :class:`InvalidItem`.
     errors
         Collects the mistakes.
     names
-        Names of the models' fields in this file, where they differ.
+        This file's names of the models' fields, where they differ.
 
     Yields
     ------
@@ -123,5 +123,5 @@ def each_line(
 def read_lines(
     path: Path, parse: Callable[[dict[str, Any]], _T], errors: Mistakes, names: Mapping[str, str] | None = None
 ) -> list[tuple[str, _T]]:
-    """Return all that :func:`each_line` yields."""
+    """Return :func:`each_line` as a list."""
     return list(each_line(path, parse, errors, names))

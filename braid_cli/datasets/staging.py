@@ -1,7 +1,7 @@
 """Staging tables of one dataset: ids, places, edges and supersessions, in a temporary SQLite file.
 
-A dataset may be larger than memory, and some checks need all of it: duplicate ids, edges without ends, and what the
-previous ingest wrote and the dataset no longer has. The file has no name; the system removes it with the process.
+A dataset may be larger than memory, and some checks need all of it: duplicate ids, edges without ends, and items that
+the previous ingest wrote and the dataset no longer has. The file has no name; the system deletes it with the process.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ _SLIM = {"id", "tenant_id", "kind", "supersedes", "valid_at", "timestamp"}
 _PAGE = 500
 _CACHE_KIB = 16_384
 _ROWS_AT_ONCE = 100
-"""Items that are inserted together: they are held in memory."""
+"""Items that are inserted together, and are in memory until then."""
 
 
 class Snapshot(StrEnum):
-    """A set of ids and edges, as a manifest lists them."""
+    """A set of ids and edge identities, as in a manifest."""
 
     CURRENT = "now"
-    """What the dataset has now."""
+    """Those of the dataset as it is now."""
     PREVIOUS = "before"
-    """What the previous ingest of the dataset wrote."""
+    """Those that the previous ingest of the dataset wrote."""
     OTHERS = "others"
-    """What the tenant's other datasets wrote."""
+    """Those that ingests of the tenant's other datasets wrote."""
 
 
 class Item(NamedTuple):
-    """A record, the vertex of an entity, or both, with their place, such as ``corpus.jsonl:12``."""
+    """A record, the vertex of an entity, or both, with its place, such as ``corpus.jsonl:12``."""
 
     place: str
     record: Record | None
@@ -63,7 +63,7 @@ class Item(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """An item without its text, of which many are inserted together."""
+    """An item without its text, to be inserted."""
 
     place: str
     record: tuple[object, ...]
@@ -92,7 +92,7 @@ class Staging:
         self._have_claims = False
 
     def close(self) -> None:
-        """Close and remove the tables."""
+        """Close and delete the tables."""
         self._db.close()
 
     def add_items(self, items: Iterable[Item]) -> None:
@@ -113,7 +113,7 @@ class Staging:
             self._insert_once("vertices", [(vertex.id, one.place) for vertex, one in vertices])
 
     def _without_text(self, item: Item) -> _Row:
-        """Return what is kept of an item, when what its record supersedes is added."""
+        """Return the row of an item, after adding the supersessions of its record."""
         self._at += 1
         record = item.record
         if record is None:
@@ -135,19 +135,19 @@ class Staging:
             self._add_supersedes_edge("IGNORE", link, place)
 
     def add_edges(self, edges: Iterable[tuple[str, Relationship]]) -> None:
-        """Add edges with their places; a later edge of the same identity replaces one with its supersessions."""
+        """Add edges with their places; an edge replaces an earlier one of the same identity, and its supersessions."""
         self._db.executemany(
             "INSERT OR REPLACE INTO edges VALUES (?, ?, ?, ?, ?, ?)",
             (self._edge_row(place, edge) for place, edge in edges),
         )
 
     def _edge_row(self, place: str, edge: Relationship) -> tuple[object, ...]:
-        """Return an edge's row, when the edges that it supersedes are added."""
+        """Return the row of an edge, after adding its supersessions."""
         self.relationship_count += 1
-        if edge.type == SUPERSEDES:  # a stated edge wins over the one that a record implies
+        if edge.type == SUPERSEDES:  # an explicit edge takes precedence over the one implied by a record
             self._add_supersedes_edge("REPLACE", edge, place)
         self._have_claims = self._have_claims or bool(edge.supersedes)
-        if self._have_claims:  # else no earlier edge of the identity has any to be replaced
+        if self._have_claims:  # otherwise there are no claims to replace
             by = json.dumps(edge.identity())
             self._db.execute("DELETE FROM claims WHERE by = ?", (by,))
             for key in edge.supersedes:
@@ -161,7 +161,7 @@ class Staging:
         self._db.execute(f"INSERT OR {otherwise} INTO links VALUES (?, ?, ?, ?, ?)", said)  # noqa: S608 - IGNORE or REPLACE
 
     def _insert_once(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert rows, which begin with id and place, unless their id is there; note those that are repeated."""
+        """Insert rows, which begin with id and place; those with a known id go to the table of repeated ids instead."""
         first = self._places(table, [row[0] for row in rows])
         new: list[tuple[Any, ...]] = []
         for row in rows:
@@ -176,7 +176,7 @@ class Staging:
             self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", new)  # noqa: S608 - our own table
 
     def _places(self, table: str, ids: Sequence[str]) -> dict[str, str]:
-        """Return the places of the ids that a table has."""
+        """Return the places of those ids that a table has."""
         query = f"SELECT id, place FROM {table} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own table
         return dict(self._db.execute(query, (json.dumps(ids),)).fetchall())
 
@@ -192,7 +192,7 @@ class Staging:
             self._db.execute("INSERT OR IGNORE INTO entries VALUES (?, ?, ?, ?, ?, ?)", (snapshot, kind, *row))
 
     def snapshot_current(self) -> None:
-        """Fill the current snapshot: records, vertices with those that edges need, and edges."""
+        """Fill the current snapshot with records, edges, and vertices, including those implied by edges."""
         for kind, columns, of in (
             ("record", "id, '', '', ''", "records"),
             ("vertex", "id, '', '', ''", "vertices"),
@@ -221,7 +221,7 @@ class Staging:
                     yield Dangling(place, side, end, (head, kind, tail))
 
     def newer_than(self, version: int) -> Iterator[tuple[str, int]]:
-        """Yield place and schema version of records of a newer schema version, in their order."""
+        """Yield place and schema version of each record of a newer schema version, in the records' order."""
         yield from self._db.execute("SELECT place, version FROM records WHERE version > ? ORDER BY at", (version,))
 
     def superseding_records(self) -> tuple[dict[str, Record], dict[str, str]]:
@@ -240,7 +240,7 @@ class Staging:
         return records, places
 
     def superseding_edges(self) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
-        """Return superseding edges and the edges of the dataset that they end, and the places of the former."""
+        """Return superseding edges and the dataset's edges that they supersede, and the places of the former."""
         found: dict[EdgeId, Relationship] = {}
         places: dict[EdgeId, str] = {}
         for text, place in self._db.execute(
@@ -259,17 +259,17 @@ class Staging:
         return found, places
 
     def supersedes_edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield the ``SUPERSEDES`` edges with their places, those that records imply among them."""
+        """Yield the ``SUPERSEDES`` edges with their places, including those implied by records."""
         for place, text in self._db.execute("SELECT place, edge FROM links ORDER BY source, target"):
             yield place, Relationship.model_validate_json(text)
 
     def ending_edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield edges that end other edges, with their places."""
+        """Yield edges that supersede other edges, with their places."""
         for place, text in self._db.execute("SELECT place, edge FROM claims GROUP BY by"):
             yield place, Relationship.model_validate_json(text)
 
     def ended_identities(self, edges: Iterable[Relationship]) -> frozenset[EdgeId]:
-        """Return the identities of those edges among these that another edge of the dataset ends."""
+        """Return the identities of those of these edges that another edge of the dataset supersedes."""
         if not self._have_claims:
             return frozenset()
         named = {json.dumps(edge.identity()): edge.identity() for edge in edges}
@@ -278,7 +278,7 @@ class Staging:
         return frozenset(named[key] for (key,) in self._db.execute(query, (keys,)))
 
     def superseded_but_removed(self) -> Iterator[tuple[str, str]]:
-        """Yield place and name of what the dataset supersedes and an ingest would remove."""
+        """Yield records and edges that the dataset both supersedes and would delete: place and name of each."""
         records = f"SELECT place, a FROM links JOIN entries AS h ON kind = 'record' AND a = target WHERE {_REMOVED}"  # noqa: S608 - names of ours
         yield from ((place, repr(name)) for place, name in self._db.execute(records))
         same = " AND ".join(f"{column} = json_extract(key, '$[{at}]')" for at, column in enumerate("abcd"))
@@ -286,7 +286,7 @@ class Staging:
         yield from ((place, f"{head!r} {kind} {tail!r}") for place, head, kind, tail in self._db.execute(edges))
 
     def last_of_each_edge(self, edges: Iterable[tuple[str, Relationship]]) -> Iterator[tuple[str, Relationship]]:
-        """Yield those among all edges, in the order of adding, that are the last of their identity."""
+        """Yield the last edge of each identity; ``edges`` are all edges, in the order in which they were added."""
         if self._value("SELECT count(*) FROM edges") == self.relationship_count:  # no identity twice
             yield from edges
             return
@@ -296,30 +296,30 @@ class Staging:
                 yield place, edge
 
     def note_written(self, records: Iterable[str]) -> None:
-        """Note that records are written, by their ids."""
+        """Mark records as written, by their ids."""
         chosen = "id IN (SELECT value FROM json_each(?))"
         self._db.execute(f"UPDATE records SET written = 1 WHERE {chosen}", (json.dumps(list(records)),))  # noqa: S608 - ours
 
     def wait_for_records(self, edges: Iterable[Relationship]) -> bool:
-        """Return whether an end of these edges, or their evidence, is a record that is not written yet."""
+        """Return whether an end or the evidence of one of these edges is a record that is not written yet."""
         ids = {name for edge in edges for name in (edge.source, edge.target, edge.evidence) if name}
         chosen = "NOT written AND id IN (SELECT value FROM json_each(?))"
         return bool(self._value(f"SELECT EXISTS (SELECT 1 FROM records WHERE {chosen})", json.dumps(list(ids))))  # noqa: S608 - ours
 
     def vertices_with_a_record(self, ids: Iterable[str]) -> dict[str, Vertex]:
-        """Return the vertices among these ids that are lines of their own while the corpus has their record."""
+        """Return the vertices of those ids that have both a line of their own and a record in the corpus."""
         rows = self._db.execute(
             "SELECT id, vertex FROM beside WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
         )
         return {name: Vertex.model_validate_json(text) for name, text in rows}
 
     def vertex_count(self) -> int:
-        """Return the number of vertices, those that edges need among them."""
+        """Return the number of vertices, including those implied by edges."""
         return int(self._value("SELECT count(*) FROM entries WHERE snapshot = ? AND kind = 'vertex'", Snapshot.CURRENT))
 
     def manifest_lines(self, *snapshots: Snapshot) -> Iterator[str]:
-        """Yield the lines of a manifest of the union of snapshots, in order, as JSON."""
-        # Those of one snapshot stand in its table in this order, and each once.
+        """Yield the lines of a manifest of the union of one or two snapshots, in order, as JSON."""
+        # The entries of a single snapshot are unique, and already in this order by the primary key.
         chosen, distinct = ("snapshot = ?2", "") if len(snapshots) == 1 else ("snapshot IN (?2, ?3)", "DISTINCT")
         for kind in ("record", "vertex", "edge"):
             value = "json_array(a, b, c, d)" if kind == "edge" else "a"
@@ -331,7 +331,7 @@ class Staging:
             yield from (line for (line,) in rows)
 
     def edges_unchanged(self) -> bool:
-        """Whether the current edges are those of the previous ingest."""
+        """Return whether the current edges are those of the previous ingest."""
         these, those = ("SELECT a, b, c, d FROM entries WHERE kind = 'edge' AND snapshot = ?" for _ in range(2))
         differing = f"SELECT EXISTS (SELECT * FROM ({these} EXCEPT {those}))"  # noqa: S608 - the line above
         return not (
@@ -340,17 +340,17 @@ class Staging:
         )
 
     def removed_edges(self) -> Iterator[list[EdgeId]]:
-        """Yield pages of edges of the previous ingest that no dataset has any longer."""
+        """Yield pages of edges of the previous ingest that no dataset of the tenant has any more."""
         yield from self._pages("SELECT a, b, c, d FROM entries AS h WHERE kind = 'edge' AND " + _REMOVED, tuple)  # noqa: S608 - names of ours
 
     def removed_ids(self) -> Iterator[list[str]]:
-        """Yield pages of ids of the previous ingest that no dataset has any longer, as record or vertex."""
+        """Yield pages of ids of the previous ingest that no dataset has any more, neither as record nor as vertex."""
         nodes = "kind IN ('record', 'vertex')"
         query = f"SELECT DISTINCT a FROM entries AS h WHERE {nodes} AND {_REMOVED} AND NOT {_CURRENT.format(nodes)}"  # noqa: S608 - names of ours
         yield from self._pages(f"{query} ORDER BY a", lambda row: row[0])
 
     def demoted_ids(self) -> Iterator[list[str]]:
-        """Yield pages of ids whose record is removed while the vertex stays."""
+        """Yield pages of ids whose record is to be deleted while the vertex stays."""
         stays = _CURRENT.format("kind = 'vertex'")
         query = f"SELECT a FROM entries AS h WHERE kind = 'record' AND {_REMOVED} AND {stays} ORDER BY a"  # noqa: S608 - names of ours
         yield from self._pages(query, lambda row: row[0])

@@ -1,4 +1,4 @@
-"""A dataset folder as a stream: each iteration reads the files again, line by line."""
+"""A dataset folder that is read line by line; each iteration reads the files again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from braid.models import Record, Vertex
 
 GRAPH = "graph.json"
-"""Entities and relationships in one file, beside or instead of ``entities.jsonl`` and ``relationships.jsonl``."""
+"""File with entities and relationships, in addition to or instead of ``entities.jsonl`` and ``relationships.jsonl``."""
 STORED = ("corpus.jsonl", "entities.jsonl", "relationships.jsonl", "schemas.jsonl", GRAPH)
 _PART = 2**20
 _S = TypeVar("_S", bound=Frozen)
@@ -41,18 +41,18 @@ def _why_no_folder(path: Path) -> str:
 
 
 class DatasetFiles:
-    """The files of a dataset folder. Memory does not grow with their lines; only ``graph.json`` is held whole.
+    """The files of a dataset folder. They are not held in memory, except ``graph.json``.
 
-    Raises DatasetError if it is no dataset folder.
+    Raises DatasetError if the folder is not a dataset folder.
 
     Parameters
     ----------
     folder
-        As :func:`braid_cli.datasets.dataset.read_dataset` reads it.
+        As in :func:`braid_cli.datasets.dataset.read_dataset`.
     tenant_id
         Tenant of the data.
     graph
-        Whether the entities and relationships that are given are read, or only the texts.
+        ``FOUND`` leaves the folder's entities and relationships out, except the entities' records.
     """
 
     def __init__(self, folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> None:
@@ -67,7 +67,7 @@ class DatasetFiles:
         self._elements = Elements([], [])
         self._opened_as = self._file_states()
         self._entities_in_corpus = self._described_entities = False
-        """Whether the corpus, and the other files, have records of entities: else they are not read for them."""
+        """Whether the corpus, and the other files, have records of entities; if not, they are not read for these."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,12 +78,12 @@ class DatasetFiles:
         self.close()
 
     def close(self) -> None:
-        """Remove the staging tables."""
+        """Delete the staging tables."""
         self.staging.close()
 
     @contextmanager
     def staged(self) -> Iterator[Staging]:
-        """Provide the staging tables that the check filled."""
+        """Provide the staging tables, which :meth:`check` has filled."""
         self.staging.clear_snapshots()
         yield self.staging
 
@@ -98,15 +98,15 @@ class DatasetFiles:
         return content_hash(self.folder)
 
     def entity_items(self) -> Iterator[Item]:
-        """Yield the entities that have no record, in the order of the files.
+        """Yield the entities without a record, in the order of the files.
 
-        Raises DatasetError at its end, if a file has changed since the folder was opened.
+        Raises DatasetError at the end if a file has changed since the folder was opened.
         """
         yield from (item for item in self._given_items() if item.record is None)
         self.require_unchanged()
 
     def record_items(self) -> Iterator[Item]:
-        """Yield records, those of entities first, as :meth:`entity_items` does."""
+        """Yield records, those of entities first. Raises as :meth:`entity_items`."""
         if self._entities_in_corpus:
             yield from (item for item in self._corpus(Mistakes()) if _is_entity(item))
         if self._described_entities:
@@ -115,7 +115,7 @@ class DatasetFiles:
         self.require_unchanged()
 
     def edges(self) -> Iterator[tuple[str, Relationship]]:
-        """Yield relationships with their places, as :meth:`entity_items` does."""
+        """Yield relationships with their places. Raises as :meth:`entity_items`."""
         yield from self._line_edges(Mistakes())
         yield from self._graph_edges()
         self.require_unchanged()
@@ -135,14 +135,14 @@ class DatasetFiles:
         on_item: Callable[[Item], None] = lambda _: None,
         on_edge: Callable[[tuple[str, Relationship]], None] = lambda _: None,
     ) -> None:
-        """Read everything once into the staging tables, and collect what is wrong in ``errors``.
+        """Read all files once into the staging tables, and collect mistakes.
 
         Parameters
         ----------
         errors
             Collects the mistakes.
         on_item, on_edge
-            Called with each well-formed one.
+            Called with each well-formed item and edge.
         """
         graph = self.folder / GRAPH
         self._stage(
@@ -196,7 +196,7 @@ class DatasetFiles:
         return chain(self._line_entities(Mistakes()), self._graph_items())
 
     def _entities(self, found: Iterable[tuple[str, tuple[Vertex, Record | None]]]) -> Iterator[Item]:
-        """Yield entities; only the records of those that have one, where the given graph is left out."""
+        """Yield entities; if the given graph is left out, only the records of those that have one."""
         for place, (vertex, record) in found:
             self._described_entities |= record is not None
             if self._given or record is not None:
@@ -231,9 +231,9 @@ def _is_entity(item: Item) -> bool:
 
 
 def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.BOTH) -> DatasetFiles:
-    """Open a dataset folder and check it as a whole, holding one line at a time.
+    """Open a dataset folder and check it as a whole, line by line.
 
-    Raises DatasetError if a file is missing or a line malformed; names file, line and field.
+    Raises DatasetError if a file is missing or a line malformed; the message names file, line and field.
     """
     files = DatasetFiles(folder, tenant_id, graph)
     errors = Mistakes()
@@ -248,7 +248,7 @@ def open_dataset(folder: Path, tenant_id: str, graph: GraphSource = GraphSource.
 
 
 def content_hash(folder: Path) -> str:
-    """Return SHA-256 over a dataset folder's stored content, in hexadecimal."""
+    """Return the SHA-256 of a dataset folder's content without queries and judgements, in hexadecimal."""
     digest = hashlib.sha256()
     for name in STORED:
         path = folder / name

@@ -1,5 +1,5 @@
-"""The demo: incident archives of two companies, a folder of documents, and a tour of all three.
+"""The demo: a guided tour over incident archives of two companies and a folder of documents.
 
-``tour`` is ``braid demo``; ``schema_change`` is its last part, and ``wrenfield_files`` makes the documents of
-its third. The folders are datasets.
+``tour`` is ``braid demo``; ``schema_change`` is its last part; ``wrenfield_files`` writes the documents that are not
+text. The folders have the data.
 """

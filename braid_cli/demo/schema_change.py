@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TENANT = "pellworth"
 VERSIONS = 3
-"""Schema versions to register: enough that the oldest records are close to the drift limit."""
+"""Number of schema versions to register, after which the oldest records are close to the drift limit."""
 
 
 def show_schema_change(console: Console, application: Application, corpus: Path) -> None:
@@ -32,7 +32,7 @@ def show_schema_change(console: Console, application: Application, corpus: Path)
     Parameters
     ----------
     console
-        Where to print.
+        Console to print to.
     application
         Provides settings and models; its stores are not used.
     corpus

@@ -1,4 +1,4 @@
-"""The tour of ``braid demo``, through the real handlers and the deployed state machine."""
+"""The tour of ``braid demo``, through the deployed handlers and the deployed state machine."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ FILES_QUESTIONS = (
     "Who supplied the piston seals with the stamp SB-17?",
     "What did the trustees decide about seals and windlasses?",
 )
-"""Asked of files alone: an e-mail, a table and the minutes of a meeting."""
+"""Questions about files: an e-mail, a table and the minutes of a meeting."""
 FOUND_QUESTIONS = (
     ("What stands today where Maud Halloran learnt her work?", "who-is-who/cressing-yard.md"),
     ("What became of the firm that Tobias Quill wrote letters for?", "who-is-who/harnwell-and-pike.md"),
     ("Who uses the place that Orla Fenwick came from?", "who-is-who/skerrow-canal.md"),
 )
-"""Asked of the same files, and the file that answers: only the names found in them lead there."""
+"""Questions about the same files, each with the file that answers it, which only names found in the texts lead to."""
 SHOWN = 4
 FILES_SHOWN = 2
 
@@ -76,16 +76,16 @@ DEGRADED = "What was the root cause of the Lisbon label stoppage?"
 
 
 def tour(console: Console, application: Application, progress: Progress) -> None:
-    """Ingest the demo corpus, answer questions, lose a store, and measure.
+    """Ingest the demo corpus, answer questions, also without the search index, and measure.
 
     Parameters
     ----------
     console
-        Where to print.
+        Console to print to.
     application
         Embedded engines and models.
     progress
-        Makes a progress bar.
+        Returns a progress bar with a label.
     """
     began = time.perf_counter()
     console.print(Rule("Two companies' incident archives", align="left"))
@@ -114,7 +114,7 @@ def tour(console: Console, application: Application, progress: Progress) -> None
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
     with progress("Asking") as on_progress:
         ways = configurations(application.settings, brief=True)
-        # No times are shown: each question is embedded once, not once for each way of answering.
+        # Embeddings are cached, as no latencies are shown: a question is embedded once for all configurations.
         kept = {"cache_embedding_s": application.settings.cache_embedding_s}
         with closing(Application(application.settings.uncached().model_copy(update=kept))) as fresh:
             measured = evaluate(
@@ -131,13 +131,13 @@ def tour(console: Console, application: Application, progress: Progress) -> None
 
 
 def ingest_files(folder: Path, application: DocumentStore) -> Event:
-    """Ingest the folder of files and return how it ended; it is the same one in whichever clone it lies."""
+    """Ingest the folder of files, under a fixed name in every clone, and return the last event."""
     *_, done = ingest_documents(folder, application, tenant_id=FILES_TENANT, options=Options(name=FILES_TENANT))
     return done
 
 
 def _show_files(console: Console, application: Application, workflow: Workflow) -> None:
-    """Ingest a folder of files in seven formats, and ask what stands in them and what only their names lead to."""
+    """Ingest a folder of files, and answer questions from their texts and by the names found in them."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
     done = ingest_files(CORPUS / FILES_TENANT, application)
@@ -166,7 +166,7 @@ def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, le
 
 
 class _Losable:
-    """The real handler of a stage, until it is lost."""
+    """Handler of a stage that fails while ``lost`` is set."""
 
     def __init__(self, handler: Handler) -> None:
         self._handler = handler

@@ -1,6 +1,6 @@
-"""Writes the demo folder's files that are not text: ``python -m braid_cli.demo.wrenfield_files``.
+"""Writes the demo folder's binary files (PDF, DOCX, XLSX): ``python -m braid_cli.demo.wrenfield_files``.
 
-What they say stands here, where it can be read and compared.
+Their content is in this module, where it can be read and compared.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ _PAGE: Final = "/MediaBox [0 0 595 842] /Resources << /Font << /F1 3 0 R >> >>"
 
 
 def main() -> None:
-    """Write them."""
+    """Write the files."""
     (FOLDER / "inspection.pdf").write_bytes(pdf(INSPECTION))
     _docx(FOLDER / "minutes.docx")
     _xlsx(FOLDER / "parts.xlsx")
 
 
 def pdf(pages: tuple[tuple[str, ...], ...]) -> bytes:
-    """Return a PDF of lines: four objects for all pages, and two for each."""
+    """Return a PDF of pages of lines."""
     kids = " ".join(f"{4 + 2 * number} 0 R" for number in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",

@@ -1,4 +1,4 @@
-"""Documents on the command line.
+"""Ingests documents on the command line.
 
-``recognise`` tells them from datasets; ``ingest`` ingests them and shows the progress.
+``recognise`` distinguishes documents from datasets; ``ingest`` ingests them and shows the progress.
 """

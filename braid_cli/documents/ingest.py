@@ -1,4 +1,4 @@
-"""Ingests documents, and shows the progress and what came of it."""
+"""Ingests documents, and shows progress and results."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.progress import Event
 
 _LINE_EVERY_S = 5.0
-"""Seconds between two lines of progress, where there is no terminal to draw on."""
+"""Interval of progress lines, in seconds, if standard error is not a terminal."""
 LEAST_INTERVAL_S: Final = 1.0
 MAX_INTERVAL_S: Final = 86_400.0
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """Return options of the form ``key=value``.
+    """Parse option values of the form ``key=value``.
 
     Raises InvalidRequest if one is not of that form, or a key is given twice.
     """
@@ -46,18 +46,18 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 def watch(
     ingest: Callable[[], Iterator[Event]], *, interval_s: float, wait: Callable[[float], bool]
 ) -> Iterator[Event]:
-    """Ingest, and again after every interval, yielding the events of each time.
+    """Ingest repeatedly, with a pause after each run, and yield the events of all runs.
 
     Raises InvalidRequest if the interval is out of bounds.
 
     Parameters
     ----------
     ingest
-        Begins an ingest, such as :func:`braid.ingestion.documents.ingesting.ingest_documents` of the same paths.
+        Runs one ingest, such as :func:`braid.ingestion.documents.ingesting.ingest_documents` of the same paths.
     interval_s
-        Seconds from the end of one ingest to the next, 1 to 86,400.
+        Seconds from the end of one run to the next, 1 to 86,400.
     wait
-        Waits so many seconds; returns whether to go on.
+        Waits the given seconds; returns whether to continue.
     """
     if not LEAST_INTERVAL_S <= interval_s <= MAX_INTERVAL_S:
         raise InvalidRequest(
@@ -78,19 +78,21 @@ def ingest(
     as_json: bool = False,
     wait: Callable[[float], bool] | None = None,
 ) -> bool:
-    """Ingest a folder or file, once or until it is interrupted; tell what happens.
+    """Ingest a folder or file, once or repeatedly until interrupted, and print progress and results.
 
     Parameters
     ----------
     every_s
-        Seconds between two ingests; None ingests once.
+        Seconds between two runs; None runs once.
+    as_json
+        Whether to print one JSON object for each run.
     wait
-        Waits so many seconds, and returns whether to go on.
+        Waits the given seconds, and returns whether to continue.
 
     Returns
     -------
     bool
-        Whether all files could be read.
+        Whether all files could be read in the last run.
     """
 
     def once() -> Iterator[Event]:
@@ -144,7 +146,7 @@ def _tell(done: FolderDone, tenant: str, application: Application, *, as_json: b
 
 
 class _Display:
-    """A bar on a terminal, and lines elsewhere."""
+    """Progress display on standard error: a bar on a terminal, otherwise lines."""
 
     def __init__(self, *, quiet: bool) -> None:
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -192,7 +194,7 @@ class _Display:
                 pass
 
     def embedded(self, done: int, _of: int) -> None:
-        """Show the chunks of the present page that are embedded."""
+        """Show how many chunks of the current page are embedded."""
         self._bar.update(self._task, completed=self._chunks + done)
 
     def pause(self) -> None:
@@ -200,7 +202,7 @@ class _Display:
         self._bar.stop()
 
     def kept(self) -> str:
-        """Say what is written."""
+        """Return how many files and chunks are written."""
         files = "1 file is" if self._files == 1 else f"{self._files:,} files are"
         return f"{files} read and {counted(self._chunks, 'chunk')}"
 

@@ -1,4 +1,4 @@
-"""Tells datasets and files of lines from documents."""
+"""Distinguishes datasets and JSON Lines files from documents."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _FIRST_BYTES = 1024 * 1024
 
 
 def is_dataset(folder: Path) -> bool:
-    """Tell whether a folder is a dataset: it holds one of the files that only datasets have, or is not there."""
+    """Return whether a path is a dataset folder: it has a dataset's file, or does not exist or is not a folder."""
     return not folder.is_dir() or any((folder / name).is_file() for name in STORED)
 
 
 def is_lines(file: Path) -> bool:
-    """Tell whether a file is one of records, entities and relationships: by its suffix and its first line."""
+    """Return whether a file is a JSON Lines file of records, entities and relationships, by suffix and first line."""
     if file.suffix.lower() not in _LINE_SUFFIXES:
         return False
     with file.open("rb") as opened:
@@ -29,5 +29,5 @@ def is_lines(file: Path) -> bool:
     try:
         row = json.loads(first)
     except (ValueError, RecursionError):
-        return True  # whose reader names the line that is wrong
+        return True  # its reader reports the malformed line
     return not isinstance(row, dict) or bool(_LINE_FIELDS & row.keys() or {"source", "target"} <= row.keys())

@@ -1,7 +1,7 @@
-"""Measures the calibration of answers' confidence: on questions that are answered, and on ones that cannot be.
+"""Measures the calibration of answers' confidence, on answerable and unanswerable questions.
 
-What cannot be answered is made by rule: the judged questions once more while their records are left out of all that is
-found, and questions of the demo's archives, every other one about a name that the judged question knows.
+Unanswerable questions are generated: each judged question with its relevant records removed from all hits, and a
+question of one of the demo's archives, of which every other one has a name from the judged question put in.
 """
 
 from __future__ import annotations
@@ -33,28 +33,29 @@ DEMO: Final = Path(__file__).resolve().parents[1] / "demo"
 ARCHIVES: Final = ("saltmarrow", "pellworth")
 BINS: Final = 10
 _NAME: Final = re.compile(r"(?<=\w )[A-Z][\w'’-]*(?: [A-Z][\w'’-]*)*")
-"""Words written with a capital letter behind another word."""
+"""Capitalised words that are not the first of the question."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question, how sure its answer was, and whether one of the first five results is judged, or a fact of it."""
+    """One question, the confidence of its answer, and whether it was answered."""
 
     kind: str
-    """``as it is``, ``left out``, ``known name`` or ``other archive``; of all but the first nothing is an answer."""
+    """``as it is``, ``left out``, ``known name`` or ``other archive``; all but the first are unanswerable."""
     confidence: float
     answered: bool
+    """Whether one of the first five results is a relevant record, or a fact whose answer is one."""
     features: Features
 
     @property
     def weight(self) -> float:
-        """Half of what is asked can be answered: each judged question makes two that cannot."""
+        """Weight by which answerable and unanswerable questions count equally: there are two of the latter for each."""
         return 1.0 if self.kind == "as it is" else 0.5
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The answers of one tenth of the scale: how many, how sure by the mean, and the share that was answered."""
+    """Answers whose confidence is in one tenth of the scale: their weight, mean confidence, and answered share."""
 
     weight: float
     confidence: float
@@ -62,14 +63,14 @@ class Bin:
 
 
 class Reliability:
-    """How well confidence tells answers from the rest, and how far it is the share that is answered."""
+    """Reliability of confidence: its discrimination (AUROC) and its calibration error."""
 
     def __init__(self, asked: Sequence[Asked]) -> None:
         self.asked = tuple(asked)
 
     @property
     def auroc(self) -> float | None:
-        """Chance that an answered question has more confidence than one that is not; None without either kind."""
+        """Chance that an answered question has more confidence than an unanswered one; None if one kind is missing."""
         won = below = answered = 0.0
         for _, group in groupby(sorted(self.asked, key=lambda one: one.confidence), key=lambda one: one.confidence):
             tied = list(group)
@@ -81,7 +82,7 @@ class Reliability:
         return won / (answered * below) if answered and below else None
 
     def bins(self) -> list[Bin]:
-        """Return those tenths of the scale that have answers."""
+        """Return the tenths of the scale that have answers."""
         tenths: dict[int, list[Asked]] = {}
         for one in self.asked:
             tenths.setdefault(min(int(one.confidence * BINS), BINS - 1), []).append(one)
@@ -89,13 +90,13 @@ class Reliability:
 
     @property
     def calibration_error(self) -> float:
-        """Mean distance of confidence from the share answered, over the tenths of the scale by their weight."""
+        """Expected calibration error: weighted mean over the bins of the distance of confidence from answered share."""
         bins = self.bins()
         distances = sum(each.weight * abs(each.confidence - each.answered) for each in bins)
         return distances / (sum(each.weight for each in bins) or 1.0)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures for machines."""
+        """Return the figures as JSON values."""
         auroc = self.auroc
         return {
             "auroc": None if auroc is None else round(auroc, 4),
@@ -114,20 +115,20 @@ def _bin(asked: Sequence[Asked]) -> Bin:
 
 
 class WithoutRecords(RecordingStages):
-    """Stages that leave some records out of what is found, as if they were not stored."""
+    """Stages that remove some records from all hits, as if they were not stored."""
 
     def __init__(self, stages: Application, left_out: Collection[str]) -> None:
         super().__init__(stages)
         self._left_out = left_out
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
-        """Search the index, and close the ranks of what is left out."""
+        """Search the index; remove the records and renumber the ranks."""
         found = super().vector_search(request)
         hits = {"vector": self._kept(found.vector), "lexical": self._kept(found.lexical)}
         return found.model_copy(update=hits | {"frontier": self._others(found.frontier)})
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
-        """Ask the graph, and close the ranks of what is left out."""
+        """Query the graph; remove the records and renumber the ranks."""
         found = super().graph_expand(request)
         links = tuple(link for link in found.links if link.entity_id not in self._left_out)
         hits = self._kept(found.hits)
@@ -144,12 +145,12 @@ class WithoutRecords(RecordingStages):
 
 
 def ask(name: str, judged: Sequence[JudgedQuery], application: Application) -> Iterator[Asked]:
-    """Ask each judged question as it is, without its records, and as one that nothing stored answers.
+    """Ask each judged question as it is, without its relevant records, and with a question of another archive instead.
 
     Parameters
     ----------
     name
-        The dataset's: of an archive of the demo, the questions of the other one are asked.
+        Name of the dataset; for an archive of the demo, the questions of the other one are used.
     """
     others = cycle(_other_questions(name))
     for number, question in enumerate(judged):
@@ -167,7 +168,7 @@ def _asked(kind: str, query: Query, stages: RecordingStages, relevant: frozenset
     answer = undisturbed(lambda: pipeline.answer(query, stages))
     answered = any(not relevant.isdisjoint(_given(result)) for result in answer.results[:FIRST])
     searched = stages.fuse_request.searched if stages.fuse_request else None
-    return Asked(kind, answer.confidence, answered, features(query.text, searched, answer.results))
+    return Asked(kind, answer.confidence, answered, features(query, searched, answer.results))
 
 
 def _given(result: Result) -> list[str]:

@@ -1,7 +1,7 @@
-"""Configurations that an evaluation compares: single strands, fusions and rerankers.
+"""Configurations of retrieval that an evaluation compares: single strands, fusions and rerankers.
 
-Each has a name, a meaning, and a function from a question to ranked ids. Most are the pipeline with fields of the
-question changed: see :func:`configurations`.
+Each has a name, a meaning, and a function from a question to ranked ids. Most run the pipeline with changed fields of
+the question: see :func:`configurations`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 DEFAULT = "braid"
-"""Name of the configuration that the product uses by default."""
+"""Name of the default configuration, that of `braid search`."""
 TRACE = "evaluation"
 _ATTEMPTS = 5
 _ANSWER = TypeVar("_ANSWER", bound="_Answer")
@@ -45,7 +45,7 @@ class RankedIds:
 
 @dataclass(frozen=True)
 class Configuration:
-    """A named way of answering questions."""
+    """A named configuration of retrieval."""
 
     name: str
     meaning: str
@@ -54,7 +54,7 @@ class Configuration:
     """Whether it is a single strand."""
 
     def timed(self, query: Query, application: Application) -> RankedIds:
-        """Answer a question undisturbed, and say how long the answer took."""
+        """Answer a question by :func:`undisturbed`, and measure its latency."""
 
         def once() -> RankedIds:
             began = time.perf_counter()
@@ -70,7 +70,7 @@ class _Answer(Protocol):
 
 
 def undisturbed(ask: Callable[[], _ANSWER]) -> _ANSWER:
-    """Ask again while stages are lost: how busy a machine is says nothing about the quality of answers."""
+    """Ask up to five times until no stage is lost, as the load of the machine should not affect quality figures."""
     for _ in range(1, _ATTEMPTS):
         with suppress(StoreError, StoresUnavailable):
             answer = ask()
@@ -80,7 +80,7 @@ def undisturbed(ask: Callable[[], _ANSWER]) -> _ANSWER:
 
 
 def pipeline_with(name: str, meaning: str, **changes: Any) -> Configuration:  # noqa: ANN401 - any field of a question
-    """Return a configuration: the pipeline with fields of the question changed."""
+    """Return a configuration that runs the pipeline with changed fields of the question."""
 
     def answer(query: Query, application: Application) -> RankedIds:
         found = pipeline.answer(query.model_copy(update={"top_k": CURVE, **changes}), application)
@@ -95,9 +95,9 @@ def configurations(settings: Settings, *, brief: bool = False) -> tuple[Configur
     Parameters
     ----------
     settings
-        Decide which rerankers there are.
+        Settings, by which rerankers are available or not.
     brief
-        Only the strands, plain hybrid and the default.
+        Return only the strands, ``hybrid-weighted`` and the default.
     """
     plain = {"hints": Hints(strategy=Strategy.SEMANTIC), "reranker": RerankerKind.NONE}
     strands = (
@@ -124,7 +124,7 @@ def configurations(settings: Settings, *, brief: bool = False) -> tuple[Configur
 
 
 def local_rerankers(settings: Settings) -> list[RerankerKind]:
-    """Return the rerankers that cost nothing: a cross-encoder only where its model folder exists."""
+    """Return the rerankers that are not hosted; a cross-encoder only if its model folder exists."""
     kinds = [kind for kind in RerankerKind if kind is not RerankerKind.NONE and not kind.is_hosted]
     folder = settings.models_path() / settings.reranker_model if settings.reranker_model else None
     return [kind for kind in kinds if kind is not RerankerKind.ONNX or (folder is not None and folder.is_dir())]
@@ -154,5 +154,5 @@ def _lexical(query: Query, application: Application) -> RankedIds:
 def _graph(query: Query, application: Application) -> RankedIds:
     planned = _plan(query, application)
     found = application.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
-    # A name without a record is no answer, but a place from which walks begin.
+    # An entity without a record is not a result, only a start of walks.
     return RankedIds(tuple(hit.id for hit in found.hits if hit.has_record)[:CURVE])

@@ -1,6 +1,6 @@
-"""``python -m braid_cli.evaluation.document FOLDER …``: measure dataset folders and document the figures.
+"""``python -m braid_cli.evaluation.document FOLDER …``: evaluate dataset folders and document the figures.
 
-Figures in the documentation stand between markers that this module fills.
+The figures are written between markers in README.md and docs/evaluation.md.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 README, DETAILS = Path("README.md"), Path("docs/evaluation.md")
 PICTURES = "evaluation"
-"""Folder of the pictures, beside the document."""
+"""Folder of the plots, beside the document."""
 SHOWN = "recall at each rank, quality against latency, and confidence against what is answered"
 PLAIN = "hybrid-weighted"
 SUMMARY = {
@@ -43,7 +43,7 @@ GRAPH_METRICS = ("recall@2", "recall@5", "ndcg@10")
 
 
 def summary_table(evaluations: Sequence[Evaluation]) -> str:
-    """Return recall@5 and nDCG@10 of the main rows, one line a dataset."""
+    """Return a table of recall@5 and nDCG@10 of the main rows, one line for each dataset."""
     lines = [f"| recall@5 · nDCG@10 | {' | '.join(SUMMARY.values())} |", "|---|" + "---|" * len(SUMMARY)]
     for evaluation in evaluations:
         means = [evaluation.row(name).figures.means for name in SUMMARY]
@@ -53,7 +53,7 @@ def summary_table(evaluations: Sequence[Evaluation]) -> str:
 
 
 def graph_table(evaluations: Sequence[Evaluation], by_graph: Mapping[GraphSource, Sequence[Evaluation]]) -> str:
-    """Return the default's figures with each graph, and those of vectors and words alone, one line a dataset."""
+    """Return a table of the default's figures with each graph source, and of vectors and words without a graph."""
     heads = [f"graph {source}" for source in by_graph]
     lines = [
         f"| recall@2 · recall@5 · nDCG@10 | vectors and words | {' | '.join(heads)} |",
@@ -67,7 +67,7 @@ def graph_table(evaluations: Sequence[Evaluation], by_graph: Mapping[GraphSource
 
 
 def full_section(evaluation: Evaluation) -> str:
-    """Return the section of one dataset: picture, ablation, breakdowns."""
+    """Return the section of one dataset: plot, ablation, breakdowns."""
     default = evaluation.default
     origin = "fitted" if evaluation.fitted else "the documented defaults"
     parts = [
@@ -129,14 +129,14 @@ def _breakdown(evaluation: Evaluation, field: str) -> str:
 
 
 def fill(text: str, marker: str, content: str) -> str:
-    """Replace the text between two markers of a document, if it has them."""
+    """Return a document with the text between two markers replaced, if it has them."""
     begin, end = f"<!-- {marker} -->", f"<!-- end {marker} -->"
     pattern = re.compile(re.escape(begin) + r".*?" + re.escape(end), re.DOTALL)
     return pattern.sub(lambda _: f"{begin}\n{content}\n{end}", text)
 
 
 def write(evaluations: Sequence[Evaluation], into: Path, *, graphs: str = "") -> list[Path]:
-    """Fill the documents and draw the pictures, under another root when the documents are not to be touched."""
+    """Fill the documents and draw the plots, under the root ``into``; return the written files."""
     written = []
     for document in (README, DETAILS):
         text = (ROOT / document).read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ def write(evaluations: Sequence[Evaluation], into: Path, *, graphs: str = "") ->
 
 
 def measured_by_graph(folders: Sequence[Path], engines: Application) -> dict[GraphSource, list[Evaluation]]:
-    """Answer the folders' questions by default with one graph alone, found or given."""
+    """Evaluate the default configuration with only the found and with only the given graph."""
     default = configurations(engines.settings)[-1:]
     measured: dict[GraphSource, list[Evaluation]] = {}
     for source in (GraphSource.FOUND, GraphSource.GIVEN):
@@ -164,16 +164,18 @@ def measured_by_graph(folders: Sequence[Path], engines: Application) -> dict[Gra
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Measure the folders and rewrite the documents."""
+    """Evaluate the folders and rewrite the documents."""
     parser = argparse.ArgumentParser(prog="python -m braid_cli.evaluation.document", description=__doc__)
     parser.add_argument(
         "folders",
         nargs="+",
         type=Path,
         metavar="FOLDER",
-        help="has queries.jsonl and qrels/test.tsv; subfolders may have more",
+        help="dataset folder with queries.jsonl and qrels/test.tsv; its subfolders may have further queries",
     )
-    parser.add_argument("--into", type=Path, default=ROOT, metavar="DIR", help="write there, not to this checkout")
+    parser.add_argument(
+        "--into", type=Path, default=ROOT, metavar="DIR", help="root to write to; default: this checkout"
+    )
     chosen = parser.parse_args(arguments)
     engines = application()
     evaluations = [
@@ -183,7 +185,7 @@ def main(arguments: Sequence[str]) -> None:
     ]
     with_graph = [folder for folder in chosen.folders if (folder / "relationships.jsonl").is_file()]
     of_folders = [one for one in evaluations if one.dataset in {folder.name for folder in with_graph}]
-    # What was measured first is both graphs: a folder that is ingested again has its names found by all of its texts.
+    # The first evaluations used both graphs; in a folder ingested again, names are found with all texts known.
     by_graph = measured_by_graph(with_graph, engines) | {GraphSource.BOTH: of_folders}
     graphs = graph_table(of_folders, by_graph)
     for path in write(evaluations, chosen.into, graphs=graphs):

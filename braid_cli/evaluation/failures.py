@@ -1,4 +1,4 @@
-"""Worst-answered questions: each relevant record's rank in every stage, and the results that came instead."""
+"""Diagnosis of the worst-answered questions: ranks of relevant records at each stage, and the results instead."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.run import Evaluation
 
 MAX_RANK = 25
-"""How far down the answer a relevant record is looked for; stores are asked for no more candidates than for ten."""
+"""Ranks of the answer in which relevant records are looked up; as many candidates are retrieved as for ten results."""
 FIRST_CHARACTERS = 160
 INSTEAD = 5
 
 
 @dataclass(frozen=True)
 class RelevantRecord:
-    """A relevant record, and its ranks in the strands, after fusion and in the answer."""
+    """A relevant record with its ranks in the strands, after fusion and in the answer."""
 
     id: str
     title: str
     beginning: str
-    """The first words of its text; empty where the index does not hold it."""
+    """The first words of its text; empty if the index does not have it."""
     strands: dict[Source, int]
     """Rank in each strand that found it."""
     fused_rank: int | None
-    """After fusion; None below the first twenty-five of the answer."""
+    """Rank after fusion; None if it is not among the first 25 of the answer."""
     final_rank: int | None
 
     @property
     def verdict(self) -> str:
-        """Why it is not among the first results, in a few words."""
+        """Reason why it is not among the first results, in a few words."""
         if not self.beginning:
             return "not in the index"
         if not self.strands:
@@ -68,7 +68,7 @@ class Failure:
     answer: Answer
 
     def as_json(self) -> dict[str, Any]:
-        """Return it for machines."""
+        """Return the failure as JSON values."""
         return {
             "id": self.question.id,
             "query": self.question.query.text,
@@ -108,9 +108,9 @@ def failures(evaluation: Evaluation, application: Application, *, at_most: int) 
     evaluation
         The scores by question.
     application
-        Engines that hold the dataset; the questions are asked once more.
+        Engines with the dataset; the questions are asked once more.
     at_most
-        Most failures to return, the worst first.
+        Maximum of failures to return, worst first.
     """
     figures = evaluation.row(DEFAULT).figures.per_query
     missed = [one for one in evaluation.questions if figures["recall@5"][one.id] < 1.0]
@@ -122,7 +122,7 @@ def failures(evaluation: Evaluation, application: Application, *, at_most: int) 
 
 
 def diagnose(question: JudgedQuery, application: Application, *, ndcg: float, recall: float) -> Failure:
-    """Ask a question again, and find its relevant records in the output of each stage."""
+    """Ask a question again, and look up its relevant records in the output of each stage."""
     recording = RecordingStages(application)
     query: Query = question.query.model_copy(update={"top_k": MAX_RANK})
     answer = pipeline.answer(query, recording)
@@ -146,7 +146,7 @@ def diagnose(question: JudgedQuery, application: Application, *, ndcg: float, re
 
 
 def _ranks(found: FuseRequest | None) -> dict[str, dict[Source, int]]:
-    """Return each record's best rank by strand, as the strands gave them."""
+    """Return each record's best rank in each strand."""
     ranks: dict[str, dict[Source, int]] = {}
 
     def note(identity: str, source: Source, rank: int) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 METRICS = ("recall@2", "recall@5", "recall@10", "ndcg@10", "mrr")
 CURVE = 20
-"""Recall is measured at each rank from 1 to this one."""
+"""Last rank of the recall curve."""
 RESAMPLES = 1_000
 FLIPS = 10_000
 SEED = 20_240_501
@@ -24,7 +24,7 @@ class Difference:
     against: str
     means: dict[str, float]
     intervals: dict[str, tuple[float, float]]
-    """95 % bootstrap percentiles of the mean difference."""
+    """95 % bootstrap percentile interval of the mean difference."""
     p: dict[str, float]
     """Two-sided p-value, not corrected for multiple comparisons."""
 
@@ -36,7 +36,7 @@ class Figures:
     means: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     per_query: dict[str, dict[str, float]]
-    """By metric, then by question."""
+    """Scores by metric, then by question."""
     curve: tuple[float, ...] = ()
     """Mean recall at each rank from 1."""
 
@@ -44,15 +44,15 @@ class Figures:
 def score(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, int]]) -> Figures:
     """Score one run with ir-measures, with bootstrap intervals over questions.
 
-    Recall at each rank, nDCG@10, and the reciprocal rank of the first relevant record among ten. A question that the
-    run lacks counts as nothing found.
+    The metrics are recall at each rank, nDCG@10, and the reciprocal rank of the first relevant record among ten. A
+    question that is missing in the run scores 0.
 
     Parameters
     ----------
     run
-        By question, a score by record: higher is better.
+        Scores by question and record; higher is better.
     qrels
-        By question, a grade above 0 by relevant record.
+        Grades above 0 by question and relevant record.
     """
     import ir_measures
     from ir_measures import RR, R, nDCG
@@ -72,7 +72,7 @@ def score(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[st
 
 
 def mean(values: Iterable[float]) -> float:
-    """Return the mean, 0 of no values."""
+    """Return the mean; 0 if there are no values."""
     listed = list(values)
     return statistics.fmean(listed) if listed else 0.0
 
@@ -103,8 +103,9 @@ def difference(run: Figures, other: Figures, *, against: str) -> Difference:
 def randomisation_p(changes: Sequence[float]) -> float:
     """Return the two-sided p-value of paired changes by Fisher's randomisation test.
 
-    Were both runs alike, each change could as well have had the other sign: the value is the share of random signs
-    under which the mean change is at least as far from 0 (Smucker, Allan and Carterette, CIKM 2007). The seed is fixed.
+    Under the null hypothesis each change could as well have the opposite sign: the p-value is the share of random sign
+    assignments under which the mean change is at least as far from 0 (Smucker, Allan and Carterette, CIKM 2007). The
+    seed is fixed.
     """
     import numpy as np
 
@@ -117,7 +118,7 @@ def randomisation_p(changes: Sequence[float]) -> float:
 
 
 def percentile(ordered: Sequence[float], share: int) -> float:
-    """Return a percentile of sorted values, 0 when there are none; rounded to hundredths."""
+    """Return a percentile of sorted values, rounded to hundredths; 0 if there are none."""
     if not ordered:
         return 0.0
     if len(ordered) == 1:

@@ -1,4 +1,4 @@
-"""Plots of an evaluation: recall at each rank, quality against latency, and confidence against what is answered."""
+"""Plots of an evaluation: recall at each rank, quality against latency, and reliability of confidence."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from braid_cli.evaluation.run import Evaluation, Row
 
 SIZE = (14.5, 4.4)
-"""Inches, as wide as a page of text at a readable size."""
+"""Width and height in inches: the width of a page, with readable labels."""
 DOTS = 110
-"""A PNG's dots an inch."""
+"""Resolution of PNG files, in dots per inch."""
 INK, FAINT = "#222222", "#d9d9d9"
-# Okabe and Ito's colours, which people who see red and green alike can tell apart; dashes and markers differ as well.
+# Okabe and Ito's palette, which is safe for colour-blind readers; dashes and markers differ as well.
 COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f", "#8c6d31")
 DASHES = ("-", "--", "-.", ":")
 TICKS = (1, 2, 5, 10, 15, 20)
@@ -27,19 +27,19 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<")
 
 
 def draw(evaluation: Evaluation, folder: Path) -> list[Path]:
-    """Write ``NAME.svg`` and ``NAME.png``; the same figures give the same files.
+    """Write ``NAME.svg`` and ``NAME.png``, reproducibly: the same figures give the same files.
 
     Parameters
     ----------
     evaluation
-        What to draw.
+        The figures.
     folder
-        Where to; made when it is not there.
+        Folder to write to; created if it does not exist.
 
     Returns
     -------
     list of Path
-        What was written.
+        The written files.
     """
     import matplotlib as mpl
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Stages that record the input of the last stage: all that was found for a question."""
+"""Stages that record the input of the last stage: all hits of a question."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 class RecordingStages:
-    """Delegates to the stages, and keeps the request of the fuse and rerank stage.
+    """Delegates to the stages, and records the request of the fuse and rerank stage.
 
     Attributes
     ----------
     fuse_request
-        What was found for the last question.
+        Request for the last question, with the hits of all strands.
     """
 
     def __init__(self, stages: Application) -> None:
@@ -35,11 +35,11 @@ class RecordingStages:
         self.now = stages.now
 
     def plan(self, request: PlanRequest) -> Planned:
-        """Plan one question."""
+        """Plan a question."""
         return self._stages.plan(request)
 
     def embed(self, request: EmbedRequest) -> Embedded:
-        """Embed it."""
+        """Embed the question."""
         return self._stages.embed(request)
 
     def vector_search(self, request: SearchStageRequest) -> Searched:
@@ -47,10 +47,10 @@ class RecordingStages:
         return self._stages.vector_search(request)
 
     def graph_expand(self, request: GraphRequest) -> GraphFound:
-        """Ask the graph."""
+        """Query the graph."""
         return self._stages.graph_expand(request)
 
     def fuse_rerank(self, request: FuseRequest) -> Answer:
-        """Make the answer, and keep the request."""
+        """Fuse and rerank; record the request."""
         self.fuse_request = request
         return self._stages.fuse_rerank(request)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 TENANT = "eval"
 FIELDS = ("kind", "type", "hops")
-"""Fields of a question's metadata that the scores are grouped by, where questions have them."""
+"""Metadata fields by which scores are grouped, if questions have them."""
 INTENT = "intent"
-"""Field of the intent that the planner recognised; every question has it."""
+"""Name of a further grouping: the intent that the planner recognised."""
 NO_VALUE = "(none)"
 
 
@@ -60,19 +60,19 @@ class Evaluation:
     rows: tuple[Row, ...]
     intents: dict[str, str]
     degraded: int
-    """Questions whose answer lost a stage; not 0 means that the figures are not those of a healthy system."""
+    """Number of questions whose answer lost a stage; should be 0 for valid figures."""
     parameters: str = ""
     """Digest of the fusion parameters."""
     against_best: Difference | None = None
-    """The default compared with the best strand alone, by nDCG@10."""
+    """Difference of the default from the single strand with the best nDCG@10."""
     fitted: bool = False
     """Whether the fusion parameters are from a file rather than the documented defaults."""
     confidence: Reliability | None = None
-    """Of the default's answers; None where it was not asked."""
+    """Reliability of the default's confidence; None if it was not measured."""
 
     @property
     def file_name(self) -> str:
-        """File name of its plots, without an ending."""
+        """File name of its plots, without suffix."""
         return self.dataset.replace("/", "-")
 
     @property
@@ -85,14 +85,14 @@ class Evaluation:
         return next(row for row in self.rows if row.name == name)
 
     def fields(self) -> list[str]:
-        """Return the fields that the questions can be grouped by."""
+        """Return the fields by which the questions can be grouped."""
         stated = [field for field in FIELDS if any(field in question.metadata for question in self.questions)]
         return [*stated, *([INTENT] if self.intents else [])]
 
     def groups(self, field: str) -> dict[str, list[str]]:
         """Return the questions' ids, grouped by a field of their metadata or by ``intent``.
 
-        Raises InvalidRequest if no question has the field; the message names those that there are.
+        Raises InvalidRequest if no question has the field; the message lists the known fields.
         """
         if field == INTENT and self.intents:
             said = dict(self.intents)
@@ -107,7 +107,7 @@ class Evaluation:
         return dict(sorted(grouped.items()))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures for machines."""
+        """Return the figures as JSON values."""
         return {
             "dataset": self.dataset,
             "queries": len(self.questions),
@@ -166,7 +166,7 @@ def evaluate(
 ) -> Evaluation:
     """Answer every question in every configuration and score the runs.
 
-    Configurations take turns in going first, so that no latency profits from caches that others filled.
+    Which configuration goes first rotates, so that no latency profits systematically from caches that others filled.
 
     Parameters
     ----------
@@ -175,13 +175,13 @@ def evaluate(
     judged
         Questions with at least one relevant record each.
     application
-        Engines that hold the dataset.
+        Engines with the dataset.
     configurations
-        Configurations, the default last; all when not given.
+        Configurations, the default last; all by default.
     on_progress
         Called with the number of questions answered and the number of all.
     with_confidence
-        Ask each question three times more, to tell how far confidence can be trusted.
+        Whether to measure the reliability of confidence, which asks each question three times more.
     """
     ways = tuple(all_configurations(application.settings) if configurations is None else configurations)
     runs: dict[str, dict[str, dict[str, float]]] = {way.name: {} for way in ways}
@@ -190,9 +190,7 @@ def evaluate(
     degraded = 0
     if judged:
         for way in ways:
-            way.answer(
-                judged[0].query, application
-            )  # models and indexes load on first use, which is not what is measured
+            way.answer(judged[0].query, application)  # warm-up: models and indexes are loaded by the first use
     for done, question in enumerate(judged, start=1):
         first = done % len(ways)
         for way in (*ways[first:], *ways[:first]):
@@ -238,26 +236,26 @@ def evaluate_folder(
     on_question: Callable[[int, int], None] | None = None,
     on_evaluated: Callable[[Evaluation, Application], None] | None = None,
 ) -> Evaluation:
-    """Ingest a dataset folder into engines of its own, once, and evaluate it there.
+    """Ingest a dataset folder into stores of its own, once, and evaluate it there.
 
-    Raises DatasetError if the folder is malformed or holds no judged question.
+    Raises DatasetError if the folder is malformed or has no judged question.
 
     Parameters
     ----------
     folder
-        Has questions and judgements as well.
+        Dataset folder with questions and judgements.
     application
-        Whose settings, models and parameters of fusion are used.
+        Application whose settings, models and fusion parameters are used.
     questions
-        Name of a subfolder that has the questions and judgements; the folder itself when not given.
+        Name of a subfolder with the questions and judgements; the folder itself by default.
     split
-        Which judgements, of several; see :func:`braid_cli.datasets.dataset.read_dataset`.
+        Name of the judgements, if there are several; see :func:`braid_cli.datasets.dataset.read_dataset`.
     configurations, with_confidence
-        As of :func:`evaluate`.
+        As in :func:`evaluate`.
     on_ingest, on_question
-        Called with the number done and the number of all.
+        Called with the numbers of records or questions done and in all.
     on_evaluated
-        Called with the evaluation, and the engines that still hold the dataset.
+        Called with the evaluation, and the engines, while they are open.
     """
     dataset = read_judged(folder, application, questions, split)
     with closing(isolated_engines(dataset, application)) as own:
@@ -284,9 +282,9 @@ def evaluate_stored(
     on_question: Callable[[int, int], None] | None = None,
     on_evaluated: Callable[[Evaluation, Application], None] | None = None,
 ) -> Evaluation:
-    """Evaluate what is stored of a tenant by a file of judged questions; the arguments are as above.
+    """Evaluate a tenant's stored data by a file of judged questions; callbacks as in :func:`evaluate_folder`.
 
-    Raises DatasetError if the file is malformed or holds no judged question.
+    Raises DatasetError if the file is malformed or has no judged question.
     """
     judged = read_judgements(judgements, tenant_id)
     with closing(uncached(application)) as own:
@@ -301,8 +299,8 @@ def read_judged(
 ) -> Dataset:
     """Read a dataset folder for the tenant of its evaluation.
 
-    In deployed stores that is a tenant of its own, ``eval-`` and the content's hash, that stays and is written again by
-    each run. Raises DatasetError if the folder is malformed or holds no judged question.
+    In deployed stores each dataset has a tenant of its own, ``eval-`` and a hash of its content, which is kept and
+    updated by each run. Raises DatasetError if the folder is malformed or has no judged question.
     """
     graph = application.settings.graph
     dataset = read_dataset(folder, TENANT, judged=True, questions=questions, split=split, graph=graph)
@@ -317,18 +315,18 @@ def read_judged(
 
 
 def uncached(application: Application) -> Application:
-    """Return the same stores without cached answers, so that each question costs what a first one does."""
+    """Return an application over the same stores with caches off, so that latencies are those of new questions."""
     return Application(application.settings.uncached())
 
 
 def isolated_engines(dataset: Dataset, application: Application) -> Application:
-    """Return engines under ``home``/eval, apart from what users ingested, kept for the next run.
+    """Return an application over a dataset's own stores in ``home``/eval, which are kept for the next run.
 
-    Answers are not cached, so that each question costs what a first one does.
+    Caches are off, so that latencies are those of new questions.
     """
     copies = application.settings.home / TENANT
     copies.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-    copies.chmod(PRIVATE_FOLDER)  # an older Braid made it for everybody
+    copies.chmod(PRIVATE_FOLDER)  # earlier versions made it readable by all users
     home = copies / f"{dataset.name}-{dataset.content_hash[:12]}"
     changes = {
         "home": home,

@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 
 WIDE, MIDDLE = 112, 78
 SIGNIFICANCE = 0.05
-"""Least p-value of a difference that counts as chance."""
+"""p-value below which a difference is significant."""
 COMPARED = "ndcg@10"
 
 
 def format_score(value: float, *, signed: bool = False) -> str:
-    """Write .512 for 0.512."""
-    value = round(value, 3) + 0.0  # no minus before a nought
+    """Format a score with three decimals and without the leading zero: .512 for 0.512."""
+    value = round(value, 3) + 0.0  # turns -0.0 into 0.0
     text = f"{value:+.3f}" if signed else f"{value:.3f}"
     return text.replace("0.", ".", 1) if abs(value) < 1 else text
 
 
 def format_interval(interval: tuple[float, float]) -> str:
-    """Write the interval of a difference, with signs."""
+    """Format the interval of a difference, with signs."""
     low, high = (format_score(bound, signed=True) for bound in interval)
     return f"[{low}, {high}]"
 
 
 def show_evaluation(console: Console, evaluation: Evaluation) -> None:
-    """Print one row a configuration, with intervals, differences and latencies as the terminal's width allows."""
+    """Print one row for each configuration, with intervals, differences and latencies as far as the width allows."""
     console.print(Text(f"{printable(evaluation.dataset)}: {len(evaluation.questions)} judged questions", style="bold"))
     wide, middle = console.width >= WIDE, console.width >= MIDDLE
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
@@ -85,7 +85,7 @@ def show_evaluation(console: Console, evaluation: Evaluation) -> None:
 
 
 def _show_default(console: Console, evaluation: Evaluation) -> None:
-    """Print what is known of the default configuration alone."""
+    """Print further figures of the default configuration."""
     if evaluation.against_best:
         console.print(Text(_best_strand(evaluation.against_best), style="dim"))
     if evaluation.confidence:
@@ -101,7 +101,7 @@ def _show_default(console: Console, evaluation: Evaluation) -> None:
 
 
 def reliability_line(confidence: Reliability) -> str:
-    """Say how far confidence tells what is answered, half of what was asked being unanswerable."""
+    """Return the AUROC and calibration error of confidence as a line of text."""
     auroc = confidence.auroc
     told = "none answered, or all" if auroc is None else f"AUROC {format_score(auroc)}"
     return f"Confidence: {told}, expected calibration error {format_score(confidence.calibration_error)}"
@@ -133,7 +133,7 @@ def _change(against: Difference | None) -> list[Text]:
 
 
 def format_p(p: float) -> str:
-    """Write a p-value: three digits, or that it is below them."""
+    """Format a p-value with three decimals, or as ``<.001``."""
     return "<.001" if p < 0.001 else format_score(p)  # noqa: PLR2004 - the last digit that is printed
 
 
@@ -164,7 +164,7 @@ def show_groups(console: Console, evaluation: Evaluation, field: str) -> None:
 
 
 def show_failures(console: Console, failures: Sequence[Failure]) -> None:
-    """Print each failed question: what should have come and where it stood, and what came instead and why."""
+    """Print each failure: the relevant records with their ranks, and the results instead, with reasons."""
     console.print()
     if not failures:
         console.print(Text("Every relevant record is among the first five of its question.", style="green"))

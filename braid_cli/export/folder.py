@@ -33,7 +33,7 @@ _NO_SPACE = 28
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Fields of the manifest, apart from the files."""
+    """Fields of the manifest, except precision and files."""
 
     id: str
     kind: ModelKind
@@ -60,17 +60,17 @@ def write_folder(
     Parameters
     ----------
     out : Path
-        The model folder; its parent is made.
+        The model folder; its parent is created.
     description : Description
-        What the manifest says.
+        Fields of the manifest.
     model : onnx.ModelProto
         Graph in float32.
     tokenizer_json : str
         Content of ``tokenizer.json``.
     precision : Precision
-        ``int8`` stores the weights of matrix products in 8 bits, one scale a channel.
+        ``int8`` stores the weights of matrix products in 8 bits, with one scale per channel.
     force : bool
-        Replace an existing folder.
+        Whether to replace an existing folder.
 
     Raises
     ------
@@ -120,13 +120,13 @@ def write_graph(model: onnx.ModelProto, path: Path, precision: Precision) -> Non
         return
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    # Per channel: with one scale a tensor the ten nearest neighbours of a query overlap by .76 only.
+    # Per channel: with one scale per tensor, only .76 of a query's ten nearest neighbours stay the same.
     quantize_dynamic(
         model,
         path,
         per_channel=True,
         weight_type=QuantType.QInt8,
-        # Shape inference does not know the fused operators' outputs; they are all float.
+        # Shape inference does not know the fused operators' outputs, which are all float.
         extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
     )
 

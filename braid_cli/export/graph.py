@@ -18,12 +18,12 @@ FUSED = "com.microsoft"
 
 
 class GraphWriter:
-    """Nodes and weights of a graph under construction. Every method that makes a tensor returns its name.
+    """Nodes and weights of a graph under construction. Methods that add a tensor return its name.
 
     Parameters
     ----------
     prefix : str
-        Put before each new name, so that nodes can be added to a graph that has names of its own.
+        Prefix of all new names, so that nodes can be added to an existing graph.
     """
 
     def __init__(self, prefix: str = "") -> None:
@@ -58,7 +58,7 @@ class GraphWriter:
         return names
 
     def linear(self, tensor: str, weight: np.ndarray[Any, Any], bias: np.ndarray[Any, Any] | None = None) -> str:
-        """Add ``tensor @ weight.T + bias``, with weight stored (outputs, inputs) as PyTorch does."""
+        """Add ``tensor @ weight.T + bias``; the weight has shape (outputs, inputs), as in PyTorch."""
         product = self.op("MatMul", tensor, self.weight(weight.T))
         return product if bias is None else self.op("Add", product, self.weight(bias))
 
@@ -82,7 +82,7 @@ class GraphWriter:
         result = helper.make_tensor_value_info(output, TensorProto.FLOAT, list(shape))
         graph = helper.make_graph(self.nodes, name, ends, [result], self.weights)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(FUSED, 1)]
-        # IR 10 is what the oldest ONNX Runtime that Braid allows can read.
+        # IR 10 is the newest version that the oldest ONNX Runtime allowed by Braid can read.
         model = helper.make_model(graph, opset_imports=opsets, producer_name="braid", ir_version=10)
         onnx.checker.check_model(model)
         return model

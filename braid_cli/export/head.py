@@ -34,11 +34,11 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Everything between the last hidden state and the vector."""
+    """Layers between the last hidden state and the vector: pooling, dense layers and L2 norm."""
 
     pooling: Pooling = Pooling.MEAN
     pool_instruction: bool = True
-    """Whether an instruction's tokens count in the mean (``include_prompt`` of sentence-transformers)."""
+    """Whether an instruction's tokens are pooled too (``include_prompt`` of sentence-transformers)."""
     dense: tuple[Dense, ...] = ()
 
     def dimension(self, hidden: int) -> int:
@@ -47,12 +47,12 @@ class Head:
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Inputs that the head needs beside the encoder's."""
+        """Inputs of the head in addition to the encoder's."""
         return ("pooling_mask",) if self.pooling is Pooling.MEAN and not self.pool_instruction else ()
 
 
 def head_from_modules(modules: Iterable[tuple[str, dict[str, Any], Callable[[], Weights]]]) -> Head:
-    """Make a head from modules in their order: kind, configuration and, for a dense layer, its weights.
+    """Return the head of some modules, in their order: kind, configuration and, for a dense layer, its weights.
 
     Raises ModelError if a module or its setting is not supported; the message names it.
     """
@@ -72,7 +72,7 @@ def head_from_modules(modules: Iterable[tuple[str, dict[str, Any], Callable[[], 
 
 
 def read_head(folder: Path) -> Head:
-    """Read ``modules.json`` and what it names. A folder without it is a plain encoder: mean pooling.
+    """Read the head from ``modules.json`` and the modules' files. A folder without it has mean pooling.
 
     Raises ModelError if a module or its setting is not supported; the message names it.
     """
@@ -93,7 +93,7 @@ def _modules(folder: Path) -> Iterator[tuple[str, dict[str, Any], Callable[[], W
 
 
 def _pooling(config: dict[str, Any]) -> Pooling:
-    """Read one pooling mode, in the form of a flag for each or, in newer files, of one name."""
+    """Return the pooling mode of a configuration: a flag for each mode or, in newer files, one name."""
     if "pooling_mode" in config:
         modes = [str(config["pooling_mode"])]
         known = {"mean": Pooling.MEAN, "cls": Pooling.CLS}
@@ -120,11 +120,11 @@ def write_head(writer: GraphWriter, head: Head, hidden: str, mask: str) -> str:
     writer : GraphWriter
         The graph.
     head : Head
-        What to add.
+        The layers to add.
     hidden : str
         Last hidden state, (batch, sequence, hidden).
     mask : str
-        Integer mask of what is pooled, (batch, sequence): ``pooling_mask`` or ``attention_mask``.
+        Integer mask of the pooled tokens, (batch, sequence): ``pooling_mask`` or ``attention_mask``.
 
     Returns
     -------
@@ -142,7 +142,7 @@ def write_head(writer: GraphWriter, head: Head, hidden: str, mask: str) -> str:
         pooled = writer.linear(pooled, layer.weight, layer.bias)
         if layer.activation:
             pooled = writer.op(layer.activation, pooled)
-    # ReduceL2 takes its axes differently before and after opset 18; these operators do not, back to 13.
+    # Not ReduceL2, whose axes changed from attribute to input in opset 18; these operators are the same since 13.
     square = writer.op("ReduceSum", writer.op("Mul", pooled, pooled), writer.integers(1), keepdims=1)
     norm = writer.op("Sqrt", square)
     return writer.op("Div", pooled, writer.op("Max", norm, writer.number(1e-12)))
@@ -162,7 +162,7 @@ def read_json(path: Path) -> Any:  # noqa: ANN401 - JSON
 
 
 def read_safetensors(path: Path) -> Weights:
-    """Read a safetensors file, the only format of weights that is read: it holds numbers and cannot hold code.
+    """Read a safetensors file. No other format of weights is read, as others may contain code.
 
     Raises ModelMissing or ModelError if it is missing or malformed; the message names it.
     """

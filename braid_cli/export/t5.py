@@ -1,6 +1,6 @@
-"""The graph of T5's encoder (Raffel et al. 2020), which the instructor and GTR models use.
+"""ONNX graph of T5's encoder (Raffel et al. 2020), which the instructor and GTR models use.
 
-Weights have the names that Hugging Face's transformers gives them.
+Weights are named as in Hugging Face's transformers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODEL_TYPES = {"t5", "mt5"}
 
 @dataclass(frozen=True, slots=True)
 class T5Config:
-    """The settings of ``config.json`` that the graph needs."""
+    """Hyperparameters of ``config.json`` that the graph depends on."""
 
     hidden: int
     layers: int
@@ -36,17 +36,17 @@ class T5Config:
     buckets: int
     max_distance: int
     token_limit: None = None
-    """T5 counts positions relatively and so has no limit of its own."""
+    """T5 has relative positions, and so no limit."""
 
 
 def read_config(config: Mapping[str, Any]) -> T5Config:
     """Read ``config.json``.
 
-    Raises ModelError if a value is missing or the activation is another one.
+    Raises ModelError if a value is missing or the activation is not supported.
     """
     projection = str(config.get("feed_forward_proj", "relu"))
     activation = projection.removeprefix("gated-")
-    # transformers reads gated-gelu as the tanh form that T5 1.1 was trained with.
+    # transformers takes gated-gelu as the tanh approximation with which T5 1.1 was trained.
     activation = "gelu_new" if projection == "gated-gelu" else activation
     if activation not in {"relu", "gelu_new"}:
         raise ModelError(f"config.json: feed_forward_proj {projection!r} is not supported")
@@ -67,7 +67,7 @@ def read_config(config: Mapping[str, Any]) -> T5Config:
 
 
 class T5Weights:
-    """Weights by name, as float32."""
+    """Weights by name."""
 
     def __init__(self, weights: Mapping[str, np.ndarray[Any, Any]]) -> None:
         self._weights = weights
@@ -80,16 +80,16 @@ class T5Weights:
             raise ModelError(f"model.safetensors: tensor {name} is missing") from error
 
     def embeddings(self) -> np.ndarray[Any, Any]:
-        """Return the token table, which is stored under either of two names."""
+        """Return the table of token embeddings, which is stored under either of two names."""
         shared = "shared.weight"
         return self(shared if shared in self._weights else "encoder.embed_tokens.weight")
 
 
 def relative_buckets(distances: np.ndarray[Any, Any], buckets: int, max_distance: int) -> np.ndarray[Any, Any]:
-    """Return the bucket of each distance (key position minus query position), both directions counted.
+    """Return the bucket of each distance (key position minus query position), bidirectionally.
 
-    Half of the buckets is for keys after the query. Half of each half is for exact distances, the rest grows with
-    their logarithm up to ``max_distance``: Raffel et al. 2020, section 2.1.
+    Half of the buckets are for keys after the query. Half of each half are for exact distances; the others grow
+    logarithmically up to ``max_distance``: Raffel et al. 2020, section 2.1.
     """
     half = buckets // 2
     exact = half // 2
@@ -123,7 +123,7 @@ def write_encoder(writer: GraphWriter, config: T5Config, weights: T5Weights) -> 
 
 
 def _position_bias(writer: GraphWriter, config: T5Config, weights: T5Weights) -> str:
-    """Add the attention bias, (1, heads, sequence, sequence), looked up by distance in a table made here."""
+    """Add the attention bias, (1, heads, sequence, sequence), looked up by distance in a precomputed table."""
     furthest = config.max_distance
     distances = np.arange(-furthest, furthest + 1)
     learned = weights("encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight")
@@ -144,7 +144,7 @@ def _position_bias(writer: GraphWriter, config: T5Config, weights: T5Weights) ->
 
 def _attention(writer: GraphWriter, config: T5Config, weights: T5Weights, tensor: str, bias: str, *, at: str) -> str:
     query, key, value = (writer.linear(tensor, weights(f"{at}.{name}.weight")) for name in ("q", "k", "v"))
-    # T5 does not scale by the root of the head's size: its initialisation does.
+    # T5 does not divide by the root of the head's size; its initialisation accounts for that.
     attended = writer.op(
         "MultiHeadAttention",
         query,
@@ -170,7 +170,7 @@ def _feed_forward(writer: GraphWriter, config: T5Config, weights: T5Weights, ten
 
 
 def _first_norm(writer: GraphWriter, config: T5Config, tensor: str, gain: np.ndarray[Any, Any]) -> str:
-    """Add the root-mean-square norm of the embeddings, which has no sum to be fused with."""
+    """Add the root-mean-square norm of the embeddings, before which there is no sum to fuse it with."""
     square = writer.op("ReduceMean", writer.op("Mul", tensor, tensor), axes=[2], keepdims=1)
     root = writer.op("Sqrt", writer.op("Add", square, writer.number(config.epsilon)))
     return writer.op("Mul", writer.op("Div", tensor, root), writer.weight(gain))
@@ -179,7 +179,7 @@ def _first_norm(writer: GraphWriter, config: T5Config, tensor: str, gain: np.nda
 def _add_and_normalise(
     writer: GraphWriter, config: T5Config, tensor: str, skip: str, gain: np.ndarray[Any, Any]
 ) -> tuple[str, str]:
-    """Add a sum and its root-mean-square norm in one operator; return norm and sum."""
+    """Add a sum and its root-mean-square norm as one fused operator; return norm and sum."""
     names = writer.op_all(
         "SkipSimplifiedLayerNormalization",
         tensor,

@@ -1,8 +1,8 @@
-"""Exports a model folder through sentence-transformers, from a hub id or local path. Needs the extra ``export``.
+"""Exports a model folder with sentence-transformers, from a hub id or local path. Needs the extra ``export``.
 
-The transformer that sentence-transformers loaded is exported by PyTorch; pooling, dense layers and L2 norm are then
-appended to the graph from the modules' own configuration. T5's encoder is written by
-:mod:`braid_cli.export.t5` from the loaded weights instead, so that it is the graph that ``--via direct`` makes.
+PyTorch exports the transformer that sentence-transformers has loaded; pooling, dense layers and L2 norm are then
+appended to the graph by the modules' configuration. T5's encoder is instead written by :mod:`braid_cli.export.t5` from
+the loaded weights, so that its graph is the same as with ``--via direct``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import onnx
 
 _CODE_FREE = ("*.json", "*.txt", "*.model", "*.safetensors", "README.md")
-# Attention written out, which every ONNX Runtime has operators for.
+# Attention as basic operators, which every ONNX Runtime has.
 _LOADED_WITH = {"attn_implementation": "eager"}
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -51,7 +51,7 @@ def export_via_sentence_transformers(
     Parameters
     ----------
     source : str
-        Hub id, or a local folder in the form of transformers or sentence-transformers.
+        Hub id, or a local folder in the format of transformers or sentence-transformers.
     out : Path
         Model folder to write.
     model_id : str
@@ -61,18 +61,18 @@ def export_via_sentence_transformers(
     precision : Precision
         See :func:`braid_cli.export.folder.write_folder`.
     max_tokens : int, optional
-        Where texts are cut; the source's own setting when not given.
+        Maximum of tokens of a text; by default the source's own setting.
     revision : str, optional
-        Branch, tag or commit on the hub. A commit makes the export repeatable.
+        Branch, tag or commit on the hub. With a commit the export is reproducible.
     allow_checkpoint : bool
-        Read weights that exist only as a PyTorch checkpoint, with PyTorch's restricted unpickler. Otherwise only
-        safetensors are downloaded and read.
+        Whether to read weights that exist only as a PyTorch checkpoint, with PyTorch's restricted unpickler. Otherwise
+        only safetensors are downloaded and read.
     origin : str, optional
-        What the manifest gives as source; hub id and revision, or the folder's name, when not given.
+        Source in the manifest; by default hub id and revision, or the folder's name.
     licence : str
-        What the manifest says of the weights' licence.
+        Licence of the weights in the manifest.
     force : bool
-        Replace an existing folder.
+        Whether to replace an existing folder.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def export_via_sentence_transformers(
         _refuse_checkpoints(folder)
     try:
         with warnings.catch_warnings():
-            # PyTorch's export warns of its own parts and of the models', none of which the user wrote.
+            # PyTorch's export warns about its own code and the models', which users cannot change.
             warnings.simplefilter("ignore")
             read = _cross_encoder if kind is ModelKind.CROSS_ENCODER else _encoder
             description, model, tokenizer = read(folder, max_tokens)
@@ -117,7 +117,7 @@ def _require_extra() -> None:
 
 
 def _fetch(source: str, revision: str | None, *, allow_checkpoint: bool) -> Path:
-    """Return a local folder; a hub id is downloaded, without anything that could hold code unless asked for."""
+    """Return a local folder; download a hub id, without files that may contain code unless checkpoints are allowed."""
     local = Path(source)
     if local.is_dir():
         return local
@@ -138,7 +138,7 @@ def _fetch(source: str, revision: str | None, *, allow_checkpoint: bool) -> Path
 
 
 def _refuse_checkpoints(folder: Path) -> None:
-    """Refuse weights that are only a pickle, here and in the modules' folders."""
+    """Raise ModelError if weights, also of a module, exist only as a pickle; ModelMissing if there are none."""
     for checkpoint in sorted(folder.rglob("pytorch_model*.bin")):
         if not any(checkpoint.parent.glob("*.safetensors")):
             raise ModelError(
@@ -168,7 +168,7 @@ def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx
         loaded = SentenceTransformer(str(folder), device="cpu", model_kwargs=dict(_LOADED_WITH))
         head = _head(loaded)
         model = _graph(loaded[0].auto_model, loaded.tokenizer, "last_hidden_state")
-        dimension = head.dimension(int(settings.hidden_size))  # the common name, whichever the configuration uses
+        dimension = head.dimension(int(settings.hidden_size))  # the attribute maps to the architecture's own name
         inputs = append_head(model, head, dimension)
     described = {
         "dimension": dimension,
@@ -216,10 +216,10 @@ def _head(loaded: Any) -> Head:  # noqa: ANN401 - a type of the extra
 
 
 def _graph(transformer: Any, tokenizer: Any, output: str) -> onnx.ModelProto:  # noqa: ANN401 - types of the extra
-    """Export a transformer, from what its tokenizer gives it to one of its outputs, texts of any number and length."""
+    """Export a transformer with its tokenizer's inputs and one of its outputs, with dynamic batch and sequence axes."""
     import torch
 
-    # Two texts of several tokens: a size of one would be taken for a constant.
+    # Two texts of several tokens, as an axis of size 1 would be exported as a constant.
     tokens = tokenizer(["one text", "and another one"], padding=True, return_tensors="pt")
     given = {name: tokens[name] for name in _INPUTS if name in tokens}
 
@@ -244,7 +244,7 @@ def _graph(transformer: Any, tokenizer: Any, output: str) -> onnx.ModelProto:  #
 
 
 def append_head(model: onnx.ModelProto, head: Head, dimension: int) -> tuple[str, ...]:
-    """Replace a graph's outputs by the vector that the head makes of its last hidden state.
+    """Append the head to a graph's last hidden state, and make the vector its only output.
 
     Raises ModelError if the graph is older than opset 13 or has no last hidden state.
 

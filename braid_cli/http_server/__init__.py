@@ -1,11 +1,12 @@
-"""The HTTP API on a laptop: an ASGI server around the deployed handler, and the tenants it serves.
+"""HTTP server of ``braid serve``: an ASGI application around the deployed handler.
 
-- ``server``: verifies tokens, reads bodies, and bounds how many requests and bodies there are at once, of one tenant
-  and in all; what is too much is refused with 429 or 503
-- ``connections``: bounds the number of connections, their time, and the bytes of answers that nobody reads
-- ``parsing``: takes requests apart, and bounds what that costs of the thread that serves all connections
-- ``turns``: of the requests that were let in, which begins next; bounds those that are begun and not yet slow
-- ``heavy_tenants``: which tenants ask heavy questions; bounds how many requests and begun questions these have
-- ``workers``, ``worker_process``, ``frames``: processes that answer, and what is said to them; ``memory``: theirs
-- ``mcp_http``: tools for agents; ``tenant_links``: whose links are printed
+- ``server``: verifies tokens, reads bodies, and limits concurrent requests and bodies, per tenant and in all; more are
+  refused with 429 or 503
+- ``connections``: limits the number of connections, their timeouts, and the bytes of unread responses
+- ``parsing``: parses HTTP/1.1, and limits the parsing time of one request on the event loop's thread
+- ``turns``: scheduler of accepted requests: which starts next, and how many are started and not yet slow
+- ``heavy_tenants``: limits tenants with expensive questions while other tenants are active
+- ``workers``, ``worker_process``, ``frames``: worker processes, and the protocol between them and the server;
+  ``memory``: limits glibc's memory pools
+- ``mcp_http``: the MCP tools over HTTP; ``tenant_links``: the tenants whose links are printed
 """

@@ -1,12 +1,12 @@
-"""Bounds of connections: their number, the time that they take, and the bytes of answers that nobody reads.
+"""Limits of connections: their number, their timeouts, and the bytes of unread responses.
 
-What is no HTTP is refused with a problem document. How many requests a tenant may have at once, ``server`` bounds.
+Malformed HTTP is refused with a problem document. ``server`` limits the concurrent requests of a tenant.
 
-uvicorn waits for the headers of a request, and for a client that does not read its answer, without end. Here a
-connection has :attr:`Connection.headers_s` for the headers of each request and :attr:`Connection.answer_s` to read an
-answer, and when there are too many the one that has been open the longest without a request being worked on is dropped,
-those that an answer is on its way to after all others. Answers wait in memory until their clients read them: a client
-has one at a time, and of the tenant with the most the oldest are dropped when there is too much of them.
+uvicorn waits forever for a request's headers, and for a client that does not read its response. Here a connection has
+:attr:`Connection.headers_s` for the headers of each request, and :attr:`Connection.answer_s` to read a response. When
+there are too many connections, the one that has been idle the longest is dropped; those that are still sending a
+response only if there are no others. Responses wait in memory until their clients read them: one for each connection.
+When they take too much memory, the oldest of the tenant with most bytes are dropped.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 WORKED_ON: Final = "worked_on"
-"""In the state of the scope of a request with a token: whether it is being read or answered."""
+"""Key in the ASGI scope's state of a request with a token: whether it is being read or answered."""
 TENANT: Final = "tenant"
-"""In the same state: whose request it is."""
+"""Key in the same state: the request's tenant."""
 GRACE_S: Final = 5
 
 
 class Connection(H11Protocol):
-    """One connection, by HTTP/1.1."""
+    """One HTTP/1.1 connection: uvicorn's, with limits."""
 
     most = 128
-    """Connections at once."""
+    """Limit of concurrent connections."""
     headers_s = 10.0
-    """For how long the headers of a request may arrive."""
+    """Time limit of receiving a request's headers, in seconds."""
     answer_s = 30.0
-    """For how long a client may take to read an answer that it was sent."""
+    """Time limit of the client for reading a response, in seconds."""
     unread_of_tenant = 64_000_000
-    """Bytes of one tenant's answers that may wait to be read: the longest ones to all that it may ask at once."""
+    """Limit of one tenant's unread response bytes: enough for the longest responses to all its concurrent requests."""
     unread = 128_000_000
-    """Bytes of all answers that may wait to be read."""
+    """Limit of all unread response bytes."""
 
     def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - as uvicorn gives it
         super().__init__(*given, **named)
@@ -66,16 +66,16 @@ class Connection(H11Protocol):
 
     @property
     def tenant(self) -> str:
-        """Whose request it has, or had last; empty of nobody's."""
+        """The tenant of its current or last request; empty without one."""
         return str(self.scope["state"].get(TENANT, "")) if self.scope else ""
 
     @property
     def downloading(self) -> bool:
-        """Whether the client, whose request held a place, has yet to read some of the answer."""
+        """Whether a response to an authenticated request is not fully read by the client."""
         return bool(self.scope and WORKED_ON in self.scope["state"] and self.transport.get_write_buffer_size())
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Make room for it."""
+        """Start the timeout of the first headers; drop a connection if there are too many."""
         super().connection_made(transport)
         transport.max_size = READ_BYTES  # type: ignore[attr-defined] # of asyncio; 256 KB otherwise
         self.since = self.loop.time()
@@ -86,19 +86,19 @@ class Connection(H11Protocol):
                 for other in self.connections
                 if isinstance(other, Connection) and other is not self and not other.worked_on
             ]
-            # An answer that is on its way is cut only when there are nothing but such.
+            # A connection that is still sending a response is dropped only if all others are too.
             oldest = min(others or [self], key=lambda other: (other.downloading, other.since))
-            self.connections.discard(oldest)  # at once: a dropped connection is lost in the loop's next round
+            self.connections.discard(oldest)  # now, as connection_lost is called only in the loop's next iteration
             oldest.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Cancel the timeouts."""
         self._stop_watching()
         self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read what came; headers that come byte by byte have no more time for it."""
+        """Process received bytes. Headers that arrive byte by byte do not extend their timeout."""
         super().data_received(data)
         self._watch()
 
@@ -108,23 +108,25 @@ class Connection(H11Protocol):
             self.send_400_response("the body ended before its Content-Length")
 
     def on_response_complete(self) -> None:
-        """Wait for the client to read this answer, and then for its next request."""
+        """Start the timeout for reading this response; continue with the next request once it is mostly read."""
         if self.transport.get_write_buffer_size():
-            self.loop.call_later(self.answer_s, self._drop_unread, self.cycle)  # keep-alive ends when all is read
+            self.loop.call_later(
+                self.answer_s, self._drop_unread, self.cycle
+            )  # uvicorn's keep-alive starts when all is read
         self.since = self.loop.time()
         self._bound_unread()
-        # Requests are sent ahead by clients that read nothing; the next answer would wait beside this one.
+        # A client may pipeline requests without reading; the next response would wait in memory beside this one.
         self._next_waits = self.flow.write_paused
         if not self._next_waits:
             self._go_on()
 
     def pause_writing(self) -> None:
-        """Count the time while more is unread than is kept for a client."""
+        """Start the timeout of a client that has too many bytes unread."""
         super().pause_writing()
         self._reading_due = self.loop.call_later(self.answer_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Let the client go on reading."""
+        """Cancel that timeout, and continue with the next request."""
         super().resume_writing()
         if self._reading_due is not None:
             self._reading_due.cancel()
@@ -134,7 +136,7 @@ class Connection(H11Protocol):
             self._go_on()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP, unless an answer is on its way already, and close the connection."""
+        """Refuse malformed HTTP, unless a response is being sent already, and close the connection."""
         if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
             why = self._requests.refused or msg[:1].lower() + msg[1:].rstrip(".")
             answer = Problem(HTTPStatus.BAD_REQUEST, "malformed-request", why).response()
@@ -150,12 +152,12 @@ class Connection(H11Protocol):
         self.transport.close()
 
     def _go_on(self) -> None:
-        """Wait for the next request, or begin with it if it is there."""
+        """Wait for the next request, or start it if it has arrived."""
         super().on_response_complete()
         self._watch()
 
     def _bound_unread(self) -> None:
-        """Drop, while too much waits to be read, the oldest answer of the tenant that has the most."""
+        """Drop unread responses above the limits: the oldest of the tenant with most unread bytes first."""
         unread = {
             other: other.transport.get_write_buffer_size()
             for other in self.connections
@@ -173,7 +175,7 @@ class Connection(H11Protocol):
             oldest.transport.abort()
 
     def _watch(self) -> None:
-        """Count the time while headers are waited for, from the first moment on."""
+        """Start the timeout of a request's headers, or cancel it once they have arrived."""
         if self.conn.their_state is not h11.IDLE:
             self._stop_watching()
         elif self._headers_due is None:
@@ -185,19 +187,19 @@ class Connection(H11Protocol):
             self._headers_due = None
 
     def _drop_unread(self, cycle: object) -> None:
-        """Drop a client that neither read its answer nor sent another request."""
+        """Drop the connection if the client has neither read its response nor sent another request."""
         if self.cycle is cycle and self.transport.get_write_buffer_size():
             self.transport.abort()
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound, so that a port in use is said before anything is loaded."""
+    """Return a listening socket. Raises InvalidRequest if it cannot be bound, such as when the port is in use."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind, protocol)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen()  # whoever reads the address may connect at once
+        listening.listen()  # before the address is printed, so that clients can connect at once
     except OSError as error:
         free = "; --port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
         raise InvalidRequest(f"--host {host} --port {port}: {error.strerror or error}{free}") from error
@@ -205,7 +207,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(listening: socket.socket) -> str:
-    """Return where a socket is reached from this machine, whatever other addresses it has."""
+    """Return the URL at which a socket is reached from this machine."""
     host, port = listening.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "::1" if ":" in host else "127.0.0.1"
@@ -219,7 +221,7 @@ def configured(
     kind: type[Connection] = Connection,
     lifespan: Literal["on", "off"] = "off",
 ) -> uvicorn.Config:
-    """Return how uvicorn serves an application by these connections: at least six for each request at once."""
+    """Return uvicorn's configuration for an application, with at least six connections per concurrent request."""
     bounded = type(kind.__name__, (kind,), {"most": max(kind.most, 6 * at_once)})
     return uvicorn.Config(
         application,

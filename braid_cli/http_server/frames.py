@@ -1,10 +1,10 @@
-"""What ``braid serve`` and its worker processes say to each other, over a socket.
+"""Protocol between ``braid serve`` and its worker processes, over a socket.
 
-Frames go both ways: four bytes of length, big-endian, and as many of JSON. The first of the server is a
-:class:`Start`; the worker sends :data:`READY` when it can answer. From then on the server sends ``[number, event]`` and
-the worker ``[number, answer, processor seconds]``, in the order in which they are answered. A :data:`PING` of the
-server is answered with :data:`PONG` whatever else the worker does. When the server closes its end, or ends itself, the
-worker finishes what it has begun and ends.
+A frame is a length of four bytes, big-endian, and as many bytes of JSON. The server first sends a :class:`Start`; the
+worker sends :data:`READY` when it can answer. From then on the server sends ``[number, event]``, and the worker
+``[number, response, processor seconds]``, in the order in which requests are answered. The worker answers a
+:data:`PING` with :data:`PONG` at once, even while it works on requests. When the server closes its end of the socket,
+or its process ends, the worker finishes the requests that it has started and exits.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ PONG: Final = "pong"
 
 
 class Start(NamedTuple):
-    """What a worker is told when it starts."""
+    """Parameters of a worker process."""
 
     tenants: list[str]
-    """Asked once before the worker is ready."""
+    """Tenants of which it answers a warm-up question before it is ready."""
     at_once: int
-    """Requests that it may be given at once."""
+    """Limit of concurrent requests."""
     cursor_key: str
-    """Signs cursors, which any worker may be given back."""
+    """Key that signs cursors; the same for all workers, as any of them may receive a cursor."""
 
 
 def framed(value: object) -> bytes:
@@ -40,7 +40,7 @@ def framed(value: object) -> bytes:
 
 
 def read_frame(frames: BinaryIO) -> Any:  # noqa: ANN401 - any JSON
-    """Return the value of the next frame; None at the end, also in the middle of one."""
+    """Return the value of the next frame; None at the end of the stream, also within a frame."""
     head = frames.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None

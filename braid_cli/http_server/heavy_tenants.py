@@ -1,6 +1,6 @@
-"""Bounds tenants whose questions are heavy while other tenants ask as well: their places, and their begun questions.
+"""Limits tenants with heavy (expensive) questions while other tenants are active.
 
-``server`` asks it for a tenant's places, ``turns`` whether one more of its questions may begin, and whose is next.
+It limits their concurrent requests, for ``server``, and their running questions and their order, for ``turns``.
 """
 
 from __future__ import annotations
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HEAVY_S: Final = 0.1
-"""Processor seconds above which a question is heavy: some five times an ordinary one."""
+"""Processor seconds above which a question is heavy: about five times an ordinary one."""
 HEAVY_FOR_S: Final = 60.0
-"""For how long after a heavy question its tenant counts as heavy."""
+"""Seconds for which a tenant counts as heavy after a heavy question."""
 ACTIVE_S: Final = 10.0
-"""For how long after a request its tenant counts as active."""
+"""Seconds for which a tenant counts as active after a request."""
 
 
 @dataclass
 class _Tenant:
     asked_at: float
     used_s: float
-    """Processor seconds of its questions, since it became active."""
+    """Processor seconds of its questions since it became active, on top of the least that another tenant had then."""
     heavy_until: float = float("-inf")
     present: int = 0
-    """Requests that wait or are begun."""
+    """Number of requests that wait or run."""
     running: int = 0
-    """Questions that are begun and not ended."""
+    """Number of running questions."""
 
 
 class Shares:
-    """Which tenants are active and which are heavy, and whether a heavy one may begin another question.
+    """Fair shares of tenants: tracks which are active and heavy, and limits the heavy ones.
 
-    A tenant that is active alone may use everything. Of several, a heavy one has at most its equal share of the worker
-    processes at once, and all heavy ones together leave one worker to those that are not heavy.
+    A tenant that is active alone may use everything. If several are, a heavy one runs at most as many questions as its
+    equal share of the worker processes, and all heavy ones together leave one worker to those that are not heavy.
 
     Parameters
     ----------
     workers
-        Processes that answer.
+        Number of worker processes.
     clock
-        Returns seconds, of which only differences count.
+        Returns seconds of a monotonic clock.
     """
 
     def __init__(self, workers: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -53,31 +53,31 @@ class Shares:
         self._tenants: dict[str, _Tenant] = {}
 
     def asked(self, tenant_id: str) -> None:
-        """Note that a tenant asks now, until :meth:`left`; forget those that no longer count."""
+        """Register a request of a tenant, until :meth:`left`; drop tenants that are no longer active or heavy."""
         now = self._clock()
         self._tenants = {
             name: one
             for name, one in self._tenants.items()
             if one.present or now < max(one.heavy_until, one.asked_at + ACTIVE_S)
         }
-        if tenant_id not in self._tenants:  # it has no claim on what it did not use while it was away
+        if tenant_id not in self._tenants:  # no credit for time in which it was inactive
             least = min((one.used_s for one in self._tenants.values()), default=0.0)
             self._tenants[tenant_id] = _Tenant(now, least)
         self._tenants[tenant_id].asked_at = now
         self._tenants[tenant_id].present += 1
 
     def left(self, tenant_id: str) -> None:
-        """Note that a request has ended, or waits no more."""
+        """Unregister a request that has ended or given up waiting."""
         one = self._tenants[tenant_id]
         one.present -= 1
         one.asked_at = self._clock()
 
     def began(self, tenant_id: str) -> None:
-        """Note that a question begins."""
+        """Register the start of a question."""
         self._tenants[tenant_id].running += 1
 
     def ended(self, tenant_id: str, seconds: float) -> None:
-        """Note that a question has ended that took some processor seconds."""
+        """Register the end of a question, with its processor seconds."""
         one, now = self._tenants[tenant_id], self._clock()
         one.running -= 1
         one.used_s += seconds
@@ -85,11 +85,11 @@ class Shares:
             one.heavy_until = now + HEAVY_FOR_S
 
     def order(self, tenant_id: str) -> float:
-        """Return a number that is least for the tenant whose turn is next: heavy ones come last, by what they used."""
+        """Return a tenant's sort key, lowest first: heavy tenants come last, by the processor time that they used."""
         return self._tenants[tenant_id].used_s if self._is_heavy(tenant_id) else float("-inf")
 
     def may_begin(self, tenant_id: str) -> bool:
-        """Whether a tenant may begin another question now."""
+        """Return whether a tenant may start another question now."""
         active = self._active()
         if len(active | {tenant_id}) == 1 or not self._is_heavy(tenant_id):
             return True
@@ -100,7 +100,7 @@ class Shares:
         return running < max(1, self._workers - kept_free)
 
     def places(self, tenant_id: str, at_once: int) -> int:
-        """Return how many of all places a tenant may have, running or waiting."""
+        """Return the limit of a tenant's concurrent requests, waiting ones included, out of ``at_once`` for all."""
         active = self._active() | {tenant_id}
         if len(active) == 1 or not self._is_heavy(tenant_id):
             return at_once
@@ -123,7 +123,7 @@ class Spent:
 
 @dataclass(eq=False)
 class _Measured:
-    """A request that runs, and what the clock of its thread said last."""
+    """A running request, with its thread's clock and that clock's last reading."""
 
     spent: Spent
     clock: Callable[[], float]
@@ -131,7 +131,7 @@ class _Measured:
 
 
 def thread_clock() -> Callable[[], float]:
-    """Return what tells the processor seconds of the calling thread, to any thread; 0 where the system does not."""
+    """Return a clock of the calling thread's processor seconds, for any thread to call; always 0 if there is none."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return lambda: 0.0
     clock = time.pthread_getcpuclockid(threading.get_ident())
@@ -139,10 +139,10 @@ def thread_clock() -> Callable[[], float]:
 
 
 class ProcessorTime:
-    """Divides the processor time of this process among the requests that run at each moment.
+    """Attributes this process's processor time to its running requests.
 
-    Each has that of its own thread, and an equal part of what other threads took, which work for any of them. So
-    unlike the time that passes, this hardly grows by waiting: for a hosted model, the disk, or other requests.
+    Each request is charged the time of its own thread, and an equal part of all other threads' time. Unlike elapsed
+    time, this hardly includes waiting for a hosted model, the disk, or other requests.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ class ProcessorTime:
 
     @contextmanager
     def measured(self) -> Iterator[Spent]:
-        """Measure a request on its own thread while the block runs; what is yielded is complete after it."""
+        """Measure the request that the block runs on this thread; the yielded object is complete after the block."""
         clock = self._clock_of_thread()
         with self._lock:
             self._divide()

@@ -1,4 +1,4 @@
-"""The tools for agents over HTTP: who is let in, and whose store answers them."""
+"""The MCP tools over HTTP: token verification, and the store of each caller."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ if TYPE_CHECKING:
     import uvicorn
 
 MAX_CALLERS: Final = 64
-"""Connections to a deployed Braid that are kept, one a token."""
+"""Limit of cached clients of a deployed Braid, one for each token."""
 MAX_BYTES: Final = 2_000_000
-"""Of a request's body."""
+"""Size limit of a request's body."""
 
 
 class OneToken:
-    """Lets in whoever has one token."""
+    """Token verifier that accepts one token."""
 
     def __init__(self, token: str) -> None:
         self._token = token.encode()
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return who has the token; None of any other."""
+        """Return the access of the token; None if it is not the accepted one."""
         return _holder(token) if secrets.compare_digest(token.encode(), self._token) else None
 
 
 class AnyToken:
-    """Lets in whoever has a token, as the deployed Braid that is asked with it verifies it."""
+    """Token verifier that accepts any token, because the deployed Braid verifies it."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return who has the token."""
+        """Return the access of the token; None if it is empty."""
         return _holder(token) if token else None
 
 
@@ -50,7 +50,7 @@ def _holder(token: str) -> AccessToken:
 
 
 def of_callers(url: str, tenant: str | None) -> Callable[[], Braid]:
-    """Return what finds the deployed Braid as whoever asks may use it: by the token that came with the request."""
+    """Return a function that returns the current caller's client of a deployed Braid, with the caller's own token."""
     deployed = lru_cache(MAX_CALLERS)(lambda token: Braid.deployed(url, token, tenant=tenant))
 
     def store() -> Braid:
@@ -63,11 +63,11 @@ def of_callers(url: str, tenant: str | None) -> Callable[[], Braid]:
 def mcp_over_http(
     store: Callable[[], Braid], verifier: OneToken | AnyToken, *, may_add: bool = False
 ) -> uvicorn.Config:
-    """Return how the tools are served at ``/mcp``, to programs on this machine.
+    """Return uvicorn's configuration for serving the tools at ``/mcp``, on this machine only.
 
-    No request depends on an earlier one, so that none holds a session, and nobody listens for what no request asked:
-    such a connection would stay open with nothing to say. A request by another name of this machine, as pages of the
-    web make them by rebinding a name of theirs, is refused.
+    The server is stateless: there are no sessions, and only POST is allowed, as there is nothing to stream over the
+    connection that a GET would keep open. Requests with a Host header that is not a loopback name are refused, against
+    DNS rebinding by web pages.
     """
     server = make_server(store, may_add=may_add, verifier=verifier)
     application = server.streamable_http_app(stateless_http=True, json_response=True, max_request_body_size=MAX_BYTES)

@@ -1,4 +1,4 @@
-"""How much memory the server's threads keep for themselves."""
+"""Limits the memory pools (arenas) of glibc."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Final
 
 ARENAS: Final = 2
 _M_ARENA_MAX: Final = -8
-"""glibc's, of malloc.h."""
+"""Constant of glibc's malloc.h."""
 
 
 def share_memory() -> None:
-    """Have all threads share :data:`ARENAS` pools of memory; to be called before they start.
+    """Limit glibc to :data:`ARENAS` memory pools for all threads; to be called before they start.
 
-    glibc gives each thread a pool of its own, up to eight a core, and each keeps what its largest request needed.
-    Without effect where there is no glibc.
+    By default glibc makes up to eight pools per core, and each stays as large as its largest request needed. Without
+    effect on systems without glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

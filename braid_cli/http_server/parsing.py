@@ -1,7 +1,7 @@
-"""Takes requests apart, and refuses those whose parts are so small or many that this would take everybody's time.
+"""HTTP/1.1 parser that refuses requests which are slow to parse: many header lines, or many tiny chunks.
 
-It happens on the thread that serves all connections, before anything is known of who asks: 60 kB of headers without
-names and values, or a body in chunks of one byte, took a tenth of a second of it each.
+Parsing runs on the event loop's thread, before authentication: 60 kB of empty headers, or a body in chunks of one byte,
+each blocked all connections for a tenth of a second.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import Any, Final, NoReturn
 import h11
 
 HEADER_BYTES: Final = 16_384
-"""Most bytes of a request's line and headers together, and of its trailers; API Gateway takes 10,240."""
+"""Size limit of a request's line and headers together, and of its trailers; API Gateway's is 10,240."""
 HEADER_LINES: Final = 128
-"""Most lines of headers, and of trailers: each takes the same time, however short it is."""
+"""Limit of header lines, and of trailer lines: parsing time grows with their number, not their length."""
 CHUNKS: Final = 256
-"""Chunks of a body that may be of any size; there is one more for each :data:`CHUNK_BYTES` bytes that came."""
+"""Limit of a body's chunks, plus one for each :data:`CHUNK_BYTES` bytes received."""
 CHUNK_BYTES: Final = 64
 READ_BYTES: Final = 16_384
-"""Bytes that are read of a connection before another one's turn."""
+"""Bytes that are read from a connection at a time, before other connections have their turn."""
 _END: Final = re.compile(rb"\n\r?\n")
 _LAST_CHUNK: Final = re.compile(rb"[\r\n]{0,2}0+(?:;[^\n]*)?[ \t]*\r\n")
-"""What trailers follow, with the end of the chunk before it, as far as that was not read with the chunk."""
+"""The last chunk, of size 0, which trailers follow; with the line end of the chunk before it, if it is unread."""
 
 
 class Requests(h11.Connection):
-    """The requests of one connection, in their parts."""
+    """Parser of the requests of one connection."""
 
     def __init__(self) -> None:
         super().__init__(h11.SERVER, max_incomplete_event_size=HEADER_BYTES)
         self.refused = ""
-        """Why a request was refused here; empty where h11 refused it, or nobody did."""
+        """Reason of a refusal by this class; empty if h11 refused the request, or it was not refused."""
         self._chunks = self._bytes = 0
         self._between_chunks = self._in_trailers = False
 
     def next_event(self) -> Any:  # noqa: ANN401 - as h11 says
-        """Return the next part. Raises RemoteProtocolError of a request that is refused."""
+        """Return the next event of a request. Raises RemoteProtocolError if the request is refused."""
         if self.their_state is h11.IDLE:
             self._check_lines("headers", self.trailing_data[0])
         elif self._between_chunks and self.their_state is h11.SEND_BODY:
@@ -55,7 +55,7 @@ class Requests(h11.Connection):
         return event
 
     def _check_trailers(self, waiting: bytes) -> None:
-        """Refuse trailers before h11 looks at them. Between chunks, either a chunk follows or they do."""
+        """Check trailers before h11 parses them. ``waiting`` begins between two chunks, or behind the last one."""
         if not self._in_trailers and (last := _LAST_CHUNK.match(waiting)):
             self._in_trailers = True
             waiting = waiting[last.end() :]
@@ -63,7 +63,7 @@ class Requests(h11.Connection):
             self._check_lines("trailers", waiting)
 
     def _check_lines(self, what: str, waiting: bytes) -> None:
-        """Refuse headers or trailers before h11 looks at them, whether they came in one piece or not."""
+        """Check headers or trailers, complete or not, before h11 parses them."""
         lines = waiting[: HEADER_BYTES + 1]
         if end := _END.search(lines):
             lines = lines[: end.end()]

@@ -1,11 +1,10 @@
-"""The HTTP server on a laptop: the function's own handler, and bounds on the requests of each tenant and of all.
+"""ASGI application of ``braid serve``: the deployed function's handler, with limits for each tenant and for all.
 
-What API Gateway does in front of the function is done here. A token is verified by the headers alone, before anything
-else is read: a request without one takes no place, and its body is not kept. Of requests with one, more than a number
-at once, of one tenant or in all, are refused rather than queued, so that whoever waits for an answer does not wait for
-others' first (:class:`Bounds`, ``Server._places``); and a place is taken when the body is there. A body that is too
-long, late or cut short is refused, and none of it is handed on. Bodies being read are bounded in number, too, and slow
-ones make room for others.
+It does the work of API Gateway. The token is verified after the headers, before the body is read: a request without a
+valid one takes no place, and its body is discarded. Concurrent requests with a token are limited, per tenant and in all
+(:class:`Bounds`, ``Server._places``); more are refused rather than queued, so that latency stays bounded. A request
+takes its place when its body has arrived. A body that is too long, late or incomplete is refused. The number of bodies
+being read is limited too, and slow ones are dropped to make room for others.
 """
 
 from __future__ import annotations
@@ -46,43 +45,43 @@ if TYPE_CHECKING:
 PURPOSE: Final = "development token"
 TOKEN_HOURS: Final = 12
 READ_TIMEOUT_S: Final = 10.0
-"""How long a body may take to arrive."""
+"""Time limit of receiving a body, in seconds."""
 DISCARD_S: Final = 1.0
-"""For how long a body that nobody wants is read: a client that is still sending it would not see why."""
+"""Seconds for which a refused request's body is read and discarded: clients read the response after sending it."""
 READ_AT_ONCE: Final = 4
-"""Bodies that are read at once, for each request that is answered at once: slow ones keep no place from the others."""
+"""Limit of bodies being read, per concurrent request: slow bodies do not block the places of other requests."""
 READ_RATE: Final = 32_000
-"""Bytes a second below which a body is slow, and dropped when its place is needed."""
+"""Bytes per second below which a body is slow, and may be dropped for another."""
 READ_AHEAD: Final = READ_RATE
-"""Bytes that count as arrived from the start, so that no body is slow in its first second."""
+"""Bytes that count as received from the start, so that no body is slow in its first second."""
 PLACE_BYTES: Final = 250_000
-"""Bytes of a body for each further place that a request takes: 12 of 2 MB made neighbours wait for seconds."""
+"""Bytes of a body for each further place that a request takes: 12 bodies of 2 MB delayed other tenants by seconds."""
 QUERY_PARAMETERS: Final = 128
-"""Most parameters of a request's query: thousands of a few bytes take the interpreter from everybody for 10 ms."""
+"""Limit of query parameters: parsing thousands of short ones blocks all threads for 10 ms."""
 OPEN_THREADS: Final = 2
-"""For requests without a place: whether the server lives has to be known when it is busy, too."""
+"""Threads for requests that take no place, so that health checks are answered while the server is busy."""
 
 
 class Disconnected(Exception):
-    """The client ended the connection before its request was whole."""
+    """The client closed the connection before its request was complete."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the server takes on at once."""
+    """Limits of concurrent requests."""
 
     at_once: int = 16
-    """Requests; one more is refused with 503."""
+    """Accepted requests; further ones are refused with 503."""
     per_tenant: int = 12
-    """Of one tenant; one more is refused with 429."""
+    """Places of one tenant; further ones are refused with 429."""
     body_bytes: int = 2_000_000
     begun: int | None = None
-    """Of those taken on, how many may be begun and not yet slow, as of :class:`Turns`; None begins all at once."""
+    """Accepted requests that are started and not yet slow (see :class:`Turns`); None starts all at once."""
 
 
 @dataclass(eq=False)
 class Reader:
-    """A body that is being read."""
+    """A request body that is being read."""
 
     tenant_id: str
     since: float
@@ -90,12 +89,12 @@ class Reader:
     body: bytearray = field(default_factory=bytearray)
 
     def rate(self, now: float) -> float:
-        """Return the bytes that arrived a second."""
+        """Return the bytes received per second."""
         return (len(self.body) + READ_AHEAD) / max(now - self.since, 1e-9)
 
 
 def development_token(*tenant_ids: str, key: bytes, now: float, hours: float = TOKEN_HOURS) -> str:
-    """Return a token that asks for one tenant or for several, for a server with the same key."""
+    """Return a token for one tenant or several, valid for ``hours`` at a server with the same key."""
     first, *others = tenant_ids
     content = {"sub": f"developer-{first}", "tenant_id": [*tenant_ids] if others else first}
     return sign(content, purpose=PURPOSE, key=key, expires_at=now + hours * 3_600)
@@ -109,15 +108,15 @@ class Server:
     handler
         Answers events of API Gateway's HTTP API; called from several threads.
     key
-        Signs the tokens that are let in.
+        Key that signs accepted tokens.
     tenant_claim
-        Claim that the function reads the tenant from.
+        Claim from which the function reads the tenant.
     bounds
-        What is taken on at once.
+        Limits of concurrent requests.
     clock
         Returns seconds since 1970.
     workers
-        Processes that answer requests with a token; None answers them in this one.
+        Worker processes for requests with a token; None answers them in this process.
     """
 
     def __init__(
@@ -138,7 +137,7 @@ class Server:
         self._clock = clock
         self._readers: set[Reader] = set()
         self._busy: Counter[str] = Counter()
-        """Places that requests hold, by their tenant: at most ``Bounds.per_tenant`` of each."""
+        """Number of places held, by tenant: at most ``Bounds.per_tenant`` each."""
         self._answering = 0
         self._shares = Shares(workers.count if workers else 1)
         self._turns = Turns(self._bounds.begun or self._bounds.at_once, shares=self._shares)
@@ -147,12 +146,12 @@ class Server:
         self._open_pool = ThreadPoolExecutor(OPEN_THREADS, thread_name_prefix="braid-open")
 
     def close(self) -> None:
-        """Wait for what is being answered."""
+        """Wait for running requests."""
         self._pool.shutdown()
         self._open_pool.shutdown()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request; of a server's start and end, only the start matters."""
+        """Answer one request, or handle the server's lifespan."""
         if scope["type"] != "http":
             await self._live(receive, send)
             return
@@ -186,7 +185,7 @@ class Server:
         await _send(answer, send, with_body=scope["method"] != "HEAD")
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        """Start what goes on beside the requests, and wait for the server's end."""
+        """Start watching the workers, and wait for the server's end."""
         await receive()
         if self._workers:
             self._workers.watch()
@@ -195,7 +194,7 @@ class Server:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answered(self, event: dict[str, Any], spent: Spent) -> dict[str, Any]:
-        """Return the function's answer to a request with a place, and note its processor seconds."""
+        """Return the function's response to a request with a place, and set its processor seconds."""
         if self._workers:
             answer, spent.seconds = await self._workers.answer(event)
             return answer
@@ -203,23 +202,24 @@ class Server:
         return answer
 
     def _measured(self, event: dict[str, Any]) -> tuple[dict[str, Any], float]:
-        """Return the function's answer, worked out on this thread, and its processor seconds."""
+        """Run the function on this thread; return its response and the processor seconds."""
         with self._processor.measured() as spent:
             answer = self._handler(event, LocalContext("search_api"))
         return answer, spent.seconds
 
     async def _answered_without_place(self, event: dict[str, Any]) -> dict[str, Any]:
-        """Return the function's answer to a request that takes no place, worked out on threads of their own."""
+        """Return the function's response to a request that takes no place, from a thread pool for these."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._open_pool, self._handler, event, LocalContext("search_api"))
 
     @contextlib.contextmanager
     def _places(self, tenant_id: str, wanted: int) -> Iterator[None]:
-        """Hold a request's places of its tenant while it is answered, or refuse it. Only on the event loop's thread.
+        """Hold a request's places of its tenant while it is answered. Only for the event loop's thread.
 
-        No more than the tenant may have: a long body that wants them all is answered when nothing else of it is. A
-        tenant whose questions are heavy has fewer while others ask: what waits for its turn would keep places from
-        them.
+        A request with a long body takes several places, at most as many as its tenant has; it then runs alone. A heavy
+        tenant has fewer places while others are active, as its waiting requests would keep places from them.
+
+        Raises Problem 503 if the server has no place left, 429 if the tenant has too few.
         """
         if self._answering >= self._bounds.at_once:
             raise unavailable("the server is busy")
@@ -240,10 +240,10 @@ class Server:
     async def _body(self, headers: Mapping[str, str], parts: AsyncIterator[bytes], tenant_id: str) -> bytes:
         """Read a body.
 
-        Raises TimeoutError if it does not arrive in time, or is slow and its place was needed.
+        Raises Problem 413 if it is too long, and TimeoutError if it does not arrive in time or was dropped as slow.
         """
         limit = self._bounds.body_bytes
-        # A length that is no number the HTTP parser has refused already.
+        # A malformed Content-Length has been refused by the HTTP parser.
         if int(headers.get("content-length", "0")) > limit:
             raise too_large(limit)
         now = asyncio.get_running_loop().time()
@@ -261,10 +261,13 @@ class Server:
         return bytes(reader.body)
 
     def _make_room(self, tenant_id: str, now: float) -> None:
-        """Drop a body for one more of a tenant when there are too many, or refuse that one.
+        """Make room for one more body of a tenant if too many are being read.
 
-        Of one tenant's, and of all, the slowest is dropped if it is slow. But a tenant that has several more than
-        another makes room for that one in any case: it cannot keep its places by beginning anew.
+        If the tenant itself has too many, its slowest body is dropped, if it is slow; if all tenants together have too
+        many, the slowest of all. A tenant with at least two bodies more than this one loses its slowest in any case, so
+        that it cannot occupy the server by starting new ones.
+
+        Raises Problem 429 or 503 if no body can be dropped.
         """
         held = Counter(reader.tenant_id for reader in self._readers)
         among, refusal, least = self._readers, unavailable("the server is busy"), float(READ_RATE)
@@ -296,7 +299,7 @@ class Server:
 
 
 def _tenant(claim: object, headers: Mapping[str, str]) -> str:
-    """Return the tenant that a request takes its place from: of several, the one that it names, if it may."""
+    """Return the tenant whose place a request takes: the requested one if the token has it, else the token's first."""
     tenants = claim if isinstance(claim, list) else [claim]
     asked = headers.get(TENANT_HEADER)
     return str(asked if asked in tenants else tenants[0])
@@ -317,14 +320,14 @@ def _asks_too_much() -> Problem:
 
 
 def _unread(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a request whose body was not read: the connection ends, or the rest would be the next."""
+    """Return a response that closes the connection: the unread rest of the body would be parsed as a request."""
     return {**answer, "headers": {**answer["headers"], "Connection": "close"}}
 
 
 async def _parts(receive: Receive) -> AsyncIterator[bytes]:
-    """Yield a body as it arrives.
+    """Yield a body's parts as they arrive.
 
-    Raises Disconnected if its end did not.
+    Raises Disconnected if the connection is closed before its end.
     """
     more = True
     while more:
@@ -336,7 +339,7 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
 
 
 async def _discarded(parts: AsyncIterator[bytes]) -> bool:
-    """Read the rest of a body and keep none of it; return whether its end came in time."""
+    """Read and discard the rest of a body; return whether its end arrived in time."""
 
     async def to_its_end() -> None:
         async for _ in parts:
@@ -350,14 +353,14 @@ async def _discarded(parts: AsyncIterator[bytes]) -> bool:
 
 
 def _require_one_length(headers: Mapping[str, str]) -> None:
-    """Refuse a body of two lengths: a proxy in front may go by the other one, and take the rest for a request."""
+    """Refuse a request with both Content-Length and Transfer-Encoding, against request smuggling through a proxy."""
     if "transfer-encoding" in headers and "content-length" in headers:
         detail = "has both Content-Length and Transfer-Encoding"
         raise Problem(HTTPStatus.BAD_REQUEST, "malformed-request", detail)
 
 
 def _headers(scope: Mapping[str, Any]) -> dict[str, str]:
-    """Return headers as API Gateway does: names in lower case, one that comes several times joined with commas."""
+    """Return headers as API Gateway does: names in lower case, repeated headers joined with commas."""
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")

@@ -1,4 +1,4 @@
-"""Chooses the tenants that ``braid serve`` prints links for when none is named, and asks each of them once."""
+"""Chooses the tenants whose links ``braid serve`` prints by default; warms up each tenant by a question."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SHOWN_AT_MOST = 10
 
 
 def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequence[str]:
-    """Return the stored tenants; ingest the demo's where nothing is stored yet.
+    """Return up to ten stored tenants, those of the demo first; ingest the demo's if nothing is stored yet.
 
     Parameters
     ----------
     library
-        The application, with its models. Deployed stores are neither listed nor written.
+        The application, with its models. For deployed stores the default tenant is returned, and nothing is ingested.
     say
         Called with messages for the user.
     """
     if library.settings.engine is not EngineKind.EMBEDDED:
         return (DEFAULT_TENANT,)
-    # Not of the worker processes, which only ask.
+    # Imported here: worker processes, which import this module, do not ingest.
     from braid_cli.datasets.dataset import read_dataset
     from braid_cli.datasets.ingest import ingest
     from braid_cli.demo.tour import CORPUS, TENANTS
@@ -48,10 +48,7 @@ def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequen
 
 
 def ask_once(library: Application, tenants: Iterable[str]) -> None:
-    """Answer a question of each tenant, so that nobody's first one waits for models and indexes to be read.
-
-    A reranker that costs money is not asked.
-    """
+    """Warm up: answer one question of each tenant, which loads models and indexes. Hosted rerankers are not called."""
     for tenant in tenants:
         reranker = RerankerKind.NONE if library.settings.reranker.is_hosted else None
         try:

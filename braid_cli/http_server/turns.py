@@ -1,7 +1,7 @@
-"""Order in which requests begin: few at a time, each tenant's in turn, and those of heavy tenants after the others.
+"""Scheduler of accepted requests: few run at a time, round-robin over tenants, heavy tenants last.
 
-What is bounded are requests that are begun and not yet slow. A slow one goes on and no longer counts; those that wait
-are bounded in ``server``.
+The limit counts requests that are started and not yet slow; a slow one goes on without being counted. ``server`` limits
+the waiting ones.
 """
 
 from __future__ import annotations
@@ -17,46 +17,48 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 SLOW_S: Final = 0.2
-"""Seconds after which a request counts as slow, and the next one begins beside it."""
+"""Seconds after which a request counts as slow, and the next one starts beside it."""
 PATIENT_S: Final = 5.0
-"""Seconds after which a question of a heavy tenant waits no longer for questions that came later."""
+"""Seconds after which a heavy tenant's waiting question is no longer overtaken by later ones."""
 
 
 class _Queue(NamedTuple):
-    """Name of a queue of waiting requests."""
+    """Key of a queue of waiting requests."""
 
     tenant_id: str
     is_question: bool
 
 
 class Turns:
-    """Lets few requests begin at a time: more would share the same processors, and each end later.
+    """Limits how many requests run at a time, as more would share the same processors and each take longer.
 
-    A slow request, such as a long text that is embedded, gives its turn away after :data:`SLOW_S` and goes on, so that
-    nobody waits for its end. A question of a heavy tenant may have to wait for those before it while others ask, as of
+    A slow request, such as one that embeds a long text, releases its turn after :data:`SLOW_S` and continues, so that
+    others need not wait for its end. Questions of heavy tenants are also limited by
     :class:`~braid_cli.http_server.heavy_tenants.Shares`. Only for the event loop's thread.
 
     Parameters
     ----------
     at_once
-        Most requests that are begun and not yet slow; slow ones run beside them and are not counted.
+        Limit of requests that are started and not yet slow.
+    slow_s
+        Seconds after which a request is slow.
     shares
-        What heavy tenants may begin; by default as with one worker process.
+        Limits of heavy tenants; by default those for one worker process.
     """
 
     def __init__(self, at_once: int, *, slow_s: float = SLOW_S, shares: Shares | None = None) -> None:
-        self._free = at_once  # turns: given back when a request has ended or is slow
+        self._free = at_once  # free turns; a request returns its turn when it ends or is slow
         self._slow_s = slow_s
         self._shares = shares or Shares(1)
         self._waiting: dict[_Queue, deque[tuple[asyncio.Future[None], float]]] = {}
-        """Those that wait, and since when; the queue whose turn is next comes first, of heavy tenants last."""
+        """Waiting requests with the time of their arrival, by queue, in round-robin order of the queues."""
 
     @asynccontextmanager
     async def turn(self, tenant_id: str, *, is_question: bool = True) -> AsyncIterator[Spent]:
-        """Wait for a tenant's turn, and have it while the block runs, or until the request is slow.
+        """Wait for a turn, and hold it while the block runs, or until the request is slow.
 
-        Yields where the block has to note the processor seconds of the request. Only questions count for what a tenant
-        may begin: they do not wait for its long writes.
+        Yields an object in which the block sets the request's processor seconds. Only questions count towards a heavy
+        tenant's limit, so that they do not wait for its long writes.
         """
         queue, spent = _Queue(tenant_id, is_question), Spent()
         has_turn = False
@@ -79,7 +81,7 @@ class Turns:
                 slow.cancel()
                 self._ended(queue, spent.seconds)
                 give_away()
-                self._go_on()  # others may have waited for this question's end, not for its turn
+                self._go_on()  # requests may have waited for a heavy tenant's question to end, not for a turn
         finally:
             self._shares.left(tenant_id)
 
@@ -93,7 +95,7 @@ class Turns:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it came in the same moment
+            if turn.done() and not turn.cancelled():  # the turn was granted in the same moment
                 self._free += 1
                 self._ended(queue, 0.0)
                 self._go_on()
@@ -112,14 +114,14 @@ class Turns:
             self._shares.ended(queue.tenant_id, seconds)
 
     def _order(self, queue: _Queue) -> float:
-        """Return a number that is least for the queue whose turn is next."""
+        """Return a queue's sort key, lowest first; equal queues keep their round-robin order."""
         _, since = self._waiting[queue][0]
         if not queue.is_question or asyncio.get_running_loop().time() - since > PATIENT_S:
             return float("-inf")
         return self._shares.order(queue.tenant_id)
 
     def _go_on(self) -> None:
-        """Give free turns to requests that wait and may begin."""
+        """Give free turns to waiting requests that may start."""
         while self._free > 0:
             may = [queue for queue in self._waiting if self._may_begin(queue)]
             if not may:
@@ -128,7 +130,7 @@ class Turns:
             waiting = self._waiting.pop(queue)
             turn, _ = waiting.popleft()
             if waiting:
-                self._waiting[queue] = waiting  # at the end
+                self._waiting[queue] = waiting  # behind the other queues
             if not turn.done():
                 self._began(queue)
                 turn.set_result(None)

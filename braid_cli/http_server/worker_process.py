@@ -1,4 +1,4 @@
-"""A worker process of ``braid serve``: answers the events that the server hands to it over its standard input."""
+"""Worker process of ``braid serve``: answers requests that the server sends over the socket at its standard input."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 END_S: Final = 10.0
-"""For how long a worker goes on with what it has begun once the server is gone; less than that one waits for it."""
+"""Seconds in which a worker finishes started requests once the server is gone; less than the server waits for it."""
 
 
 def main() -> None:
-    """Answer until the server is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal; the server says when to end
+    """Answer requests until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the terminal; the server ends its workers
     gc.set_threshold(*GARBAGE)
     share_memory()
     logging.getLogger("braid").addHandler(Warnings())
@@ -60,7 +60,7 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
     sending, processor = threading.Lock(), ProcessorTime()
 
     def send(value: object) -> None:
-        # Where the server is gone, nobody waits for an answer.
+        # Errors are ignored: if the server is gone, no response is needed.
         with sending, suppress(OSError):
             server.sendall(framed(value))
 
@@ -69,8 +69,8 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
         with processor.measured() as spent:
             try:
                 reply = handle(event, LocalContext("search_api"))
-            except BaseException as error:  # noqa: BLE001 - native code raises such, and the request would keep its place
-                _LOG.warning("a request failed with %s", type(error).__name__)  # not the message, which may quote it
+            except BaseException as error:  # noqa: BLE001 - native code may raise it, and the request would keep its place
+                _LOG.warning("a request failed with %s", type(error).__name__)  # a message may quote the request
         send([number, reply, spent.seconds])
 
     try:

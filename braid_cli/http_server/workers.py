@@ -1,9 +1,8 @@
-"""Worker processes of ``braid serve``: started, given requests, and started again where one ends or says nothing.
+"""Worker processes of ``braid serve``: starts them, sends them requests, and restarts those that end or hang.
 
-They are to the server what containers of the function are to API Gateway: each opens the stores for itself, and what
-has to be known of all requests lies in the stores' cache, such as quotas, idempotency keys, answers and write
-generations. All that writes, imports among it, goes to one of them: a store on this machine has one writer at a time,
-and what bounds and orders the writes of a tenant before its turn, a process knows of its own alone.
+They are like containers of the Lambda function: each opens the stores itself, and shared state, such as quotas,
+idempotency keys, answers and write generations, is in the stores' cache. All writes, imports included, go to one of
+them: an embedded store has one writer at a time, and each process limits and orders only its own writes of a tenant.
 """
 
 from __future__ import annotations
@@ -33,51 +32,50 @@ READING: Final = frozenset({"GET", "HEAD"})
 QUESTIONS: Final = frozenset(
     {"/search", "/search/semantic", "/context", "/graph/query", "/entities:read", "/records:read"}
 )
-"""Paths of requests with a body that write nothing. Whatever is not known to be one of them counts as a write."""
+"""Paths of requests that have a body but only read. All other requests with a body count as writes."""
 SLOW_WEIGHT: Final = 4
-"""Further requests that a slow one counts for where a question's process is chosen: it may well take seconds more."""
+"""Additional load of a slow request, in requests, for choosing the worker of a question: it may take seconds more."""
 RESTART_S: Final = 1.0
-"""Seconds until a worker is started again, doubled each time that it ends before it is ready."""
+"""Seconds until a worker is restarted, doubled each time that it ends before it is ready."""
 MAX_RESTART_S: Final = 30.0
 CHARGED_S: Final = 1.0
-"""Processor seconds that a question is charged with which may have ended its process: another one takes as long to
-start."""
+"""Processor seconds charged for a question that may have killed its worker: about what starting another one takes."""
 ENDS_IN_S: Final = 12.0
-"""Longest that a worker may take to end."""
+"""Time limit of a worker's shutdown, in seconds."""
 PING_S: Final = 3.0
-"""Seconds between two questions whether a worker still lives."""
+"""Interval of pings, in seconds."""
 UNHEARD: Final = 5
-"""After as many times without a word from it a worker is ended: it is stopped, or native code holds all of it."""
+"""Consecutive intervals without a frame from a worker after which it is killed: it is stopped, or native code hangs."""
 
 
 def is_question(event: Mapping[str, Any]) -> bool:
-    """Whether a request only reads, by its method and path."""
+    """Return whether a request only reads, by its method and path."""
     http = event["requestContext"]["http"]
     return http["method"] in READING or http["path"] in QUESTIONS
 
 
 class Workers:
-    """The worker processes, as the event loop's thread uses them once they are started.
+    """Pool of worker processes. After :meth:`start` it is only for the event loop's thread.
 
     Parameters
     ----------
     count
-        Processes. They are started at once, and import what they need meanwhile.
+        Number of processes. They are launched by the constructor, and import modules meanwhile.
     at_once
-        Requests that all of them may be given at once.
+        Limit of concurrent requests in all of them together.
     """
 
     def __init__(self, count: int, *, at_once: int) -> None:
         self._at_once = at_once
         self._workers = [_Worker() for _ in range(count)]
         self._writing = self._workers[0]
-        """The one that writes; another one once it has ended."""
+        """The worker that receives all writes; when it ends, another one takes over."""
         self._watching: list[asyncio.Task[None]] = []
 
     def start(self, tenants: Iterable[str]) -> None:
-        """Have each open the stores and ask one question of each tenant; wait until all can answer.
+        """Let each worker open the stores and answer a warm-up question of each tenant; wait until all are ready.
 
-        Raises StoreError if one ends before it can; it has said why on standard error.
+        Raises StoreError if one ends before it is ready; it has printed the reason to standard error.
         """
         start = Start(tenants=list(tenants), at_once=self._at_once, cursor_key=secrets.token_hex(32))
         for worker in self._workers:
@@ -86,12 +84,12 @@ class Workers:
             worker.wait()
 
     def watch(self) -> None:
-        """Read their answers from now on, and start those again that end or say nothing; in the event loop."""
+        """Start tasks in the event loop that read the workers' frames, and restart those that end or hang."""
         both = ((worker.watch(), worker.ping()) for worker in self._workers)
         self._watching = [asyncio.create_task(each) for each in itertools.chain.from_iterable(both)]
 
     def close(self) -> None:
-        """End them, after what they have begun."""
+        """End the workers, after their started requests."""
         for worker in self._workers:
             worker.close()
         for worker in self._workers:
@@ -99,21 +97,21 @@ class Workers:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The ids of those that can answer."""
+        """Process ids of the workers that are ready."""
         return tuple(worker.process.pid for worker in self._workers if worker.ready)
 
     @property
     def count(self) -> int:
-        """How many processes there are."""
+        """Number of workers."""
         return len(self._workers)
 
     async def answer(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
-        """Return the answer of the process that writes, or to a question of the one that has the least to do.
+        """Send a request to a worker: a write to the writing one, a question to the one with the least load.
 
-        With the processor seconds that it took. If that process ends meanwhile, the answer is 503: whatever it was
-        asked may then be done or not, and can be asked again.
+        Returns the response and its processor seconds. If the worker ends meanwhile, the response is 503: the request
+        may or may not have been done, and can be repeated.
 
-        Raises Problem 503 if none can answer.
+        Raises Problem 503 if no worker is ready.
         """
         ready = [worker for worker in self._workers if worker.ready]
         if not ready:
@@ -126,7 +124,7 @@ class Workers:
 
 
 class _Worker:
-    """One worker process, and the next one in its place when it ends."""
+    """One worker process, which is replaced by a new one when it ends."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -134,26 +132,26 @@ class _Worker:
         self._numbers = itertools.count()
         self._answers: dict[int, asyncio.Future[tuple[dict[str, Any], float]]] = {}
         self._slow: set[int] = set()
-        """Numbers of the requests that it has for longer than a quick one takes."""
+        """Numbers of its slow requests."""
         self._sent: asyncio.StreamWriter | None = None
-        """What it is sent, which waits in memory where it reads slowly: no more than there are places for requests."""
+        """Stream to the worker. It buffers requests without limit, as there are only so many places for requests."""
         self._heard = 0
-        """Frames that it sent."""
+        """Number of frames received from it."""
         self.process, self._socket = _process()
 
     @property
     def load(self) -> int:
-        """Requests that it has not answered yet; slow ones count several times."""
+        """Number of unanswered requests; slow ones count several times."""
         return len(self._answers) + SLOW_WEIGHT * len(self._slow)
 
     def begin(self, start: Start) -> None:
-        """Tell the process how to start."""
+        """Send the process its parameters."""
         self._start = start
-        with suppress(ConnectionError):  # seen when its answer is waited for
+        with suppress(ConnectionError):  # :meth:`wait` and :meth:`watch` notice that it has ended
             self._socket.sendall(framed(start))
 
     def wait(self) -> None:
-        """Wait until it can answer. Raises StoreError if it ends before."""
+        """Wait until it is ready. Raises StoreError if it ends before."""
         with self._socket.makefile("rb") as frames:
             self.ready = read_frame(frames) == READY
         if not self.ready:
@@ -161,12 +159,12 @@ class _Worker:
         self._socket.setblocking(False)
 
     async def watch(self) -> None:
-        """Read its answers; start it again when it ends."""
+        """Read its frames; restart it when it ends."""
         wait_s = RESTART_S
         while True:
             frames, self._sent = await asyncio.open_connection(sock=self._socket)
             try:
-                # What is no frame ends it as well: where the next one begins, nobody knows.
+                # A malformed frame ends the worker too, as the start of the next frame is unknown.
                 with suppress(OSError, EOFError, ValueError, TypeError):
                     while True:
                         if await self._heard_of(frames):
@@ -182,7 +180,7 @@ class _Worker:
             self._socket.setblocking(False)
 
     async def _heard_of(self, frames: asyncio.StreamReader) -> bool:
-        """Hand on what its next frame answers; return whether it says that it is ready."""
+        """Read its next frame and deliver a response in it; return whether it is :data:`READY`."""
         (size,) = LENGTH.unpack(await frames.readexactly(LENGTH.size))
         received = json.loads(await frames.readexactly(size))
         self._heard += 1
@@ -195,24 +193,24 @@ class _Worker:
         return False
 
     async def ping(self) -> None:
-        """End the process where it answers nothing any more; :meth:`watch` sees that, and starts the next one."""
+        """Ping the process, and kill it if it sends nothing any more; :meth:`watch` then restarts it."""
         unheard = 0
         while True:
             heard, can_hear = self._heard, self.ready and self._sent is not None
             if self._sent is not None and can_hear and not unheard:
                 self._sent.write(framed(PING))
-            # Counted, not timed: where the server itself was stopped, the answers are there when it goes on.
+            # Intervals are counted, not timed: after the server itself was stopped, frames have arrived meanwhile.
             await asyncio.sleep(PING_S)
-            # Not before it was asked: at first nothing can be sent to it yet.
+            # Only intervals in which it could be pinged count.
             unheard = unheard + 1 if can_hear and self.ready and self._heard == heard else 0
             if unheard == UNHEARD:
                 _LOG.warning("worker process %d says nothing", self.process.pid)
                 self.process.kill()
 
     async def answer(self, event: Mapping[str, Any]) -> tuple[dict[str, Any], float]:
-        """Return the answer to an event, and its processor seconds; 503 if the process ends before it.
+        """Send an event; return the response and its processor seconds, or a 503 response if the process ends before.
 
-        Raises Problem 503 if nothing can be sent to it yet.
+        Raises Problem 503 if the process is not connected yet.
         """
         if self._sent is None:
             raise unavailable("the server starts again")
@@ -230,11 +228,11 @@ class _Worker:
             del self._answers[number]
 
     def _end(self) -> None:
-        """End what is left of the process, and whatever waits for its answers."""
+        """Kill the process if it still runs, and answer its requests with 503."""
         self.ready = False
         self.process.kill()
         _LOG.warning("worker process %d ended (%d), and is started again", self.process.pid, self.process.wait())
-        # Nobody knows which request ended it: rather a slow one, else any. Whoever asked that counts as heavy.
+        # Which request killed it is unknown: a slow one if there is any, else any. Their tenants then count as heavy.
         may_have = self._slow or self._answers.keys()
         answer = unavailable("the process that worked on this has ended").response()
         for number, waiting in self._answers.items():
@@ -242,12 +240,12 @@ class _Worker:
                 waiting.set_result((answer, CHARGED_S if number in may_have else 0.0))
 
     def close(self) -> None:
-        """Let the process end."""
+        """Signal the process to end."""
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     def join(self) -> None:
-        """Wait until the process has ended."""
+        """Wait for the process to end; kill it after :data:`ENDS_IN_S`."""
         try:
             self.process.wait(ENDS_IN_S)
         except subprocess.TimeoutExpired:
@@ -257,13 +255,13 @@ class _Worker:
 
 
 def _process() -> tuple[subprocess.Popen[bytes], socket.socket]:
-    """Start a worker process; return it, and the socket to it."""
+    """Launch a worker process; return it and the socket to it."""
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
             [sys.executable, "-m", "braid_cli.http_server.worker_process"],
             stdin=theirs.fileno(),
-            stdout=subprocess.DEVNULL,  # whoever reads the server's address waits for the end of its output
-            start_new_session=True,  # signals of the terminal are the server's to heed
+            stdout=subprocess.DEVNULL,  # a reader of the server's output waits until all writers have closed it
+            start_new_session=True,  # the terminal's signals go to the server only
         )
     return process, ours

@@ -1,8 +1,9 @@
-"""OpenSearch, Gremlin Server and LocalStack on loopback ports, from packages, without Docker.
+"""Test servers for the deployed engines: OpenSearch, Gremlin Server and LocalStack, without Docker.
 
-``python -m braid_cli.local_servers up`` starts them and writes their addresses to the state folder; ``down`` stops
-them. They are what the deployed engines are tested on.
+``python -m braid_cli.local_servers up`` starts them on loopback ports and writes their addresses to the state folder;
+``down`` stops them.
 
 - ``opensearch_server``, ``gremlin_server``, ``localstack_server``: one server each
-- ``java``, ``maven``: what they run on and come from; ``process``: starts and stops one; ``state``: who runs
+- ``java``, ``maven``: find Java, and download packages; ``process``: starts and stops a server; ``state``: the state
+  file of running servers
 """

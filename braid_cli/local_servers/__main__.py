@@ -1,4 +1,4 @@
-"""``python -m braid_cli.local_servers up|down|status``: start, stop and name the servers."""
+"""``python -m braid_cli.local_servers up|down|status``: start, stop and list the servers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SERVERS: dict[str, tuple[Callable[[Path], Launch], Callable[[str], bool]]] = {
     "localstack": (localstack_server.prepare, localstack_server.answers),
 }
 STORES = ("opensearch", "gremlin")
-"""Started and shown when none is named."""
+"""Default servers of ``up`` and ``status``."""
 VARIABLES = {
     "opensearch": "BRAID_OPENSEARCH_ENDPOINT",
     "gremlin": "BRAID_NEPTUNE_ENDPOINT",
@@ -43,7 +43,7 @@ def up(folder: Path, names: Sequence[str]) -> dict[str, state.Running]:
                     continue
                 _stop(running.pop(name))
                 state.write(folder, running)
-            # A copy of its own outside the state folder: an unprivileged account must be able to reach it.
+            # In a folder of its own outside the state folder, which an unprivileged account can reach.
             copy = Path(tempfile.mkdtemp(prefix=f"braid-{name}-"))
             log = (folder / f"{name}.log").resolve()
             log.write_bytes(b"")
@@ -77,7 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m braid_cli.local_servers", description=__doc__)
     parser.add_argument("command", choices=["up", "down", "status"])
-    parser.add_argument("names", nargs="*", help=f"which: {', '.join(SERVERS)}; the stores when none is named")
+    parser.add_argument(
+        "names", nargs="*", help=f"servers: {', '.join(SERVERS)}; default: opensearch and gremlin, for down all"
+    )
     parser.add_argument("--state", type=Path, default=state.default_folder(), help="folder for addresses and logs")
     options = parser.parse_intermixed_args(arguments)
     unknown = sorted(set(options.names) - set(SERVERS))

@@ -1,4 +1,4 @@
-"""Gremlin Server over TinkerGraph, configured as Neptune behaves."""
+"""Gremlin Server over TinkerGraph, configured to behave like Neptune."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ ARTIFACTS = (
     maven.Artifact("org.slf4j", "slf4j-simple", "1.7.25"),
 )
 HEAP_VARIABLE, HEAP = "BRAID_GREMLIN_HEAP", "1g"
-"""The graph is held in memory: 100,000 vertices with as many edges fill half of this."""
+"""Java heap. The graph is in memory: 100,000 vertices with as many edges take half of it."""
 MINIMUM_JAVA = 11
 MAXIMUM_JAVA = 21
 
-# One traversal at a time: two that write one vertex at once tear the lists in which TinkerGraph has its properties.
+# One traversal at a time: concurrent writes to a vertex corrupt TinkerGraph's property lists.
 _SERVER = """\
 host: 127.0.0.1
 port: {port}
@@ -43,7 +43,7 @@ serializers:
   - {{className: org.apache.tinkerpop.gremlin.util.ser.GraphBinaryMessageSerializerV1}}
   - {{className: org.apache.tinkerpop.gremlin.util.ser.GraphSONMessageSerializerV3}}
 """
-# Neptune's ids are strings, and its default cardinality is set: a write that forgets ``single`` shows here too.
+# As in Neptune, ids are strings, and the default cardinality is ``set``: tests notice a write without ``single``.
 _GRAPH = """\
 gremlin.graph=org.apache.tinkerpop.gremlin.tinkergraph.structure.TinkerGraph
 gremlin.tinkergraph.vertexIdManager=ANY
@@ -76,7 +76,7 @@ def prepare(folder: Path) -> Launch:
             str(home / "bin" / "java"),
             "-Xms256m",
             f"-Xmx{os.environ.get(HEAP_VARIABLE, HEAP)}",
-            # A batch of writes is one traversal of a thousand nested steps; not yet compiled, it fills a default stack.
+            # A batch of writes is one traversal of a thousand nested steps, which overflows the default stack.
             "-Xss4m",
             f"-Dbraid.folder={folder}",
             "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
@@ -93,7 +93,7 @@ def prepare(folder: Path) -> Launch:
 
 
 def answers(endpoint: str) -> bool:
-    """Return whether a server is there and runs a traversal."""
+    """Return whether a server at the endpoint runs a traversal."""
     from braid.engines.neptune.connection import GremlinConnection
     from braid.errors import StoreError
 

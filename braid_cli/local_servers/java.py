@@ -15,7 +15,7 @@ _FOLDERS = ("/usr/lib/jvm/*", "/Library/Java/JavaVirtualMachines/*/Contents/Home
 
 
 def major_version(home: Path) -> int | None:
-    """Return the major version of the Java in a folder; None when there is none that runs."""
+    """Return the major version of the Java in a folder; None if there is none that runs."""
     binary = home / "bin" / "java"
     if not os.access(binary, os.X_OK):
         return None
@@ -50,9 +50,9 @@ def find(server: str, *, minimum: int, maximum: int | None = None, variables: tu
     Parameters
     ----------
     server
-        Who needs it, for the message.
+        Name of the server that needs it, for the message.
     minimum, maximum
-        Major versions; ``maximum`` None means any newer one will do.
+        Major versions; a ``maximum`` of None means no upper bound.
     variables
         Environment variables that may name a home, the most specific first. ``PATH`` and the usual folders follow.
     """

@@ -1,4 +1,4 @@
-"""LocalStack in host mode, in a Python environment of its own outside the tree."""
+"""LocalStack in host mode, in a Python environment of its own outside the checkout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prepare(folder: Path) -> Launch:
     port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     return Launch(
-        # The folder is an argument that LocalStack ignores; it marks the process as this one.
+        # LocalStack ignores the argument --folder, by which the process is recognised later.
         command=(str(python), "-m", "localstack.runtime.main", f"--folder={folder}"),
         endpoint=endpoint,
         ready=lambda: answers(endpoint),
@@ -41,7 +41,7 @@ def prepare(folder: Path) -> Launch:
             "EAGER_SERVICE_LOADING": "0",
             "DISABLE_EVENTS": "1",
             "SKIP_SSL_CERT_DOWNLOAD": "1",
-            # A machine that is some container is not LocalStack's own: it would write outside the folder.
+            # In any container LocalStack takes itself to be in its own image, and would write outside the folder.
             "OVERRIDE_IN_DOCKER": "0",
             "FILESYSTEM_ROOT": str(folder / "files"),
             "XDG_CACHE_HOME": str(folder / "cache"),
@@ -54,7 +54,7 @@ def prepare(folder: Path) -> Launch:
 
 
 def answers(endpoint: str) -> bool:
-    """Return whether LocalStack is there and says so."""
+    """Return whether LocalStack at the endpoint answers its health check."""
     try:
         with urllib.request.urlopen(f"{endpoint}/_localstack/health", timeout=2) as response:  # noqa: S310 - a loopback address made here
             health = json.load(response)
@@ -64,7 +64,7 @@ def answers(endpoint: str) -> bool:
 
 
 def _environment() -> Path:
-    """Return the environment's folder, making it the first time."""
+    """Return the environment's folder; create it the first time."""
     folder = cache_folder() / "servers" / f"localstack-{VERSION}"
     if folder.is_dir():
         return folder
@@ -88,7 +88,7 @@ def _python() -> str:
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     candidates = [shutil.which("python3.13"), *map(str, sorted(pyenv.glob("3.13*/bin/python3.13")))]
     for candidate in candidates:
-        # A version manager's stand-in on PATH may answer for a Python that it does not select.
+        # On PATH may be a version manager's shim, for a Python that is not selected.
         if candidate and "3.13." in _version(candidate):
             return candidate
     raise ConfigurationError("LocalStack needs Python 3.13, as python3.13 on PATH")

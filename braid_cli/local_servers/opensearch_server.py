@@ -78,7 +78,7 @@ def _give(folder: Path, user: str) -> None:
 
 
 def answers(endpoint: str, *, cluster: str | None = None) -> bool:
-    """Return whether a server is there, of this cluster's name, and green or yellow."""
+    """Return whether a server at the endpoint is green or yellow, and has this cluster's name if one is given."""
     try:
         with urllib.request.urlopen(f"{endpoint}/_cluster/health", timeout=2) as response:  # noqa: S310 - a loopback address made here
             health = json.load(response)

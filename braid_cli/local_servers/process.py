@@ -73,7 +73,7 @@ def start(launch: Launch, *, folder: Path, log: Path) -> int:
         if ended is not None:
             raise ServerFailed(f"{log.stem} ended with status {ended} before it answered; {log} ends:\n{tail(log)}")
         if launch.ready():
-            # The server outlives this process on purpose: tell Popen's finaliser that nobody waits for it.
+            # The server outlives this process on purpose; this keeps Popen's finaliser from warning about it.
             process.returncode = 0
             return process.pid
         if time.monotonic() > deadline:
@@ -108,8 +108,8 @@ def command_line(pid: int) -> str:
 def stop(pid: int, *, marker: str, grace_s: float = STOP_GRACE_S) -> bool:
     """Stop a process group and return whether it ran.
 
-    ``marker`` is a part of the command line that only this server has: a process id that was given to somebody else in
-    the meantime is left alone.
+    ``marker`` is a part of the command line that only this server has, so that another process which has been given the
+    same id in the meantime is not stopped.
     """
     if marker not in command_line(pid):
         return False

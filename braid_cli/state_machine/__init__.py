@@ -1,5 +1,5 @@
-"""Runs the deployed state machines on a laptop. Their definitions lie in ``shared/statemachines``.
+"""Runs the deployed state machines on a laptop. Their definitions are in ``shared/statemachines``.
 
-``interpreter`` runs a definition with moto, and ``remembering`` spares it work done before; ``invoke_endpoint`` answers
-its Lambda calls with the real handlers.
+``interpreter`` runs a definition with moto, whose repeated work ``remembering`` caches; ``invoke_endpoint`` answers its
+Lambda calls with the deployed handlers.
 """

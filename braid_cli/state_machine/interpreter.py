@@ -1,4 +1,4 @@
-"""Runs the deployed state machines locally, with moto's interpreter and the real handlers."""
+"""Runs the deployed state machines locally, with moto's interpreter and the deployed handlers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 DEFINITION = shared_folder() / "statemachines" / "retrieve.asl.yaml"
 REGION = "us-east-1"
 ENDPOINT = f"https://states.{REGION}.amazonaws.com"
-"""Address that moto answers at; addresses of AWS in the environment are for the stages."""
+"""Address of Step Functions that moto answers; addresses of AWS in the environment are for the stages."""
 INTERPRETER: DefaultConfig = {
     "stepfunctions": {"execute_state_machine": True},
     # Other requests are the stages' own and pass through, with their credentials.
@@ -59,7 +59,7 @@ ERRORS: dict[str, type[BraidError]] = {
 
 
 class WorkflowFailed(BraidError):
-    """The state machine failed for a reason other than bad input and unavailable stores."""
+    """The state machine failed for a reason other than invalid input and unavailable stores."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,11 @@ class Workflow:
     Parameters
     ----------
     handlers
-        Lambda handlers by function name; the real ones when not given.
+        Lambda handlers by function name; by default the deployed ones.
     asl
-        The definition; the deployed one when not given.
+        The definition; by default the deployed one.
     read_object
-        Returns an object by its key in the bucket, for maps over what is in one.
+        Returns an object by its key in the bucket, for distributed maps over an object's items.
     """
 
     def __init__(
@@ -130,10 +130,10 @@ class Workflow:
                 region_name=REGION,
                 endpoint_url=ENDPOINT,
                 aws_access_key_id="local",
-                aws_secret_access_key="local",  # noqa: S106 - nobody checks it
+                aws_secret_access_key="local",  # noqa: S106 - moto does not check it
             )
             self._arn = self._client.create_state_machine(
-                name=f"local-{uuid.uuid4()}",  # several may be open: one of the same name would be the first of them
+                name=f"local-{uuid.uuid4()}",  # unique, as creating one with an existing name returns the existing one
                 definition=json.dumps(self._asl or definition()),
                 roleArn="arn:aws:iam::123456789012:role/retrieve",
             )["stateMachineArn"]
@@ -160,12 +160,12 @@ class Workflow:
         return Answer.model_validate(self._output(arn))
 
     def execute(self, query: Query | dict[str, Any]) -> Execution:
-        """Answer one question, and return the output with the history."""
+        """Answer one question; return the output and the history."""
         body = query if isinstance(query, dict) else query.model_dump(mode="json")
         return self.run({"query": body})
 
     def run(self, state: dict[str, Any]) -> Execution:
-        """Run the definition on an input, and return output and history.
+        """Run the definition on an input; return output and history.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Workflow:
         return self._begin({"query": body})
 
     def _begin(self, state: dict[str, Any]) -> str:
-        # As braid.engines.aws.step_functions names it: so its functions know the trace that they belong to.
+        # Named as in braid.engines.aws.step_functions, by which the functions know the trace that they belong to.
         with operation(f"start {self._arn.rsplit(':', 1)[-1]}", {}, kind=SpanKind.CLIENT):
             name = trace_headers().get(TRACEPARENT) or str(uuid.uuid4())
             started = self._client.start_execution(stateMachineArn=self._arn, name=name, input=json.dumps(state))
@@ -191,7 +191,7 @@ class Workflow:
 
     def _output(self, arn: str) -> dict[str, Any]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        # Of the interpreter itself, as each request to it costs as much as a state does.
+        # Read from the interpreter itself, as each API request costs as much as a state does.
         execution = self._interpreter.describe_execution(arn)
         ended = False
         while time.monotonic() < deadline:
@@ -207,7 +207,7 @@ class Workflow:
 
 
 def _failure(error: str, cause: str, status: str) -> BraidError:
-    """Return the error that the pipeline would have raised."""
+    """Return the error of a failed execution: the one that the pipeline would raise, or WorkflowFailed."""
     try:
         message = json.loads(cause)["errorMessage"]
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Lambda's Invoke API and S3's GetObject on a loopback port, answered in this process."""
+"""Local HTTP server of Lambda's Invoke API and S3's GetObject, which runs the handlers in this process."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _INSTALLED = Path(__file__).resolve().parents[1] / "functions"
 FUNCTIONS = _INSTALLED if _INSTALLED.is_dir() else _INSTALLED.parents[1] / "functions"
-"""The handlers: inside the package where a wheel was installed, beside it in a clone."""
+"""Folder of the handlers: inside the package in an installed wheel, beside it in a clone."""
 STAGE_FUNCTIONS = ("plan", "embed", "vector_search", "graph_expand", "fuse_rerank")
 
 
@@ -57,7 +57,7 @@ def load_handler(name: str) -> Handler:
         try:
             spec.loader.exec_module(module)
         except BaseException:
-            del sys.modules[module_name]  # so that the next try meets the same error, not half a module
+            del sys.modules[module_name]  # the next import must not find a half-initialised module
             raise
     handler: Handler = module.handler
     return handler
@@ -69,9 +69,9 @@ def stage_handlers() -> dict[str, Handler]:
 
 
 class InvokeServer:
-    """Answer ``POST /2015-03-31/functions/NAME/invocations`` on a free loopback port, one thread a request.
+    """Answers ``POST /2015-03-31/functions/NAME/invocations`` on a free loopback port, with a thread for each request.
 
-    With ``read_object`` also ``GET /BUCKET/KEY``, of a bucket of any name.
+    With ``read_object`` also ``GET /BUCKET/KEY``, for any bucket name.
     """
 
     def __init__(self, handlers: Mapping[str, Handler], read_object: ReadObject | None = None) -> None:
@@ -97,7 +97,7 @@ class InvokeServer:
 
 
 def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Call a handler and return what Lambda answers: a body, and the header that marks a failure."""
+    """Call a handler and return Lambda's response: a body, and the header that marks a failure."""
     try:
         result = handler(json.loads(body or b"{}"), LocalContext(name))
     except Exception as error:  # noqa: BLE001 - as the Lambda runtime: any exception of a handler is its answer
@@ -118,7 +118,9 @@ def _outcome(handler: Handler, body: bytes, name: str) -> tuple[dict[str, Any], 
 def _request_handler(handlers: Mapping[str, Handler], read_object: ReadObject | None) -> type[BaseHTTPRequestHandler]:
     class Invoke(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # headers and body are two writes: without this the second waits 40 ms
+        disable_nagle_algorithm = (
+            True  # headers and body are two writes, the second of which Nagle would delay by 40 ms
+        )
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -146,10 +148,10 @@ def _request_handler(handlers: Mapping[str, Handler], read_object: ReadObject | 
                 self.end_headers()
                 self.wfile.write(payload)
             except ConnectionError:
-                # The caller's time was up; Lambda too drops such an answer.
+                # The caller has timed out; Lambda drops such a response too.
                 self.close_connection = True
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """Leave the terminal to the answer."""
+            """Log nothing."""
 
     return Invoke

@@ -1,7 +1,7 @@
-"""Has moto's interpreter remember what it makes anew for every execution, or every state of one.
+"""Patches moto's interpreter to cache repeated work; its results stay the same.
 
-That is the parsed definition, JSONPath expressions and the client that calls functions: together most of what an
-execution takes. And copies of what states know are made in one step. Whatever else it does, it does as before.
+It caches parsed definitions, JSONPath expressions, and the client that calls functions, which together take most of an
+execution's time; and it speeds up deep copies of states' data.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _COPYING: Final = (
     "eval.event.event_manager",
     "eval.states",
 )
-"""Modules that copy all that a state knows, several times for each."""
+"""Modules that deep-copy the data of states, several times for each state."""
 _ENTRIES: Final = 512
 _CLIENTS: Final = 8
 FUNCTIONS_ENDPOINT: Final = "AWS_ENDPOINT_URL_LAMBDA"
-"""Variable that names where functions are called."""
+"""Environment variable with the endpoint of Lambda's Invoke API."""
 
 
 @cache
 def remember() -> None:
-    """Have the interpreter of this process remember from now on."""
+    """Patch the interpreter of this process, once."""
     parser = import_module(f"{_PARSER}parse.asl_parser").AmazonStateLanguageParser
     parser.parse = staticmethod(_parsed_once(parser.parse))
     paths = import_module(f"{_PARSER}utils.json_path")
@@ -48,7 +48,7 @@ def remember() -> None:
 
 
 def _made_once(make: Callable[[str, str], Any]) -> Callable[..., Any]:
-    """Return what makes a client for a region and service once, for each endpoint that the environment names."""
+    """Return a function that caches clients by region, service and the endpoint in the environment."""
 
     @lru_cache(_CLIENTS)
     def made(region: str, service: str, _endpoint: str | None) -> Any:  # noqa: ANN401 - boto3's
@@ -60,13 +60,13 @@ def _made_once(make: Callable[[str, str], Any]) -> Callable[..., Any]:
     return client_for
 
 
-def _copied(value: Any) -> Any:  # noqa: ANN401 - what a state is given, or returns
+def _copied(value: Any) -> Any:  # noqa: ANN401 - any data of a state
     """Return a deep copy, ten times as fast as :func:`copy.deepcopy`."""
     return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))  # noqa: S301 - made here  # nosec B301
 
 
 def _parsed_once(parse: Callable[[str], tuple[Any, Any]]) -> Callable[[str], tuple[Any, Any]]:
-    """Return a parser of definitions that parses each once; every execution has a copy of its own."""
+    """Return a parser that parses each definition once, and returns a new copy for each execution."""
 
     @lru_cache(_ENTRIES)
     def pickled(definition: str) -> bytes:

@@ -1,5 +1,5 @@
-"""Fitting fusion parameters on judged questions, with cross-validation.
+"""Fits fusion parameters on judged questions, with cross-validation.
 
-- ``captured`` asks each question once and fuses it again with other parameters
-- ``coordinate_search`` finds parameters; ``run`` cross-validates and writes them; ``show`` renders the result
+- ``captured`` captures the hits of each question once, and repeats their fusion with other parameters
+- ``coordinate_search`` searches parameters; ``run`` cross-validates and writes them; ``show`` renders the result
 """

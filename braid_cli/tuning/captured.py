@@ -1,4 +1,4 @@
-"""Judged questions with all that the stages found, to be fused again with other parameters."""
+"""Judged questions with the captured hits of all stages, whose fusion can be repeated with other parameters."""
 
 from __future__ import annotations
 
@@ -34,29 +34,29 @@ if TYPE_CHECKING:
 
 DEPTH = 10
 COHERENCE_CANDIDATES = 25
-"""Candidates that path coherence reorders: more than it looks at, so that the first ten are exact."""
+"""Number of candidates that path coherence reorders; enough for the first ten to be exact."""
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
 """Strategies whose second expansion starts at hits of the text search."""
 
 GRAPH_CACHE_SIZE = 1_024
-"""Graph answers: several for each of some hundred questions, which are asked in turn."""
+"""Number of cached graph responses: several for each of some hundred questions, which are asked in turn."""
 UNCHANGED = WriteGeneration(number=0, settled=True)
-"""Nothing is written while parameters are fitted."""
+"""Write generation during a fit, in which nothing is written."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """Hits of a question by strand, with the records that may be answers."""
+    """Hits of a question by strand, with the records that can be results."""
 
     request: FuseRequest
     hits: tuple[Sequence[Hit], Sequence[Hit], Sequence[GraphHit]]
-    """Of the vector, lexical and graph strands; of the last, one an id."""
+    """Hits of the vector, lexical and graph strands; for the graph one hit per id."""
     texts: Mapping[Source, Mapping[str, float]]
     graph: Mapping[str, float]
     """Best graph score by id."""
     propagated: Mapping[str, float]
     read: Mapping[str, Ranked]
-    """Records that may be answers."""
+    """Records that can be results."""
     mentions: Mentions
     """Mentions of entities in their texts."""
 
@@ -82,40 +82,43 @@ class Found:
 
 @dataclass(frozen=True)
 class ReadCache:
-    """Records and hits that were read for a question before."""
+    """Cache of one question's records and hits."""
 
     mentions: Mentions
     records: dict[str, Ranked | None] = field(default_factory=dict)
-    """None where a record may not be an answer."""
+    """Records by id; None for one that cannot be a result, such as a filtered one."""
     hits: dict[str, GraphHit] = field(default_factory=dict)
-    """One of the graph's hits an id."""
+    """One graph hit per id."""
     found: dict[tuple[bool, tuple[tuple[str, float], ...]], Found] = field(default_factory=dict)
-    """By whether it was propagated, and ids and scores."""
+    """Keys are whether the hits are of propagation, and their ids and scores."""
 
 
 @dataclass(frozen=True)
 class CapturedQuestion:
-    """A judged question and what was found for it."""
+    """A judged question with its captured hits."""
 
     dataset: str
     question: JudgedQuery
     found: Found
     spread: Callable[[FusionParameters], Found] | None = None
-    """Asks the graph again with other parameters; None where the plan starts at no hits."""
+    """Repeats the graph expansion with other parameters; None if the expansion does not depend on them."""
     _spread: dict[tuple[float, ...], Found] = field(default_factory=dict)
     _measured: dict[tuple[float, ...], dict[str, float]] = field(default_factory=dict)
 
     def ranking(self, parameters: FusionParameters) -> list[str]:
-        """Return the ids that fusion with these parameters puts first, as the pipeline answers without a reranker."""
+        """Return the first ids after fusion with these parameters, as the pipeline does without a reranker."""
         found = self._with(parameters)
         return _first(found, strand_weights(found.request, *found.hits, parameters), parameters)
 
     def measure(self, parameters: FusionParameters) -> dict[str, float]:
-        """Return the ranking's scores by metric; memoised, because most changes affect few questions."""
+        """Return the ranking's scores by metric; memoised, because most parameter changes affect few questions."""
         found = self._with(parameters)
         weights = None
         if found.propagation_suffices:
-            key: tuple[float, ...] = (id(found), parameters.coherence)  # what is not propagated comes far behind
+            key: tuple[float, ...] = (
+                id(found),
+                parameters.coherence,
+            )  # other ids only rank behind the propagated ones
         else:
             weights = strand_weights(found.request, *found.hits, parameters)
             fixed = (float(parameters.rank_constant), parameters.coherence)
@@ -135,7 +138,7 @@ class CapturedQuestion:
 
 
 def _spread_by(parameters: FusionParameters) -> tuple[float, ...]:
-    """Return the parameters that change the question to the graph."""
+    """Return the values of the parameters on which the graph expansion depends."""
     return (
         parameters.name_weight,
         parameters.damping,
@@ -180,19 +183,19 @@ def capture(
     *,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[CapturedQuestion]:
-    """Ask every question once, without a reranker, and record what was found.
+    """Ask every question once, without a reranker, and capture its hits.
 
     Parameters
     ----------
     dataset
-        The name that the questions are told apart by.
+        Name of the dataset, by which its questions are distinguished from those of others.
     judged
         Questions with at least one relevant record each.
     application
-        Engines that hold the dataset; their graph is asked again while parameters are fitted, and their parameters are
-        from here on the documented defaults.
+        Engines with the dataset. They must stay open during the fit, which queries the graph again. Their fusion
+        parameters are set to the documented defaults.
     on_progress
-        Called with the number of questions asked and the number of all.
+        Called with the number of questions asked and of all questions.
     """
     kept: list[CapturedQuestion] = []
     cache = GraphCache(GRAPH_CACHE_SIZE, CacheCounts())
@@ -214,16 +217,16 @@ def capture(
 
 
 def _starts_at_hits(request: FuseRequest) -> bool:
-    """Whether the graph expansion starts at hits of the text search, and so depends on parameters."""
+    """Return whether the graph expansion starts at hits of the text search, and so depends on parameters."""
     return request.expanded is not None and request.plan.strategy in WALKED_FROM_HITS
 
 
 def _expand_again(
     request: FuseRequest, application: Application, cache: GraphCache, known: ReadCache
 ) -> Callable[[FusionParameters], Found]:
-    """Return a function that repeats the graph expansion of the workflow with other parameters.
+    """Return a function that repeats the graph expansion with other parameters.
 
-    Answers of the graph that the parameters do not change are cached.
+    Responses of the graph that do not depend on the parameters are cached.
     """
     asked = GraphRequest(
         operation=GraphOperation.EXPAND,
@@ -243,16 +246,16 @@ def _expand_again(
 
 
 def by_strand(request: FuseRequest, application: Application, known: ReadCache) -> Found:
-    """Return the hits by strand, and the records that may be answers.
+    """Return the hits by strand, and the records that can be results.
 
     Parameters
     ----------
     request
         Request of the fuse and rerank stage.
     application
-        Engines that hold the records.
+        Engines with the records.
     known
-        Cache of this question; what is read now is added.
+        Cache of this question, to which newly read records are added.
     """
     vector, lexical, graph = hits_by_strand(request)
     propagates = request.expanded is not None and request.expanded.propagated
@@ -270,7 +273,7 @@ def by_strand(request: FuseRequest, application: Application, known: ReadCache) 
     for hit in graph:
         known.hits.setdefault(hit.id, hit)
     known.found[key] = Found(
-        # Paths and reasons are not fused, and there are hundreds of sets of them.
+        # Without paths and reasons, which fusion does not use and which take memory.
         request=request.model_copy(update={"expanded": request.expanded and _bare(request.expanded)}),
         hits=(vector, lexical, tuple(known.hits[one] for one in dict.fromkeys(hit.id for hit in graph))),
         texts=texts,
@@ -289,7 +292,7 @@ def _bare(expanded: GraphFound) -> GraphFound:
 def _read_new(
     unread: Sequence[Candidate], request: FuseRequest, application: Application, known: dict[str, Ranked | None]
 ) -> None:
-    """Read the records of candidates into the cache; None for those that may not be answers."""
+    """Read the records of candidates into the cache; None for those that cannot be results."""
     known |= dict.fromkeys(one.id for one in unread)
     settings = application.settings
     for start in range(0, len(unread), MAX_HYDRATED):
@@ -307,9 +310,9 @@ def _read_new(
 
 
 def measures(ranking: Sequence[str], relevant: Mapping[str, int]) -> dict[str, float]:
-    """Return recall@2, @5 and @10, nDCG@10 and the reciprocal rank of one ranking of at most ten.
+    """Return recall@2, @5 and @10, nDCG@10 and the reciprocal rank of one ranking of at most ten ids.
 
-    As ir-measures, which takes milliseconds a call where a fit makes a hundred thousand.
+    The values equal those of ir-measures, which is too slow for the hundred thousand calls of a fit.
     """
     gains = [relevant.get(identity, 0) for identity in ranking[:DEPTH]]
     ideal = _discounted(sorted(relevant.values(), reverse=True)[:DEPTH])

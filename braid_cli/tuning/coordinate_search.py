@@ -1,4 +1,4 @@
-"""Coordinate search over fusion parameters, deterministic for a seed."""
+"""Coordinate search over fusion parameters, deterministic for a given seed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from braid_cli.tuning.captured import CapturedQuestion
 
 MIN_GAIN = 5e-4
-"""Least gain of the mean that accepts a change: less is noise of single questions."""
+"""Minimum gain of the mean for a change to be accepted; smaller gains are noise of single questions."""
 ROUNDING = 1e-12
 ROUNDS = 4
 SEED = 20_240_501
@@ -27,10 +27,10 @@ class TunedParameter:
     name: str
     values: tuple[float, ...]
     also: Callable[[float], dict[str, float]] = lambda _: {}
-    """Other parameters that follow from the value."""
+    """Returns the values of other parameters that depend on this one's."""
 
     def with_value(self, parameters: FusionParameters, value: float) -> FusionParameters:
-        """Return the parameters with this one at a value."""
+        """Return the parameters with this one set to a value."""
         return parameters.model_copy(update={self.name: value, **self.also(value)})
 
 
@@ -53,13 +53,14 @@ TUNED_PARAMETERS = (
     TunedParameter("bridging", (0.0, 0.25, 0.5, 0.75, 1.0)),
     TunedParameter("damping", (0.5, 0.6, 0.7, 0.8, 0.85, 0.9)),
 )
-"""``exploratory_shift`` is left out: it repeats the base weights. Coarse steps: each value asks the graph again."""
+"""Parameters to fit. ``exploratory_shift`` is left out, as it has the effect of the base weights. The steps are coarse,
+as some parameters query the graph again for each value."""
 RANK_PARAMETERS = (TunedParameter("rank_constant", (5, 10, 20, 40, 60, 80, 120)),)
-"""Parameters of fusion by ranks."""
+"""Parameters of reciprocal rank fusion."""
 
 
 def quality(questions: Sequence[CapturedQuestion], parameters: FusionParameters, metric: str) -> float:
-    """Return the mean of a metric over questions, 0 of none."""
+    """Return the mean of a metric over questions; 0 if there are none."""
     if not questions:
         return 0.0
     return sum(one.measure(parameters)[metric] for one in questions) / len(questions)
@@ -73,11 +74,11 @@ def search(
     tuned: Sequence[TunedParameter] = TUNED_PARAMETERS,
     seed: int = SEED,
 ) -> FusionParameters:
-    """Return parameters that score better than ``start`` on the questions, or ``start``.
+    """Return parameters that score better than ``start`` on the questions; ``start`` if none are found.
 
-    Each parameter in turn, in an order that the seed shuffles, is set to the value that scores best while all others
-    stay, provided that it gains at least ``MIN_GAIN``; of equals to the middle one, which is furthest from where others
-    are better. Rounds follow one another until one changes nothing.
+    Each parameter in turn, in an order shuffled by the seed, is set to its best value while all others stay fixed, if
+    that gains at least ``MIN_GAIN``; of several best values the middle one is chosen. Rounds are repeated, at most
+    ``ROUNDS`` times, until one changes nothing.
     """
     dice = random.Random(seed)  # noqa: S311 - not for secrets
     best, score = start, quality(questions, start, metric)

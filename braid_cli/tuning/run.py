@@ -1,4 +1,4 @@
-"""Fits fusion parameters with cross-validation, and writes them when held-out questions improve."""
+"""Fits fusion parameters with cross-validation, and writes them to the file that settings read."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 FOLDS = 5
 MAX_LOSS = 0.01
-"""Most that one dataset's held-out mean may fall."""
+"""Accepted loss of the held-out mean of a single dataset."""
 ALL = "all"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Scores on the held-out questions of one dataset, or of all, before and after fitting."""
+    """Scores on the held-out questions of one dataset, or of all, before and after the fit."""
 
     name: str
     questions: int
@@ -57,18 +57,18 @@ class Tuning:
     folds: int
     seed: int
     before: FusionParameters
-    """Those in force."""
+    """Parameters in use."""
     after: FusionParameters
-    """Fitted on all questions."""
+    """Parameters fitted on all questions."""
     by_fold: tuple[FusionParameters, ...]
-    """Fitted on all but one fold each; where they differ much, the questions do not say what the value should be."""
+    """Parameters fitted without each fold; the questions do not determine a value that differs much between them."""
     compared: tuple[Compared, ...]
-    """On held-out questions: each dataset, then all together."""
+    """Scores on held-out questions: of each dataset, then of all together."""
     datasets: tuple[tuple[str, str, int], ...] = ()
-    """Name, content hash and number of questions of each."""
+    """Name, content hash and number of questions of each dataset."""
 
     def refusal(self) -> str | None:
-        """Return why the parameters should not be used; None where held-out questions improve."""
+        """Return why the fitted parameters should not be used; None if held-out questions improve."""
         if self.after == self.before:
             return "no other parameters are better on these questions than those in force"
         overall = self.compared[-1].change
@@ -84,7 +84,7 @@ class Tuning:
         return None
 
     def evidence(self) -> dict[str, Any]:
-        """Return the evidence that the file states: datasets, folds and held-out scores."""
+        """Return the evidence that is written to the file: datasets, folds and held-out scores."""
         return {
             "fitted_on": [
                 {"dataset": name, "content": content, "questions": questions}
@@ -109,7 +109,7 @@ class Tuning:
         }
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything for machines."""
+        """Return the result as JSON values."""
         return {
             "before": self.before.model_dump(mode="json"),
             "after": self.after.model_dump(mode="json"),
@@ -136,26 +136,26 @@ def tune(
     tuned: Sequence[TunedParameter] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Tuning:
-    """Fit on all questions, and estimate by cross-validation what that is worth on unseen questions.
+    """Fit on all questions, and estimate the gain on unseen questions by cross-validation.
 
     Raises InvalidRequest if there are fewer questions than folds.
 
     Parameters
     ----------
     questions
-        Judged questions with what was found for each.
+        Judged questions with their captured hits.
     before
-        The parameters in force: start of the search and baseline.
+        The parameters in use: start of the search, and baseline.
     metric
-        Metric to improve.
+        Metric to maximise.
     folds
         Number of folds; the questions of each dataset are shuffled into them.
     seed
         Seed of the shuffling and of the search.
     tuned
-        Parameters to fit; all that fusion uses when not given.
+        Parameters to fit; by default :func:`tuned_parameters`.
     on_progress
-        Called with the number of fits made and the number of all.
+        Called with the number of fits done and of all fits.
     """
     if len(questions) < folds:
         few = f"{len(questions)} judged questions make no {folds} folds"
@@ -181,13 +181,13 @@ def tune(
 
 
 def tuned_parameters(questions: Sequence[CapturedQuestion]) -> tuple[TunedParameter, ...]:
-    """Return the parameters to fit; the rank constant only where a question is fused by ranks."""
+    """Return the parameters to fit; the rank constant only if a question is fused by ranks."""
     by_ranks = any(fusion_method(one.found.request) is Fusion.RRF for one in questions)
     return (*TUNED_PARAMETERS, *(RANK_PARAMETERS if by_ranks else ()))
 
 
 def assign_folds(questions: Sequence[CapturedQuestion], folds: int, seed: int) -> list[int]:
-    """Return the fold of each question: those of each dataset are shuffled and dealt out, so that no fold lacks one."""
+    """Return the fold of each question. Each dataset's questions are shuffled and spread evenly over the folds."""
     dice = random.Random(seed)  # noqa: S311 - not for secrets
     fold_of = [0] * len(questions)
     dealt = 0
@@ -229,13 +229,13 @@ def tune_folders(
 ) -> Tuning:
     """Ingest dataset folders as evaluation does, ask their questions once, and tune.
 
-    A parameter that the environment sets is left alone: it wins over the file. A file among the folders has judged
-    questions about what is stored of a tenant.
+    A parameter that the environment sets is not fitted, as it takes precedence over the file. A file among
+    ``folders`` has judged questions about the tenant's stored data.
 
     Raises
     ------
     DatasetError
-        If a folder is malformed or holds no judged question.
+        If a folder is malformed or has no judged question.
     InvalidRequest
         If there are fewer questions than folds.
     """
@@ -271,7 +271,7 @@ def tune_folders(
 
 
 def write(tuning: Tuning, path: Path) -> None:
-    """Write the file that the system reads, whole or not at all."""
+    """Write the file of fitted parameters, atomically."""
     made = FittedFile(parameters=tuning.after, evidence=tuning.evidence())
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")

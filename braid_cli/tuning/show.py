@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 def show_tuning(console: Console, tuning: Tuning) -> None:
-    """Print what the fit is worth on questions that it has not seen, then the parameters that changed."""
+    """Print the scores on held-out questions before and after the fit, and the parameters."""
     title = f"{tuning.metric} on held-out questions, {tuning.folds} folds"
     console.print(Text(title, style="bold"))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("dataset")
     for heading in ("questions", "before", "after", "Δ", "95 % interval", "p"):
         table.add_column(heading, justify="right", no_wrap=True)
-    # Of one dataset, all is that dataset.
+    # With a single dataset, the row of all would repeat it.
     for one in tuning.compared if len(tuning.compared) > 2 else tuning.compared[:1]:  # noqa: PLR2004 - it and all
         change, chance = one.change.means[tuning.metric], one.change.p[tuning.metric]
         low, high = one.change.intervals[tuning.metric]

@@ -1,4 +1,4 @@
-"""Lambda: every stage of a question in one process, in place of the workflow (``AnswerMode=function``)."""
+"""Lambda function: runs all stages of a question in one process, in place of the workflow (``AnswerMode=function``)."""
 
 from importlib import import_module
 

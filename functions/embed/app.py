@@ -1,4 +1,4 @@
-"""Lambda: the embed stage of the retrieval workflow."""
+"""Lambda function: the embed stage of the retrieval workflow."""
 
 from importlib import import_module
 

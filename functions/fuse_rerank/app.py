@@ -1,4 +1,4 @@
-"""Lambda: the fuse_rerank stage of the retrieval workflow."""
+"""Lambda function: the fuse_rerank stage of the retrieval workflow."""
 
 from braid.app import application
 from braid.lambda_runtime.stage_handlers import answer_metrics, stage_handler

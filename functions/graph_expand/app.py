@@ -1,4 +1,4 @@
-"""Lambda: the graph_expand stage of the retrieval workflow."""
+"""Lambda function: the graph_expand stage of the retrieval workflow."""
 
 from importlib import import_module
 

@@ -21,6 +21,6 @@ _run_task = stage_handler("ingest", Task, _run)
 _write_messages = batch_handler(lambda body: write_message(body, application()), log_refused("ingest"))
 
 
-def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - what each of the two returns
-    """Write what the event brings."""
+def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - of both handlers
+    """Handle a batch of queue messages, or a step of the import workflow."""
     return _write_messages(event, context) if "Records" in event else _run_task(event, context)

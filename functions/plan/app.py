@@ -1,4 +1,4 @@
-"""Lambda: the plan stage of the retrieval workflow."""
+"""Lambda function: the plan stage of the retrieval workflow."""
 
 from braid.app import application
 from braid.lambda_runtime.stage_handlers import stage_handler

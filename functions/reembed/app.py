@@ -20,6 +20,6 @@ _step_handler = stage_handler("reembed", Step, _run_step)
 _work_off = batch_handler(lambda body: work_off(body, application().reembedding), log_refused("reembed"))
 
 
-def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - what each of the two returns
-    """Embed what the event asks for."""
+def handler(event: dict[str, Any], context: "LambdaContext") -> Any:  # noqa: ANN401 - of both handlers
+    """Handle a batch of queue messages, or a step of the re-embedding workflow."""
     return _work_off(event, context) if "Records" in event else _step_handler(event, context)

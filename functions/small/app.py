@@ -1,7 +1,7 @@
-"""Lambda function: all of Braid in one process, over a store on a file system of the network (``small.yaml``).
+"""Lambda function: all of Braid in one process, over embedded stores on a network file system (``small.yaml``).
 
-It answers requests of the HTTP API, embeds again at the schedule's call, and deletes a tenant at an operator's. Between
-two events the process may be frozen for good, and another one opens the store: so no thread may hold a lock then.
+It serves the HTTP API, re-embeds outdated records on a schedule, and deletes a tenant when an operator invokes it.
+Between two events the process may be frozen for good while another one opens the store: no thread may hold a lock then.
 """
 
 import os
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
 REEMBED_S = 20.0
-"""Seconds of one run of embedding again, in which no request is answered; the next run goes on."""
+"""Time limit of one run of re-embedding, in seconds, during which no request is answered; the next run continues."""
 PAUSE_S = 6.0
-"""Longest wait for threads that still use the store, more than ``embedded_question_s`` allows them."""
+"""Time limit of waiting for threads that use the store, in seconds; above ``embedded_question_s``, their own limit."""
 
-if "BRAID_HOME" in os.environ:  # not in the function that has no store, and shows pages alone
+if "BRAID_HOME" in os.environ:  # not in the function without a store, which only serves pages
     open_beforehand(
         lambda: application().index,
         lambda: application().graph,
@@ -42,19 +42,19 @@ def _reembed(asked: JobRequest) -> Progress:
     return Progress.of(run_to_end(services, job, budget=RunBudget(seconds=REEMBED_S)))
 
 
-_answer, _embed_again = make_handler(application()), stage_handler("reembed", JobRequest, _reembed)
+_answer, _reembed_outdated = make_handler(application()), stage_handler("reembed", JobRequest, _reembed)
 _delete = stage_handler("delete_tenant", Deletion, lambda asked: delete_tenant(asked.delete_tenant, application()))
 
 
 def handler(event: dict[str, Any], context: "LambdaContext") -> dict[str, Any]:
-    """Answer a request, delete a tenant, or embed again."""
-    of_event = _answer if "requestContext" in event else _delete if "delete_tenant" in event else _embed_again
+    """Answer an HTTP request, delete a tenant, or re-embed outdated records."""
+    of_event = _answer if "requestContext" in event else _delete if "delete_tenant" in event else _reembed_outdated
     try:
         application().resume()
         answer = of_event(event, context)
     finally:
         if not application().pause(wait_s=PAUSE_S):
-            os._exit(1)  # Lambda starts another, which undoes what was not committed
+            os._exit(1)  # Lambda starts another process, which rolls back what was not committed
     if answer.get("statusCode") == HTTPStatus.SERVICE_UNAVAILABLE and "Retry-After" not in answer["headers"]:
         os._exit(1)  # The store is damaged or was replaced: Lambda counts an error, and another process opens it anew.
     return answer

@@ -1,4 +1,4 @@
-"""Lambda: the vector_search stage of the retrieval workflow."""
+"""Lambda function: the vector_search stage of the retrieval workflow."""
 
 from braid.app import application
 from braid.lambda_runtime.stage_handlers import stage_handler

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 import zipfile
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -457,6 +458,16 @@ def test_a_version_that_takes_long_to_cut_is_not_stored_over_a_newer_one(
     with pytest.raises(ObjectChanged):
         written_whole("old", {"tenant_id": TENANT, "key": old}, store)
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+def test_a_version_that_was_posted_while_the_clock_was_ahead_is_replaced_by_a_newer_one(store: DemoStages) -> None:
+    now = time.time_ns()
+    for name, posted in (("eight", now + 2 * 3_600 * 10**9), ("nine", now), ("ten", now + 1)):
+        key = f"posted/{posted:020d}-f/=a.md"
+        store.objects.put(TENANT, key, f"The seal opens at {name}.".encode())
+        assert written_whole(name, {"tenant_id": TENANT, "key": key}, store) is JobStatus.WRITTEN
+        (record,) = store.index.scan(TENANT).records
+        assert name in record.content
 
 
 @pytest.mark.parametrize("is_readable", [True, False])

@@ -195,7 +195,8 @@ def test_what_stands_for_a_missing_entity_does_not_replace_it_when_it_is_written
     store: Apart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "writing_turn", lambda *_: nullcontext())  # as in two processes
-    upsert, mill = store.graph.upsert, vertex("x", name="Osprey Mill", aliases=("the mill",))
+    upsert = store.graph.upsert
+    mill = vertex("x", name="Osprey Mill", aliases=("the mill",), has_record=False)
 
     def meanwhile(*written: Any) -> None:
         monkeypatch.setattr(store.graph, "upsert", upsert)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from braid.models import Answer, Asked, FactSet, Fusion, in_words
-from braid.retrieval.stages.confidence import INTERCEPT, MAX_TITLES, MODEL, Features, chance, features
+from braid.models import Answer, Asked, FactSet, Filters, Fusion, Kind, in_words
+from braid.retrieval.stages.confidence import BACKGROUND, INTERCEPT, MAX_TITLES, MODEL, Features, chance, features
 from braid.retrieval.stages.states import Lost, Searched
 
 from tests.fakes import fused, hits, query, record, searched
@@ -26,7 +26,7 @@ def answered(question: str, *contents: str, **pieces: Any) -> Answer:
 
 
 def coverage(question: str, *contents: str) -> float | None:
-    return features(question, None, answered(question, *contents).results).coverage
+    return features(query(question), None, answered(question, *contents).results).coverage
 
 
 def test_the_model_is_the_one_that_was_fitted() -> None:
@@ -69,18 +69,20 @@ def test_texts_about_what_the_question_names_cover_its_names_and_say_how_many_th
     question = "Who built the ship that Mara Voss and Keelson (ship) share with a harbour?"
     texts = [("Mara Voss", "She built."), ("Keelson", "A ship."), ("harbour", "Boats."), ("Mara", "Another one.")]
     results = [answered(question, content).results[0].model_copy(update={"title": title}) for title, content in texts]
-    of_all = features(question, None, results)
+    of_all = features(query(question), None, results)
     assert of_all.titles == MAX_TITLES
     assert of_all.coverage == 3 / 4
-    assert features(question, None, results[:1]).titles == 1.0
-    assert features(question, None, results[2:3]).titles < 0.1
-    assert features("Who built it?", None, results).titles == 0.0
+    assert features(query(question), None, results[:1]).titles == 1.0
+    assert features(query(question), None, results[2:3]).titles < 0.1
+    assert features(query("Who built it?"), None, results).titles == 0.0
 
 
 @pytest.mark.parametrize(
     ("question", "text"),
     [
         ("who directed it", "Its director."),
+        ("Who owns it?", "It is owned."),
+        ("Who uses it?", "Its user."),
         ("où est le château", "Le CHATEAU est ici, où il était."),
         ("东京在哪里", "去东京旅行, 京在哪里"),
         ("LX-400 alarms", "The alarm of LX 400."),
@@ -93,42 +95,43 @@ def test_words_are_met_in_other_forms_and_scripts(question: str, text: str) -> N
 
 def test_a_word_is_met_at_its_beginning_only() -> None:
     assert coverage("which art", "The cart started.") == 0.0
+    assert coverage("which cats", "A category.") == 0.0
 
 
 def test_the_nearest_text_is_measured_from_the_background() -> None:
-    near = features("x", searched(*SEVERAL), ()).nearness
+    near = features(query("x"), searched(*SEVERAL), ()).nearness
     assert near == pytest.approx((0.7 - 0.2) / (1 - 0.2))
     # A model that finds everything alike is read the same way.
     alike = searched(*((one, 0.8 + score / 5) for one, score in SEVERAL))
-    assert features("x", alike, ()).nearness == pytest.approx(0.1 / (1 - 0.84))
+    assert features(query("x"), alike, ()).nearness == pytest.approx(0.1 / (1 - 0.84))
 
 
 def test_of_a_few_vectors_it_is_not_known_how_near_they_are() -> None:
-    assert features("x", searched(*SEVERAL[:4]), ()).nearness is None
-    assert features("x", searched(*((str(number), 1.0) for number in range(9))), ()).nearness == 0.0
+    assert features(query("x"), searched(*SEVERAL[:4]), ()).nearness is None
+    assert features(query("x"), searched(*((str(number), 1.0) for number in range(9))), ()).nearness == 0.0
 
 
 def test_a_fact_among_the_first_results_is_a_sign() -> None:
     results = answered("x", "one", "two").results
     facts = FactSet(asked=Asked.ONE, count=1, complete=True, facts=())
-    assert features("x", None, results).fact == 0.0
+    assert features(query("x"), None, results).fact == 0.0
     said = results[1].model_copy(update={"facts": facts, "relevance": 0.9})
-    assert features("x", None, (results[0], said)).fact == 0.9
-    assert features("x", None, (*[results[0]] * 5, said)).fact == 0.0
+    assert features(query("x"), None, (results[0], said)).fact == 0.9
+    assert features(query("x"), None, (*[results[0]] * 5, said)).fact == 0.0
 
 
 def test_the_best_text_by_words_leads_the_sixth() -> None:
     found = Searched(lexical=hits(*((str(number), 0.5) for number in range(5)), ("sixth", 0.2)), took_ms=1)
-    assert features("x", found, ()).lead == pytest.approx(10 - 2.5)
-    assert features("x", Searched(lexical=hits(("a", 0.5)), took_ms=1), ()).lead == pytest.approx(10)
-    assert features("x", Searched(lexical=hits(("a", 1.0)), took_ms=1), ()).lead == pytest.approx(1000)
-    assert features("x", searched(*SEVERAL), ()).lead == 0.0
+    assert features(query("x"), found, ()).lead == pytest.approx(10 - 2.5)
+    assert features(query("x"), Searched(lexical=hits(("a", 0.5)), took_ms=1), ()).lead == pytest.approx(10)
+    assert features(query("x"), Searched(lexical=hits(("a", 1.0)), took_ms=1), ()).lead == pytest.approx(1000)
+    assert features(query("x"), searched(*SEVERAL), ()).lead == 0.0
 
 
 def test_a_vector_that_came_with_its_record_is_no_sign() -> None:
     results = answered("x", "one").results
     (supplied,) = (result.model_copy(update={"id": "a", "vector_supplied": True}) for result in results)
-    near = features("x", searched(*SEVERAL, ("g", 0.2)), (supplied,)).nearness
+    near = features(query("x"), searched(*SEVERAL, ("g", 0.2)), (supplied,)).nearness
     assert near == pytest.approx((0.3 - 0.2) / (1 - 0.2))
 
 
@@ -150,5 +153,20 @@ def test_lost_strands_and_lost_texts_leave_a_chance_and_nothing_found_has_none()
     words = Searched(lexical=hits(("r0", 0.5)), took_ms=1)
     for pieces in ({"lost": {"embed": LOST}, "searched": words}, {"lost": {"link": LOST, "graph_expand": LOST}}):
         assert 0.0 < answered("the pump", "A pump.", **pieces).confidence < 1.0
-    assert features("the pump", None, answered("the pump", "").results) == Features(None, None, None, 0.0, 0.0)
+    assert features(query("the pump"), None, answered("the pump", "").results) == Features(None, None, None, 0.0, 0.0)
     assert fused(searched=Searched(took_ms=1)).confidence == 0.0
+
+
+def test_words_are_as_rare_in_a_small_index_as_in_one_of_the_usual_size() -> None:
+    def lead(vectors: int, **asked: Any) -> float | None:
+        found = searched(*((str(number), 0.5) for number in range(vectors)), lexical=hits(("a", 0.5)))
+        return features(query("x", **asked), found, ()).lead
+
+    as_it_is = lead(BACKGROUND)
+    assert as_it_is is not None
+    assert lead(3) == pytest.approx(as_it_is * math.log(201 / 1.5) / math.log(4 / 1.5))
+    assert lead(BACKGROUND - 1) > as_it_is  # type: ignore[operator] - as asserted before
+    assert lead(2) is None
+    # Of a narrowed search the hits say nothing of how many records there are.
+    assert lead(3, filters=Filters(kinds=(Kind.CHUNK,))) == as_it_is
+    assert lead(0) == as_it_is

@@ -143,4 +143,4 @@ def test_what_is_returned_is_counted_and_what_was_counted_is_there_for_the_next_
             assert braid.search("harbour crane", top_k=1)[0].id == "a"
     with Braid(tmp_path) as braid:
         braid.search("quay")
-        assert braid._asked.application.uses.of("default") == {"a": 3.0}
+        assert braid._backend.application.uses.of("default") == {"a": 3.0}

@@ -8,7 +8,7 @@ from braid.ports.knowledge_graph import GraphStats
 from braid.understanding.facts import MAX_OF_A_KIND, read_facts
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
-from braid.understanding.relations import Anchor, Reading, explain, sentence
+from braid.understanding.relations import Anchor, QuestionWords, Side, explain, sentence
 from braid.understanding.tokens import words
 
 STATS = GraphStats(
@@ -49,19 +49,37 @@ STATS = GraphStats(
 def test_a_question_says_a_relationship_from_one_of_its_ends(
     question: str, name: str, said: str, *, inward: bool
 ) -> None:
-    reading = Reading(question)
     place = words(question).index(name)
-    assert {one.inward(place) for one in reading.said(label_words(said), {place})} == {inward}
+    assert {one.inward(place) for one in QuestionWords(question).said(label_words(said), {place})} == {inward}
+
+
+@pytest.mark.parametrize(
+    ("question", "word", "agent"),
+    [
+        ("Who owns Atlas?", "owns", Side.BEFORE),
+        ("What is owned by Atlas?", "owned", Side.AFTER),
+        ("By whom is Atlas owned?", "owned", Side.AFTER),
+        ("Who is the owner of Atlas?", "owner", Side.NEITHER),
+        ("the Atlas owner", "owner", Side.NEITHER),
+        ("Atlas's owner", "owner", Side.NEITHER),
+        ("the ownees of Atlas", "ownees", Side.BOTH),
+        ("Which ownees has Atlas?", "ownees", Side.BEFORE),
+    ],
+)
+def test_the_agent_of_a_word_is_on_one_side_both_or_neither(question: str, word: str, agent: Side) -> None:
+    place = words(question).index(word)
+    named = words(question)[place - 1 : place] == ["atlas"]
+    assert QuestionWords(question).agent(("owns",), place, named=named) is agent
 
 
 def test_a_word_that_a_predicate_repeats_counts_once() -> None:
-    assert Reading("Who owns Atlas?").said(words("owns" + " dearly" * 30), ())
-    assert not Reading("Who owns Atlas?").said(words("owns and keeps dearly and well"), ())
+    assert QuestionWords("Who owns Atlas?").said(words("owns" + " dearly" * 30), ())
+    assert not QuestionWords("Who owns Atlas?").said(words("owns and keeps dearly and well"), ())
 
 
 @pytest.mark.parametrize("question", ["Who painted Atlas?", "Which city is Atlas in?", "Tell me about Atlas"])
 def test_other_words_say_no_relationship(question: str) -> None:
-    assert not any(Reading(question).said(label_words(label), ()) for label in STATS.by_relationship_type)
+    assert not any(QuestionWords(question).said(label_words(label), ()) for label in STATS.by_relationship_type)
 
 
 @pytest.mark.parametrize(
@@ -133,13 +151,13 @@ def test_a_long_question_is_not_read_for_facts() -> None:
 def test_of_a_long_predicate_its_first_words_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each with each word of the question, for two hundred relationships."""
     compared: list[str] = []
-    whole = Reading._matches
+    whole = QuestionWords._matches
     monkeypatch.setattr(
-        Reading, "_matches", lambda reading, part, passed: (compared.append(part), whole(reading, part, passed))[1]
+        QuestionWords, "_matches", lambda asked, part, passed: (compared.append(part), whole(asked, part, passed))[1]
     )
     predicate = "was polished by " + " ".join(f"w{number}" for number in range(90))
     path = Path(ids=("atlas", "ada"), types=("RELATED_TO",), predicates=(predicate,), inward=(False,))
     hit = GraphHit(id="ada", score=1.0, rank=1, path=path)
-    explain(Reading("Who polished Atlas?"), set(), {"atlas": Anchor("atlas", frozenset({2}), 1.0)}, hit)
+    explain(QuestionWords("Who polished Atlas?"), set(), {"atlas": Anchor("atlas", frozenset({2}), 1.0)}, hit)
     assert "polished" in compared
     assert len(compared) < 40

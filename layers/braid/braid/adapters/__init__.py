@@ -1,8 +1,8 @@
-"""Retrievers of other frameworks over :class:`braid.client.Braid`; each module needs the extra of its name.
+"""Retrievers for other frameworks, over :class:`braid.client.Braid`; each module needs the extra of its name.
 
 ::
 
     langchain.py     BraidRetriever for LangChain
     llamaindex.py    BraidRetriever for LlamaIndex
-    retrieving.py    the search behind both, and the metadata of what it finds
+    retrieving.py    the search behind both, and the metadata of its results
 """

@@ -1,4 +1,4 @@
-"""A retriever of LangChain over a store, in process or deployed.
+"""LangChain retriever over a store, in process or deployed.
 
 >>> from braid import Braid
 >>> from braid.adapters.langchain import BraidRetriever
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
 
 class BraidRetriever(BaseRetriever):
-    """Documents that answer a question, best first, each with its score and citation in its metadata.
+    """Retrieves the documents that answer a question, best first, with score and citation in their metadata.
 
-    Any field can be given to ``invoke`` and ``ainvoke`` as well, and then counts for that call.
+    ``invoke`` and ``ainvoke`` take the same fields, for one call.
     """
 
     braid: Braid
-    """The store that answers."""
+    """The store to search."""
     top_k: int = Field(default=10, ge=1, le=50)
-    """Most documents."""
+    """Maximum of documents."""
     filters: Filters = Filters()
-    """Conditions that every document meets; without ``trusted_only``, what is not trusted is left out all the same."""
+    """Filters of the search. Untrusted records are left out unless ``trusted_only`` is set to false."""
     question: dict[str, Any] = Field(default_factory=dict)
-    """Other fields of a question: ``as_of``, ``hints``, ``fusion`` …"""
+    """Further fields of a question: ``as_of``, ``hints``, ``fusion`` …"""
 
     def _get_relevant_documents(
         self,

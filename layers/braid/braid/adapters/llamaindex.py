@@ -1,4 +1,4 @@
-"""A retriever of LlamaIndex over a store, in process or deployed.
+"""LlamaIndex retriever over a store, in process or deployed.
 
 >>> from braid import Braid
 >>> from braid.adapters.llamaindex import BraidRetriever
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 
 
 class BraidRetriever(BaseRetriever):
-    """Nodes that answer a question, best first, each with its score, and its citation in its metadata.
+    """Retrieves the nodes that answer a question, best first, with their scores, and citations in their metadata.
 
-    What of the metadata is about the search is shown to no model.
+    Metadata about the search itself is excluded from the text that models and encoders see.
 
     Parameters
     ----------
     top_k
-        Most nodes, 1 to 50.
+        Maximum of nodes, 1 to 50.
     filters
-        Conditions that every node meets; without ``trusted_only``, what is not trusted is left out all the same.
+        Filters of the search. Untrusted records are left out unless ``trusted_only`` is set to false.
     question
-        Other fields of a question: ``as_of``, ``hints``, ``fusion`` …
+        Further fields of a question: ``as_of``, ``hints``, ``fusion`` …
     """
 
     def __init__(

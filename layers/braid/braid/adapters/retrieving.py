@@ -1,4 +1,4 @@
-"""The search behind the retrievers of every framework, and the metadata of what it finds."""
+"""The search behind the retrievers of all frameworks, and the metadata of its results."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from braid.models import Result
 
 ABOUT: Final = ("score", "confidence", "citation", "paths", "found_by", "degraded")
-"""Keys of metadata that are about the search, and none of the document's own."""
+"""Metadata keys that describe the search, not the document."""
 
 
 def search(braid: Braid, question: str, *, top_k: int, filters: Filters | Mapping[str, Any], **fields: Any) -> Results:  # noqa: ANN401 - a question's
-    """Answer a question for a model that acts on what it reads: without records that are not trusted, unless asked for.
+    """Answer a question, by default without untrusted records, because the results are input of a model.
 
     Parameters
     ----------
     filters
-        Conditions that every result meets; with ``trusted_only`` false, records that are not trusted come as well.
+        Filters of the search; set ``trusted_only`` to false to include untrusted records.
     """
     given = filters.model_dump(exclude_unset=True) if isinstance(filters, Filters) else filters
     return braid.search(question, top_k=top_k, filters={"trusted_only": True, **given}, **fields)
 
 
 def metadata_of(result: Result, results: Results) -> dict[str, Any]:
-    """Return the record's own metadata, where it can be read as ``source``, and :data:`ABOUT` the search.
+    """Return a record's own metadata, its title as ``source``, and the keys of :data:`ABOUT`.
 
-    Values are those of JSON, so that the frameworks' serialisers take them.
+    All values are JSON values, which the frameworks can serialise.
     """
     return {
         "source": result.citation.title,
@@ -40,7 +40,7 @@ def metadata_of(result: Result, results: Results) -> dict[str, Any]:
         "score": result.final,
         "confidence": results.confidence,
         "citation": {"id": result.id, **result.citation.model_dump(mode="json", exclude_none=True)},
-        # Two paths may pass the same names, by a given relationship and by a found mention.
+        # Two paths may have the same names: one by a given relationship, one by an extracted mention.
         "paths": list(dict.fromkeys(" → ".join(path.names or path.ids) for path in result.paths if path.types)),
         "found_by": [source.value for source in result.sources],
         "degraded": list(results.degraded),

@@ -8,12 +8,12 @@
     authorisation.py  tenant and role of a caller whose token was verified before, by API Gateway or the laptop's server
     json_bodies.py    bounds the bytes of request bodies, then parses and validates them
     schemas.py        request and response schemas
-    signed_tokens.py  signs and verifies what callers bring back: cursors, and the tokens of the laptop's server
+    signed_tokens.py  signs and verifies tokens: list cursors, and the access tokens of the laptop's server
     problems.py       errors as RFC 9457 problem details
-    idempotency.py    idempotency keys: a request, or a job such as an import, is begun once for each
-    quotas.py         quotas of tenants, counted in the cache; above the one of reranking an answer is degraded
+    idempotency.py    idempotency keys: a repeated request runs once and gets the same response
+    quotas.py         quotas of tenants, counted in the cache; above the reranking quota answers are degraded
     audit.py          the audit log
-    answer_traces.py  traces of answers: how each came about; telemetry has OpenTelemetry's
+    answer_traces.py  explanations of answers by trace id; OpenTelemetry's traces are in telemetry
     openapi.py        the OpenAPI document
     page/             the page at /explorer
 """

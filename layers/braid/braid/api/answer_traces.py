@@ -1,9 +1,9 @@
-"""Traces of answers, how each came about, kept in the cache for a while by trace id and tenant.
+"""Traces: explanations of answers, stage by stage, stored in the cache by tenant and trace id.
 
-OpenTelemetry's traces, of spans and their times, are recorded in :mod:`braid.telemetry`.
+A trace has ids, scores, timings and the plan. It has the question's text only if the operator allows that in logs, and
+never a record's text. Without a cache no traces are stored.
 
-Ids, scores, timings and the plan; no text of the question or of a record, unless an operator lets logs hold the text of
-questions. Without a cache no traces are kept.
+OpenTelemetry's traces of spans are recorded in :mod:`braid.telemetry`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
         answer,
         asked_at=library.now(),
         question=text if with_text else None,
-        # Reasons quote names that the question mentions.
+        # Reasons quote names from the question.
         plan=answer.plan if with_text else answer.plan.model_copy(update={"reasons": ()}),
         results=tuple(_result(result) for result in answer.results),
     )
@@ -36,7 +36,7 @@ def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
 
 
 def find(library: Library, tenant_id: str, trace_id: str) -> Trace | None:
-    """Return a tenant's trace; None if it is not stored, or is another tenant's."""
+    """Return a tenant's trace; None if it is not stored, has expired, or is another tenant's."""
     kept = library.cache.get(tenant_id, _key(trace_id))
     if kept is None:
         return None

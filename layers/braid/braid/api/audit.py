@@ -1,13 +1,13 @@
-"""Audit log: refused requests, and what changes or lists a store, with tenant and size; never content.
+"""Audit log: refused requests, and requests that change or list stored data, with tenant and size; never content.
 
-A request that cannot be meant, such as one with a wrong field, and one above a quota change nothing and have no entry:
-however many of them a tenant sends, they push none of another's out.
+Invalid requests, and those above a quota, change nothing and have no entry: however many of them a tenant sends, they
+cannot displace another tenant's entries.
 
 One JSON object a line, each with ``"log": "audit"``. In Lambda the lines go to the function's log group, where a
-subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, which
-only its owner can read, and of which the newest :data:`FILES` of :data:`FILE_BYTES` are kept; where entries have to go,
-those of whoever has most go first. Unauthenticated requests go to :data:`UNKNOWN_FILE`, so that many of them push no
-other entry out.
+subscription or metric filter selects them by that field. Elsewhere they go to :data:`FILE` in the home folder, readable
+by its owner only, and rotated: at most :data:`FILES` files of :data:`FILE_BYTES` are kept, and the owners with most
+entries lose theirs first (:func:`fair_share`). Unauthenticated requests go to :data:`UNKNOWN_FILE`, so that they
+displace no other entries.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _EVENTS: Final[Mapping[tuple[str, str | None], AuditEvent]] = {
     ("POST", "/schemas"): AuditEvent.SCHEMA,
     ("POST", "/reembed"): AuditEvent.REEMBED,
 }
-_NOTHING_DONE: Final = frozenset(
+_NOT_AUDITED: Final = frozenset(
     {
         HTTPStatus.BAD_REQUEST,
         HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
@@ -89,9 +89,9 @@ class AuditEntry(Frozen):
     subject: str | None = None
     tenant_id: str | None = None
     count: int | None = None
-    """Number of items or ids sent or listed; None if the request was refused before it was known."""
+    """Number of items written, deleted or listed; None if the request was refused before it was known."""
     reason: str | None = None
-    """Why it was refused, such as ``role``."""
+    """Reason of a refusal, such as ``role``."""
     source_ip: str | None = None
     request_id: str | None = None
 
@@ -103,7 +103,7 @@ def audited(method: str, route: str | None, status: int) -> AuditEvent | None:
             return AuditEvent.AUTHENTICATION_FAILED
         case HTTPStatus.FORBIDDEN:
             return AuditEvent.REFUSED
-        case status if status in _NOTHING_DONE:
+        case status if status in _NOT_AUDITED:
             return None
         case _:
             return _EVENTS.get((method, route))
@@ -115,7 +115,7 @@ class AuditLog:
     Parameters
     ----------
     write_known, write_unknown
-        Write one line, given without its line feed, of an authenticated caller, or of an unauthenticated one.
+        Write one line, given without its line feed, of an authenticated and an unauthenticated caller.
     """
 
     def __init__(self, write_known: Callable[[str], None], write_unknown: Callable[[str], None]) -> None:
@@ -132,7 +132,7 @@ class AuditLog:
 
 
 def open_audit_log(settings: Settings) -> AuditLog:
-    """Return the audit log of this process. No file is opened before the first entry."""
+    """Return the audit log of this process. Files are opened at the first entry."""
     if in_lambda():
         return AuditLog(_to_standard_output, _to_standard_output)
     return AuditLog(_File(settings.home / FILE).add, _File(settings.home / UNKNOWN_FILE).add)
@@ -146,7 +146,7 @@ def _to_standard_output(line: str) -> None:
 class _File:
     """A log file with access for its owner only, rotated when full.
 
-    It is opened for each line, which is one append: several processes may write to it, and one at a time renames it.
+    Several processes may write to it: each line is one append to a newly opened file, and rotation takes a lock.
     """
 
     def __init__(self, path: Path) -> None:
@@ -182,7 +182,7 @@ class _File:
                 newer.replace(older)
 
     def _shorten(self, older: Path, oldest: Path) -> None:
-        """Put into the oldest file what is kept of it and the one after it."""
+        """Merge the two oldest files into one, within :data:`FILE_BYTES` by :func:`fair_share`."""
         there = [file for file in (oldest, older) if file.exists()]
         both = [line for file in there for line in file.read_bytes().splitlines(keepends=True)]
         shortened = oldest.with_name(f"{oldest.name}.new")
@@ -193,10 +193,10 @@ class _File:
 
 
 def fair_share(lines: Sequence[bytes], most_bytes: int) -> list[bytes]:
-    """Return the entries that are kept of some, in their order: of whoever has less than an equal share, all.
+    """Return the audit entries that fit into ``most_bytes``, in their order, with equal shares for all owners.
 
-    Of the others the newest, as many as fit. A refused request counts as its caller's and not as the tenant's that it
-    named, which may be anybody's.
+    An owner with less than an equal share keeps all entries, and the others divide the rest and keep their newest. An
+    entry's owner is its tenant; that of a refused request is its caller, who may have named any tenant.
     """
     owners = [_owner(line) for line in lines]
     sizes: Counter[str] = Counter()
@@ -215,10 +215,10 @@ def fair_share(lines: Sequence[bytes], most_bytes: int) -> list[bytes]:
 
 
 def _owner(line: bytes) -> str:
-    """Return in whose share an entry is."""
+    """Return the owner of an entry, as :func:`fair_share` defines it."""
     try:
         entry = json.loads(line)
-    except ValueError:  # half of a line, of a process that ended
+    except ValueError:  # an incomplete line, of a process that was killed
         return ""
     refused = entry.get("event") == AuditEvent.REFUSED
     return f"subject {entry.get('subject')}" if refused else f"tenant {entry.get('tenant_id')}"

@@ -1,8 +1,8 @@
 """Authorises a caller: identity from verified claims, tenant and role from claims and memberships.
 
-Tokens are not verified here. API Gateway verifies tokens and signatures and puts the claims into the request's context,
-which no caller can write; the laptop's server does the same. The token itself is read only where the context's text of
-a claim is ambiguous.
+Tokens are not verified here. API Gateway, or the laptop's server, verifies them and puts their claims into the
+request's context, which callers cannot write. The token itself is read only where a claim's text in the context is
+ambiguous.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPEN_PREFIX: Final = "/explorer/"
 _NO_MEMBER = "no member of this tenant"
 FRONT_HEADER = "braid-front"
 ACCESS_PATH: Final = "/access"
-"""Path that says which tenants a caller may name, and so answers whoever names none."""
+"""Path that lists the caller's tenants; a request to it need not name one of several."""
 TENANT_HEADER = "braid-tenant"
 """Header that selects the tenant of a caller who belongs to several."""
 _TENANT = TypeAdapter(TenantId)
@@ -42,7 +42,7 @@ _SUBJECT = TypeAdapter(Subject)
 
 
 class Refused(Problem):
-    """An authenticated caller lacks the permission; answered with 403, and audited."""
+    """An authenticated caller lacks the permission: a 403 response, which is audited."""
 
     def __init__(self, detail: str, *, subject: str, tenant_id: str | None, reason: str) -> None:
         """Set the details; ``tenant_id`` is None if the requested name is not a valid tenant id."""
@@ -67,7 +67,7 @@ class Caller:
     tenant_id: str
     role: Role
     tenants: tuple[str, ...] | None = None
-    """As of the identity."""
+    """As in :class:`Identity`."""
 
     def must_write(self) -> None:
         """Require the writer role.
@@ -80,9 +80,9 @@ class Caller:
 
 
 def check_firewall_key(event: Mapping[str, Any], front_key: Callable[[], bytes] | None) -> None:
-    """Refuse a request that lacks the key that the firewall adds to every one; without a key there is no firewall.
+    """Check that a request came through the firewall, which adds a key to each; no check if ``front_key`` is None.
 
-    Raises Problem 403, and StoreError if the key cannot be read.
+    Raises Problem 403 without the right key, and StoreError if the key cannot be read.
     """
     if front_key is None:
         return
@@ -93,12 +93,12 @@ def check_firewall_key(event: Mapping[str, Any], front_key: Callable[[], bytes] 
 
 
 def is_open(path: str) -> bool:
-    """Whether a path needs no authentication."""
+    """Return whether a path needs no authentication."""
     return path in OPEN_PATHS or path.startswith(OPEN_PREFIX)
 
 
 def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
-    """Return the identity of the caller.
+    """Return the identity of the caller, from the claims of a token or an IAM signature.
 
     Raises Problem 401 without verified credentials.
     """
@@ -109,7 +109,7 @@ def identify(event: Mapping[str, Any], *, tenant_claim: str) -> Identity:
         return Identity(subject=_subject(f"user:{claims['sub']}"), tenants=named)
     arn = (authorizer.get("iam") or {}).get("userArn")
     if arn:
-        # The name changes with each session; the role identifies the caller.
+        # The session's name at the end of the ARN changes; the role identifies the caller.
         role_or_user = _SESSION.sub(r"\1", str(arn))
         return Identity(subject=_subject(f"iam:{role_or_user}"), tenants=None)
     raise unauthenticated()
@@ -123,9 +123,9 @@ def authorise(
     Parameters
     ----------
     requested
-        Tenant that the request names; None selects the only one of the token or of the memberships.
+        Tenant that the request names; None selects the caller's only one.
     members
-        Memberships that count besides the token's claim; None if the claim alone counts.
+        Memberships, in which the caller must be listed; None if only the token's claim counts.
     any_tenant
         Whether a request that names no tenant gets the first of several.
 
@@ -184,8 +184,8 @@ def _tenant(identity: Identity, requested: str | None, members: MembershipStore 
 def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the tenants of a claim; None if it is missing or empty.
 
-    API Gateway writes the list ``["a", "b"]`` as ``[a b]``, and ``["a b"]`` too: that no one becomes a member of two
-    tenants by a name with a space in it, such a list is read from the token itself, which API Gateway has verified.
+    API Gateway writes both ``["a", "b"]`` and ``["a b"]`` as ``[a b]``. So that a name with a space in it does not make
+    its caller a member of two tenants, such a list is read from the token itself, which API Gateway has verified.
     """
     match claim:
         case None | "":
@@ -203,9 +203,9 @@ def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...
 
 
 def _listed(claim: str, event: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a list claim of the request's token; empty if it is none. API Gateway has verified the token."""
+    """Return a claim of the request's token, which API Gateway has verified; empty unless it is a list of strings."""
     given = str(event.get("headers", {}).get("authorization", ""))
-    if "," in given:  # API Gateway joins several headers so, of which it has verified one
+    if "," in given:  # several headers, joined by API Gateway, which has verified only one
         return ()
     try:
         _, payload, _ = given.rpartition(" ")[2].split(".")

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 SERVICE = "search_api"
 WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 MAX_RESPONSE_BYTES = 6_000_000
-"""Of a body as a string of JSON, in which every quote and backslash is two; Lambda returns no more than 6,291,556."""
+"""Size limit of a body encoded as a JSON string, as Lambda returns it; Lambda's own limit is 6,291,556 bytes."""
 
 
 def make_handler(library: Library) -> Handler:
@@ -60,7 +60,7 @@ def make_handler(library: Library) -> Handler:
     Parameters
     ----------
     library
-        The library that the routes call.
+        The services that the routes call.
 
     Returns
     -------
@@ -86,7 +86,7 @@ def make_handler(library: Library) -> Handler:
         api, request = router(), _Request(event)
         route = api.route_of(request.path)
         parent = invocation_trace_headers(request.event["headers"].get(TRACEPARENT))
-        # The method and the path are the caller's own words until they match a route.
+        # Method and path of a request that matches no route are arbitrary text, and not put into telemetry.
         method = request.method if request.method in api.methods(request.path) else "_OTHER"
         asked = {names.HTTP_METHOD: method, names.HTTP_ROUTE: route or "unknown"}
         with operation(
@@ -196,16 +196,16 @@ class _Request:
         ):
             raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown])
         if self.caller and api.is_for_writers(self.method, self.path):
-            # Before the body is read: whoever may not write costs no validation of it.
+            # Before the body is read, so that no time is spent on validating it.
             self.caller.must_write()
         event = {**self.event, "isBase64Encoded": False, "body": None}
         if self.method in WITH_BODY:
             event["body"] = check_body(self.event, limit_bytes=api.library.settings.api_max_body_bytes)
-            # Powertools knows the type in one spelling only.
+            # Powertools accepts the media type in this spelling only.
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}
         with api.library.quotas.place(self.caller.tenant_id) if self.caller else nullcontext():
             answer = api.respond(event, context, self.caller)
-        return self._with_tag(_of_bearable_size(answer))
+        return self._with_tag(_limited(answer))
 
     def _authorised(self, api: Api) -> Caller:
         settings = api.library.settings
@@ -231,9 +231,9 @@ class _Request:
         return {**answer, "headers": headers}
 
 
-def _of_bearable_size(answer: dict[str, Any]) -> dict[str, Any]:
+def _limited(answer: dict[str, Any]) -> dict[str, Any]:
     body = answer["body"]
-    # A character takes twelve bytes at most: few answers are so long that they have to be counted.
+    # A character takes at most twelve bytes, so that the exact size of short bodies need not be computed.
     if len(body) * 12 > MAX_RESPONSE_BYTES and len(json.dumps(body)) > MAX_RESPONSE_BYTES:
         raise Problem(
             HTTPStatus.UNPROCESSABLE_ENTITY, "answer-too-large", "the answer is too long to be sent; ask for less"
@@ -256,6 +256,6 @@ def _problem(error: Exception, log: RequestLog, request_id: str | None) -> Probl
                 log.failed(type(error).__name__, request_id, reason=str(error))
             return problem
         case _:
-            # Where it happened, without the message, which may hold what was sent.
+            # The place of the error, without its message, which may quote the request.
             log.failed(type(error).__name__, request_id, where=traceback.format_tb(error.__traceback__)[-3:])
             return internal()

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 KEPT_S: Final = 86_400
 CLAIM_S: Final = 60
-"""Lifetime of the claim of a request that never ends: above the function's timeout."""
+"""Lifetime of a claim, in seconds; longer than the function's timeout."""
 IdempotencyKey = Annotated[
     str | None,
     InHeader(
         alias="Idempotency-Key",
         pattern=r"^[!-~]{1,255}$",
-        description="The same key with the same request, within a day: it is done once, and answered alike.",
+        description="A request repeated with the same key within a day runs once, and gets the same response.",
     ),
 ]
 _Shape = TypeVar("_Shape", bound=Frozen)
@@ -55,6 +55,12 @@ def run_once(
     ----------
     key
         As sent by the caller; None always runs the request.
+    asked
+        The request; a repeated one must equal it.
+    do
+        Runs the request.
+    shape
+        Model of the answer.
     """
     if key is None:
         return do()
@@ -76,12 +82,12 @@ def run_once(
         raise
     answer = json.dumps([same, done.model_dump(mode="json")]).encode()
     if cache.exchange(tenant_id, name, claim, answer, KEPT_S) is None:
-        cache.exchange(tenant_id, name, None, answer, KEPT_S)  # it took longer than a claim holds
+        cache.exchange(tenant_id, name, None, answer, KEPT_S)  # the claim expired before the request ended
     return done
 
 
 def _answered(kept: bytes, same: str, shape: type[_Shape]) -> _Shape:
-    """Return the answer stored under a key."""
+    """Return the answer stored under a key. Raises Problem as :func:`run_once` does."""
     before, answer, *_ = json.loads(kept)
     if before != same:
         field = FieldProblem(field="Idempotency-Key", detail="stood for another request before")

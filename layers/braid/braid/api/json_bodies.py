@@ -25,7 +25,7 @@ def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
     event
         In API Gateway's format 2.0.
     limit_bytes
-        Most bytes of a body.
+        Size limit of the body, in bytes.
     """
     raw = _raw(event, limit_bytes)
     if not _is_json(str(event.get("headers", {}).get("content-type", ""))):
@@ -51,7 +51,7 @@ def check_body(event: Mapping[str, Any], *, limit_bytes: int) -> str:
 
 def _raw(event: Mapping[str, Any], limit_bytes: int) -> bytes:
     body = event.get("body") or ""
-    # Base64 has four characters for three bytes; a body that must be too long is refused before it is decoded.
+    # Base64 has four characters for three bytes: a body that is surely too long is refused before decoding.
     if len(body) > limit_bytes * 4 // 3 + 4:
         raise too_large(limit_bytes)
     if event.get("isBase64Encoded"):

@@ -15,24 +15,24 @@ if TYPE_CHECKING:
     from braid.api.router import Api
 
 PROBLEMS = {
-    "400": "The request cannot be read: its headers or its query are too long, or its body is no JSON.",
+    "400": "The request is malformed: its headers or its query are too long, or its body is not JSON.",
     "401": "No valid token.",
-    "403": "No member of the tenant, or one who may only read.",
-    "404": "There is none.",
-    "409": "Something else stands there already, an equal request is being done, or the tenant is being deleted.",
+    "403": "The caller is not a member of the tenant, or may only read.",
+    "404": "Not found.",
+    "409": "Conflict with an existing item, an equal request is in progress, or the tenant is being deleted.",
     "413": "The body is too long.",
     "415": "The body is not application/json.",
-    "422": "Fields are wrong; the answer names them.",
-    "429": "Too many requests at once, or more than the tenant's quota.",
-    "503": "A store did not answer, or there is too much to do at once.",
-    "504": "It took longer than a request may.",
+    "422": "Fields are invalid; the response names them.",
+    "429": "Too many concurrent requests, or the tenant's quota is exceeded.",
+    "503": "A store did not answer, or the server is busy.",
+    "504": "The request exceeded its time limit.",
 }
 _MAY_CONFLICT = frozenset({"registerSchema", "writeRecords", "importRecords", "addDocument"})
-_OF_BODIES = frozenset({"413", "415"})
-_TO_ANYONE = frozenset({"400", "422", "429", "503"})
+_WITH_BODY = frozenset({"413", "415"})
+_WITHOUT_AUTHENTICATION = frozenset({"400", "422", "429", "503"})
 _DESCRIPTION = (
-    "One question in, one ranked and cited list out, from vectors, words and a knowledge graph. The tenant comes from "
-    "the verified token; a caller who belongs to several names one in the header Braid-Tenant."
+    "Hybrid retrieval: answers a question with one ranked and cited list, from vectors, words and a knowledge graph. "
+    "The tenant comes from the verified token; a caller who belongs to several selects one by the header Braid-Tenant."
 )
 
 
@@ -40,13 +40,13 @@ _TENANT_HEADER = {
     "name": "Braid-Tenant",
     "in": "header",
     "required": False,
-    "description": "The tenant that is meant, where the caller belongs to several.",
+    "description": "Tenant of the request; required if the caller belongs to several.",
     "schema": {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$"},
 }
 
 
 def document(api: Api) -> str:
-    """Return the document as JSON with sorted keys."""
+    """Return the OpenAPI document as JSON with sorted keys."""
     schema = json.loads(
         api.get_openapi_json_schema(
             title="Braid",
@@ -63,7 +63,7 @@ def document(api: Api) -> str:
     for path, operations in schema["paths"].items():
         for operation in operations.values():
             if is_open(path):
-                # Powertools leaves an empty list out, and the document's own then counts.
+                # Powertools leaves an empty list out, and the default of the whole document would apply.
                 operation["security"] = []
             else:
                 operation.setdefault("parameters", []).append(_TENANT_HEADER)
@@ -79,12 +79,14 @@ def _problem_schema(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _describe_problems(operation: dict[str, Any]) -> None:
     """Set the error responses of a route, in place of the defaults of Powertools."""
-    asked_by_anyone = operation.get("security") == []
+    is_public = operation.get("security") == []
     responses = {code: answer for code, answer in operation["responses"].items() if code != "422"}
     for code, description in PROBLEMS.items():
         if code == "409" and operation["operationId"] not in _MAY_CONFLICT:
             continue
-        if (asked_by_anyone and code not in _TO_ANYONE) or (code in _OF_BODIES and "requestBody" not in operation):
+        if (is_public and code not in _WITHOUT_AUTHENTICATION) or (
+            code in _WITH_BODY and "requestBody" not in operation
+        ):
             continue
         content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/ProblemDetails"}}}
         responses[code] = {"description": description, "content": content}

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem details, without anything that the caller may not know."""
+"""Errors as RFC 9457 problem details, without internal details."""
 
 from __future__ import annotations
 
@@ -32,27 +32,27 @@ TYPE_PREFIX: Final = "urn:braid:problem:"
 RETRY_AFTER_S: Final = 1
 """Default of the Retry-After header."""
 MAX_PART: Final = 256
-"""Most characters of a field name, which the caller may have chosen."""
+"""Limit of each part of a field's path, in characters; the caller may have chosen its name."""
 MAX_SHOWN: Final = 100
-"""Most fields that one problem names; a body may have 100,000 invalid ones."""
+"""Limit of fields that one problem names; a body may have 100,000 invalid ones."""
 
 
 class FieldProblem(Frozen):
-    """What is wrong with one field."""
+    """An error of one field of a request."""
 
     field: str
-    """Its place, such as ``filters.time_range.start``."""
+    """Path of the field, such as ``filters.time_range.start``."""
     detail: str
 
 
 class ProblemDetails(Frozen):
-    """RFC 9457, with the fields that are wrong."""
+    """Problem details of RFC 9457, with the invalid fields."""
 
-    type: str = Field(description="What kind of problem it is; a stable name.")
+    type: str = Field(description="Stable name of the kind of problem.")
     title: str
     status: int
     detail: str | None = None
-    errors: tuple[FieldProblem, ...] = Field(default=(), description="The fields that are wrong, where any are.")
+    errors: tuple[FieldProblem, ...] = Field(default=(), description="The invalid fields, if there are any.")
 
 
 class Problem(Exception):
@@ -61,9 +61,9 @@ class Problem(Exception):
     Parameters
     ----------
     kind
-        What follows ``urn:braid:problem:``.
+        Name of the problem, which follows ``urn:braid:problem:`` in its type.
     headers
-        Headers of the response besides its type.
+        Further headers of the response.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ def malformed(detail: str) -> Problem:
 
 
 def unauthenticated() -> Problem:
-    """Return the problem of a request without a valid token, without the reason."""
+    """Return the problem of a request without a valid token; it does not say why the token is invalid."""
     return Problem(
         HTTPStatus.UNAUTHORIZED,
         "unauthenticated",
@@ -117,7 +117,7 @@ def unauthenticated() -> Problem:
 
 
 def not_found(what: str) -> Problem:
-    """Return the problem of something that does not exist or is another tenant's; the caller cannot tell which."""
+    """Return the problem of an item that does not exist or is another tenant's; the caller cannot tell which."""
     return Problem(HTTPStatus.NOT_FOUND, "not-found", what)
 
 
@@ -127,12 +127,12 @@ def too_large(limit_bytes: int) -> Problem:
 
 
 def too_many(detail: str, *, retry_after_s: int | None = RETRY_AFTER_S) -> Problem:
-    """Return the problem of an exceeded quota; without a delay if waiting does not help."""
+    """Return the problem of an exceeded quota; ``retry_after_s`` is None if waiting does not help."""
     return Problem(HTTPStatus.TOO_MANY_REQUESTS, "too-many-requests", detail, headers=_retry_after(retry_after_s))
 
 
 def unavailable(detail: str, *, retry_after_s: int | None = RETRY_AFTER_S) -> Problem:
-    """Return the problem of an unavailable service; without a delay if waiting does not help."""
+    """Return the problem of an unavailable service; ``retry_after_s`` is None if waiting does not help."""
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, "unavailable", detail, headers=_retry_after(retry_after_s))
 
 
@@ -146,7 +146,7 @@ def internal() -> Problem:
 
 
 def first_of_many(errors: int) -> str:
-    """Return what a problem's detail ends with where it does not name all of its errors."""
+    """Return the end of a problem's detail if it does not name all of its errors; empty if it does."""
     return f"; the first {MAX_SHOWN} of {errors:,} are named" if errors > MAX_SHOWN else ""
 
 
@@ -161,7 +161,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
 def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for each kind of error
     """Return the problem of an error of the library.
 
-    An invalid request names its field; of a failed store the caller learns only whether a retry may help.
+    That of an invalid request names the field; that of a failed store says only whether a retry may help.
     """
     match error:
         case InvalidRequest():
@@ -187,7 +187,7 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
         case TransientStoreError():
             return unavailable("a store or model did not answer in time")
         case _:
-            # Read-only, full, damaged or misconfigured: for the operator, who finds the cause in the log.
+            # Read-only, full, damaged or misconfigured: the log has the cause, for the operator.
             return unavailable("a store or model cannot be used", retry_after_s=None)
 
 

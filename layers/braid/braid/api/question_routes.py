@@ -34,7 +34,7 @@ def add_question_routes(api: Api) -> None:
 def _add_searches(api: Api) -> None:
     library = api.library
 
-    @api.post("/search", operation_id="search", summary="Ask one question", tags=ASK)
+    @api.post("/search", operation_id="search", summary="Answer a question", tags=ASK)
     def search(question: Question) -> Answer:
         library.quotas.take_question(api.tenant_id)
         answer = library.answer(Query(tenant_id=api.tenant_id, **dict(question)))
@@ -61,18 +61,18 @@ def _add_searches(api: Api) -> None:
         answer_traces.keep(library, api.tenant_id, question.text, answer)
         return answer
 
-    @api.post("/graph/query", operation_id="queryGraph", summary="Walk the graph step by step", tags=ASK)
+    @api.post("/graph/query", operation_id="queryGraph", summary="Run a graph query", tags=ASK)
     def graph_query(question: GraphRequest) -> GraphResult:
         library.quotas.take_question(api.tenant_id)
         asked = {name: value for name, value in question if name != "as_of"}
         return TenantQuestions(library, api.tenant_id).graph_query(asked, as_of=question.as_of)
 
-    @api.post("/context", operation_id="buildContext", summary="Choose what to show a model next", tags=ASK)
+    @api.post("/context", operation_id="buildContext", summary="Build the context of a model's next answer", tags=ASK)
     def context(question: ContextQuestion) -> Context:
         library.quotas.take_question(api.tenant_id)
         return library.context(ContextRequest(tenant_id=api.tenant_id, **dict(question)))
 
-    @api.get("/traces/<trace_id>", operation_id="getTrace", summary="How an answer came about", tags=ASK)
+    @api.get("/traces/<trace_id>", operation_id="getTrace", summary="Get the trace of an answer", tags=ASK)
     def trace(trace_id: TraceId) -> Trace:
         kept = answer_traces.find(library, api.tenant_id, trace_id)
         if kept is None:
@@ -83,11 +83,11 @@ def _add_searches(api: Api) -> None:
 def _add_entities(api: Api) -> None:
     library = api.library
 
-    # Before the route of the entity itself, whose id may hold any character.
+    # Before the route of the entity itself, whose pattern matches any character.
     @api.get(
         "/entities/<entity_id>/related",
         operation_id="getRelated",
-        summary="What is related to an entity",
+        summary="List the entities related to one",
         tags=ASK,
     )
     def related(
@@ -116,27 +116,27 @@ def _add_entities(api: Api) -> None:
             if error.field != "entity":
                 raise
             # A record without a vertex exists, and has no relations.
-            if not can_be_id(entity_id) or _entity(api, entity_id) is None:
+            if not can_be_id(entity_id) or _find_entity(api, entity_id) is None:
                 raise _unknown(api, entity_id, "no entity of this id or name", trusted_only=trusted_only) from error
             return Related(hits=())
         return Related(hits=found.hits, truncated=found.truncated)
 
-    @api.get("/entities/<entity_id>", operation_id="getEntity", summary="One entity or record", tags=ASK)
+    @api.get("/entities/<entity_id>", operation_id="getEntity", summary="Read an entity or record", tags=ASK)
     def entity(
-        entity_id: Annotated[RecordId, InPath(description="Its id; one that ends in `/related` is read by POST.")],
+        entity_id: Annotated[RecordId, InPath(description="Its id; one that ends in `/related` must be read by POST.")],
     ) -> Entity:
-        return _found(api, entity_id)
+        return _read_entity(api, entity_id)
 
     # API Gateway decodes paths, so no encoding distinguishes the id x/related from the relations of x. In a body an id
     # may have any character.
-    @api.post("/entities:read", operation_id="readEntity", summary="One entity or record of any id", tags=ASK)
+    @api.post("/entities:read", operation_id="readEntity", summary="Read an entity or record of any id", tags=ASK)
     def read_entity(asked: EntityId) -> Entity:
-        return _found(api, asked.id)
+        return _read_entity(api, asked.id)
 
 
-def _found(api: Api, entity_id: str) -> Entity:
-    """Return an entity."""
-    found = _entity(api, entity_id)
+def _read_entity(api: Api, entity_id: str) -> Entity:
+    """Return an entity or record, and count its use. Raises Problem 404 if there is none."""
+    found = _find_entity(api, entity_id)
     if found is None:
         raise _unknown(api, entity_id, "no entity of this id")
     if found.kind is not None:
@@ -145,13 +145,13 @@ def _found(api: Api, entity_id: str) -> Entity:
 
 
 def _unknown(api: Api, entity: str, detail: str, *, trusted_only: bool = False) -> Exception:
-    """Return the error of an entity that does not exist, with names that may be meant."""
+    """Return the error of an entity that does not exist, with similar names."""
     similar = TenantQuestions(api.library, api.tenant_id).similar_names(entity, trusted_only=trusted_only)
     return not_found(detail + did_you_mean(similar))
 
 
-def _entity(api: Api, entity_id: str) -> Entity | None:
-    """Return an entity from its record, or from its vertex if it has none."""
+def _find_entity(api: Api, entity_id: str) -> Entity | None:
+    """Return an entity from its record, or from its vertex if it has no record; None if there is neither."""
     library = api.library
     for record in library.index.get_many(api.tenant_id, [entity_id]):
         if record.tenant_id == api.tenant_id:

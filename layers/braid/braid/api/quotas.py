@@ -1,8 +1,7 @@
-"""Quotas of each tenant: requests at once, questions and written items a minute, and US dollars for rerankers a day.
+"""Quotas of each tenant: concurrent requests, questions and written items per minute, reranking cost in USD per day.
 
-Usage is counted in the cache, across all processes, in fixed windows: whole minutes, and days in UTC. Without the
-counters requests go on, as a lost cache is no error; only hosted rerankers are not called then, as their cost could not
-be bounded.
+Usage is counted in the cache, across all processes, in fixed windows: whole minutes, and days in UTC. If the cache
+fails, requests are not limited, but hosted rerankers are not called, as their cost could not be bounded.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Quotas:
     Parameters
     ----------
     settings
-        The quotas; 0 is no limit.
+        The quotas; 0 means no limit.
     clock
         Returns seconds since 1970.
     """
@@ -49,12 +48,12 @@ class Quotas:
 
     @contextmanager
     def place(self, tenant_id: str) -> Iterator[None]:
-        """Hold one of the tenant's places while a request is answered.
+        """Count one concurrent request of the tenant for the duration of the context.
 
         Raises
         ------
         QuotaExceeded
-            If the tenant has none left.
+            If the tenant has as many already as its quota allows.
         """
         limit = self._settings.quota_requests_at_once
         with place(self._cache, tenant_id, _AT_ONCE, limit=limit, window_s=MINUTE_S, clock=self._clock) as held:
@@ -83,7 +82,7 @@ class Quotas:
         minute = self._clock() // MINUTE_S
         taken = self._cache.count(tenant_id, f"quota/{what}", amount, MINUTE_S)
         if taken is not None and taken > limit:
-            if self._clock() // MINUTE_S == minute:  # else it would be given to the next one
+            if self._clock() // MINUTE_S == minute:  # otherwise it would be subtracted from the next minute
                 self._cache.count(tenant_id, f"quota/{what}", -amount, MINUTE_S)
             left_s = math.ceil(MINUTE_S - self._clock() % MINUTE_S)
             message = f"{limit} {what} a minute are this tenant's quota; try again in {left_s} s"

@@ -71,12 +71,12 @@ DOCUMENTS: Final = "documents"
 ENTITIES: Final = "entities"
 CURSOR_HOURS: Final = 24
 REASONS: Final = 5
-"""Most wrong lines of an import whose reasons are told; its report has all."""
+"""Number of invalid lines of an import whose errors the response has; the import's report has all."""
 After = Annotated[
-    str | None, InQuery(max_length=MAX_TOKEN_CHARACTERS, description="What the page before gave as its next.")
+    str | None, InQuery(max_length=MAX_TOKEN_CHARACTERS, description="Cursor: ``next`` of the previous page.")
 ]
 STUB_BYTES: Final = 20_000
-"""Most bytes of a record as JSON without its content, aliases and metadata."""
+"""Upper bound of the size of :meth:`RecordSummary.stub`, in bytes."""
 
 
 def add_record_routes(api: Api) -> None:
@@ -91,7 +91,7 @@ def add_record_routes(api: Api) -> None:
 def _add_writes(api: Api) -> None:
     library = api.library
 
-    @api.post("/records", operation_id="writeRecords", summary="Write records and what relates them", tags=WRITE)
+    @api.post("/records", operation_id="writeRecords", summary="Write records, vertices and relationships", tags=WRITE)
     @api.writers_only
     def write_records(writes: Writes, key: IdempotencyKey = None) -> WriteSummary:
         api.counted = writes.size()
@@ -110,18 +110,18 @@ def _add_writes(api: Api) -> None:
             shape=WriteSummary,
         )
 
-    @api.get("/records", operation_id="listRecords", summary="All records, page by page", tags=WRITE)
+    @api.get("/records", operation_id="listRecords", summary="List records, by pages", tags=WRITE)
     def list_records(
         limit: Annotated[int, InQuery(ge=1, le=100)] = 50,
         after: After = None,
         document: Annotated[RecordId | None, InQuery(description="Only records of the document of this id.")] = None,
     ) -> RecordPage:
-        records, further = _page(library.index, api.tenant_id, _opened(api, after, RECORDS), limit, document)
+        records, cursor = _page(library.index, api.tenant_id, _cursor_of(api, after, RECORDS), limit, document)
         api.counted = len(records)
-        return RecordPage(records=tuple(records), next=_signed(api, further, RECORDS))
+        return RecordPage(records=tuple(records), next=_token_of(api, cursor, RECORDS))
 
-    # By POST, as a path with a colon is no id of a record, and ids in a body may hold anything.
-    @api.post("/records:read", operation_id="readRecords", summary="Some records as they are stored", tags=WRITE)
+    # By POST: ids in a body may have any character, and the path cannot be mistaken for that of a record's id.
+    @api.post("/records:read", operation_id="readRecords", summary="Read records by their ids", tags=WRITE)
     def read_records(asked: RecordIds) -> RecordPage:
         api.counted = len(asked.ids)
         ids = list(dict.fromkeys(asked.ids))
@@ -129,7 +129,7 @@ def _add_writes(api: Api) -> None:
         found = library.index.get_many(api.tenant_id, ids)
         return RecordPage(records=tuple(_bounded(api.tenant_id, found, most)))
 
-    @api.get("/stats", operation_id="getStats", summary="How much is stored", tags=WRITE)
+    @api.get("/stats", operation_id="getStats", summary="Count stored records, vertices and relationships", tags=WRITE)
     def stats() -> Stats:
         library.quotas.take_question(api.tenant_id)
         return Stats.of(library.index.stats(api.tenant_id), library.graph.stats(api.tenant_id))
@@ -138,28 +138,28 @@ def _add_writes(api: Api) -> None:
 def _add_lists(api: Api) -> None:
     library = api.library
 
-    @api.get("/documents", operation_id="listDocuments", summary="All documents, page by page", tags=WRITE)
+    @api.get("/documents", operation_id="listDocuments", summary="List documents, by pages", tags=WRITE)
     def list_documents(limit: Annotated[int, InQuery(ge=1, le=100)] = 50, after: After = None) -> DocumentPage:
         library.quotas.take_question(api.tenant_id)
-        page = documents(library.index, api.tenant_id, after=_opened(api, after, DOCUMENTS), limit=limit)
+        page = documents(library.index, api.tenant_id, after=_cursor_of(api, after, DOCUMENTS), limit=limit)
         api.counted = len(page.first_records)
         listed = tuple(map(DocumentSummary.of, page.first_records))
-        return DocumentPage(documents=listed, next=_signed(api, page.cursor, DOCUMENTS))
+        return DocumentPage(documents=listed, next=_token_of(api, page.cursor, DOCUMENTS))
 
-    @api.get("/entities", operation_id="listEntities", summary="All named entities, page by page", tags=WRITE)
+    @api.get("/entities", operation_id="listEntities", summary="List named entities, by pages", tags=WRITE)
     def list_entities(
-        limit: Annotated[int, InQuery(ge=1, le=500, description="Vertices of the graph that are read.")] = 200,
+        limit: Annotated[int, InQuery(ge=1, le=500, description="Number of graph vertices to read.")] = 200,
         after: After = None,
     ) -> EntityPage:
         library.quotas.take_question(api.tenant_id)
-        page = names(library.graph, api.tenant_id, after=_opened(api, after, ENTITIES), limit=limit)
+        page = names(library.graph, api.tenant_id, after=_cursor_of(api, after, ENTITIES), limit=limit)
         api.counted = len(page.vertices)
         listed = tuple(EntitySummary.taken_from(vertex, relations=edges) for vertex, edges in page.vertices)
-        return EntityPage(entities=listed, next=_signed(api, page.cursor, ENTITIES))
+        return EntityPage(entities=listed, next=_token_of(api, page.cursor, ENTITIES))
 
 
 def _bounded(tenant_id: str, records: Iterable[Record], most_bytes: int) -> Iterator[RecordSummary]:
-    """Yield records without vectors; once they are as long as an answer may be, the rest without what is long."""
+    """Yield summaries of records; after ``most_bytes`` of them, the rest as stubs."""
     size = 0
     for record in records:
         if record.tenant_id == tenant_id:
@@ -172,7 +172,7 @@ def _bounded(tenant_id: str, records: Iterable[Record], most_bytes: int) -> Iter
 def _add_deletion(api: Api) -> None:
     library = api.library
 
-    @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Remove a record for good", tags=WRITE)
+    @api.delete("/records/<record_id>", operation_id="deleteRecord", summary="Delete a record permanently", tags=WRITE)
     @api.writers_only
     def delete_record(record_id: Annotated[RecordId, InPath(description="Its id, or a vertex's.")]) -> DeleteReport:
         api.counted = 1
@@ -180,9 +180,9 @@ def _add_deletion(api: Api) -> None:
         # Deleting an unknown record is no error, so that a delete can be repeated.
         return library.delete(api.tenant_id, (record_id,))
 
-    # In a body an id may hold anything. API Gateway decodes a path, and is reported to end it at an id's question
-    # mark then; and of two parameters of one name it makes one with a comma, as an id may have.
-    @api.post("/records:delete", operation_id="deleteRecords", summary="Remove records for good", tags=WRITE)
+    # By POST, as an id in a body may have any character. API Gateway decodes a path, and is reported to cut it at a
+    # question mark in an id; of two parameters of the same name it makes one, joined by a comma, which ids may have.
+    @api.post("/records:delete", operation_id="deleteRecords", summary="Delete records permanently", tags=WRITE)
     @api.writers_only
     def delete_records(asked: Deletes) -> DeleteReport:
         api.counted = len(asked.ids)
@@ -193,12 +193,12 @@ def _add_deletion(api: Api) -> None:
 def _add_schemas(api: Api) -> None:
     library = api.library
 
-    @api.get("/schemas", operation_id="listSchemas", summary="The versions of the schema", tags=WRITE)
+    @api.get("/schemas", operation_id="listSchemas", summary="List the schema versions", tags=WRITE)
     def schemas() -> Schemas:
         versions = library.schemas.versions(api.tenant_id)
         return Schemas(current=library.schemas.current(api.tenant_id), versions=tuple(versions))
 
-    @api.post("/schemas", operation_id="registerSchema", summary="Register the next version", tags=WRITE)
+    @api.post("/schemas", operation_id="registerSchema", summary="Register the next schema version", tags=WRITE)
     @api.writers_only
     def register(proposed: NewSchema) -> SchemaVersion:
         library.quotas.take_writes(api.tenant_id, 1)
@@ -220,7 +220,9 @@ def _add_schemas(api: Api) -> None:
 def _add_reembedding(api: Api) -> None:
     library = api.library
 
-    @api.post("/reembed", operation_id="reembed", summary="Have outdated records embedded again", tags=WRITE)
+    @api.post(
+        "/reembed", operation_id="reembed", summary="Start or resume re-embedding of outdated records", tags=WRITE
+    )
     @api.writers_only
     def reembed(_request: Reembed) -> ReembedJob:
         library.quotas.take_writes(api.tenant_id, 1)
@@ -238,7 +240,7 @@ def _request(tenant_id: str, writes: Writes) -> WriteRequest:
 
 
 def _written(report: WriteReport) -> WriteSummary:
-    """Return the summary of a write."""
+    """Return the summary of a write. Raises Problem 422 if items were invalid, and nothing was written."""
     if report.errors:
         fields = [
             FieldProblem(field=".".join(filter(None, (_dotted(error.place), error.field))), detail=error.message)
@@ -252,7 +254,7 @@ def _written(report: WriteReport) -> WriteSummary:
 def _page(
     index: SearchIndex, tenant_id: str, after: str | None, limit: int, document: str | None
 ) -> tuple[list[RecordSummary], str | None]:
-    """Return the next records, as many as requested or as fit into a response, and the cursor after the last."""
+    """Return the next records, at most ``limit`` and as many as fit into a response, and the cursor after the last."""
     kept: list[RecordSummary] = []
     size = 0
     while True:
@@ -278,8 +280,11 @@ def _dotted(place: str) -> str:
     return place.replace("[", ".").removesuffix("]")
 
 
-def _opened(api: Api, after: str | None, of: str) -> str | None:
-    """Return the cursor of a token that a page of the same list gave; None begins."""
+def _cursor_of(api: Api, after: str | None, of: str) -> str | None:
+    """Return the cursor of a token; None, for the first page, if there is no token.
+
+    Raises Problem 422 if the token is not one of this tenant and list, or has expired.
+    """
     if after is None:
         return None
     try:
@@ -293,8 +298,8 @@ def _opened(api: Api, after: str | None, of: str) -> str | None:
     return content["after"]
 
 
-def _signed(api: Api, cursor: str | None, of: str) -> str | None:
-    """Return a cursor as a token; None of the last page."""
+def _token_of(api: Api, cursor: str | None, of: str) -> str | None:
+    """Return a cursor of a list as a signed token; None after the last page."""
     if cursor is None:
         return None
     until = api.library.now().timestamp() + CURSOR_HOURS * 3_600
@@ -302,7 +307,9 @@ def _signed(api: Api, cursor: str | None, of: str) -> str | None:
     return sign(content, purpose=of, key=api.library.cursor_key(), expires_at=until)
 
 
-ImportId = Annotated[str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="As the request for it was answered.")]
+ImportId = Annotated[
+    str, InPath(pattern=r"^[A-Za-z0-9_-]{1,80}$", description="Id of the import, as returned when it started.")
+]
 
 
 def add_import_routes(api: Api) -> None:
@@ -310,7 +317,7 @@ def add_import_routes(api: Api) -> None:
     library = api.library
 
     def begin_once(asked: Frozen, key: str | None, start: Callable[[str], None]) -> Response[ImportSummary]:
-        """Begin an import, once for each idempotency key: what is asked, and what starts it by its id."""
+        """Start an import, once for each idempotency key; ``start`` is called with the new import's id."""
         api.counted = 1
 
         def begin() -> ImportSummary:
@@ -327,7 +334,7 @@ def add_import_routes(api: Api) -> None:
     @api.post(
         "/records:import",
         operation_id="importRecords",
-        summary="Have an object of many lines written",
+        summary="Import a JSON Lines object asynchronously",
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
@@ -339,14 +346,14 @@ def add_import_routes(api: Api) -> None:
     @api.post(
         "/documents",
         operation_id="addDocument",
-        summary="Have a document read, cut into chunks and written",
+        summary="Import a document asynchronously",
         tags=WRITE,
         status_code=HTTPStatus.ACCEPTED.value,
     )
     @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        # A key of its own: what is posted under the same name meanwhile is not removed with it. It says when it was
-        # posted, as imports run beside each other, and an older version may take longer to read.
+        # A key of its own, so that removing it does not remove a document posted under the same name meanwhile. It says
+        # when it was posted, as imports run beside each other, and an older version may take longer to read.
         parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
         object_key = check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
 
@@ -354,14 +361,14 @@ def add_import_routes(api: Api) -> None:
             library.objects.put(api.tenant_id, object_key, document.content)
             try:
                 library.imports.start(api.tenant_id, import_id, ImportAsked(key=object_key))
-            except BraidError:  # nothing else would remove it
+            except BraidError:  # no import will remove the object
                 with suppress(StoreError):
                     library.objects.delete(api.tenant_id, object_key)
                 raise
 
         return begin_once(document, key, start)
 
-    @api.get("/imports/<import_id>", operation_id="getImport", summary="How far an import is", tags=WRITE)
+    @api.get("/imports/<import_id>", operation_id="getImport", summary="Get the status of an import", tags=WRITE)
     def get_import(import_id: ImportId) -> ImportSummary:
         found = library.imports.find(api.tenant_id, import_id)
         if found is None:
@@ -370,11 +377,11 @@ def add_import_routes(api: Api) -> None:
 
 
 def _reasons(api: Api, found: Import) -> list[str]:
-    """Return what is wrong with the first lines of an import, of what the report says of each."""
+    """Return the error messages of an import's first invalid lines, from its report."""
     if not (found.report and found.report.errors):
         return []
     try:
         lines = api.library.objects.open(api.tenant_id, found.report.report_key)
         return [ItemError.model_validate_json(line).message[:1_000] for line in islice(lines, REASONS)]
-    except StoreError:  # its owner may have removed it, and the outcome is known without
+    except StoreError:  # the tenant may have removed the report; the response is useful without it
         return []

@@ -40,7 +40,7 @@ _Function = TypeVar("_Function", bound="Callable[..., Any]")
 
 
 class Library(Protocol):
-    """What the routes ask; :class:`braid.app.Application` is one."""
+    """The services that the routes call; implemented by :class:`braid.app.Application`."""
 
     @property
     def settings(self) -> Settings:
@@ -76,7 +76,7 @@ class Library(Protocol):
 
     @property
     def uses(self) -> UseCounts:
-        """How often records were returned or opened of late."""
+        """Counts of how often records were recently returned or opened."""
 
     def answer(self, query: Query) -> Answer:
         """Answer a question."""
@@ -85,7 +85,7 @@ class Library(Protocol):
         """Write records, vertices and relationships."""
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> DeleteReport:
-        """Remove records for good."""
+        """Delete records permanently."""
 
     def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Begin or resume re-embedding of a tenant's outdated records."""
@@ -95,11 +95,11 @@ class Library(Protocol):
         """Asynchronous imports of objects."""
 
     def cursor_key(self) -> bytes:
-        """Return the key that cursors are signed with."""
+        """Return the key that signs cursors."""
 
     @property
     def front_key(self) -> Callable[[], bytes] | None:
-        """Returns the key that the firewall in front adds to requests; None without a firewall."""
+        """Function that returns the key which the firewall adds to requests; None without a firewall."""
 
     def context(self, request: ContextRequest) -> Context:
         """Build the context of the next answer."""
@@ -120,7 +120,7 @@ class Api(APIGatewayHttpResolver):
         self._caller: Caller | None = None
         self._for_writers: set[Callable[..., Any]] = set()
         self.counted: int | None = None
-        """Number of items or ids that the request sends or lists, for the audit log; None until a route sets it."""
+        """Number of items that the request writes, deletes or lists, for the audit log; None until a route sets it."""
         self.exception_handler(Exception)(_raise)
 
     @property
@@ -143,7 +143,7 @@ class Api(APIGatewayHttpResolver):
         Exception
             What a route raises; :class:`NotFoundError` and :class:`RequestValidationError` of Powertools' own.
         """
-        # Set on the instance, they shadow those of the class, which another thread may overwrite.
+        # Attributes of the instance shadow those of the class, which another thread may overwrite.
         self.current_event = APIGatewayProxyEventV2(dict(event))
         self.lambda_context = context
         self._caller = caller
@@ -165,11 +165,11 @@ class Api(APIGatewayHttpResolver):
         return frozenset(field.alias for field in self._route(method, path).dependant.query_params)
 
     def is_for_writers(self, method: str, path: str) -> bool:
-        """Whether a route refuses readers."""
+        """Return whether a route requires the writer role."""
         return self._route(method, path).func in self._for_writers
 
     def writers_only(self, route: _Function) -> _Function:
-        """Mark a route that refuses readers."""
+        """Mark a route as one that requires the writer role; a decorator."""
         self._for_writers.add(route)
         return route
 
@@ -181,10 +181,10 @@ class Api(APIGatewayHttpResolver):
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}$") -> Pattern[str]:  # noqa: ARG004 - the base class's
-        """Compile a rule whose ids may hold any character: Powertools' own stops at ``#``, ``?`` and ``/``.
+        """Compile a path rule whose parameters match any character: those of Powertools end at ``#``, ``?`` and ``/``.
 
-        API Gateway decodes a path before the function sees it, so that an id with a slash in it is several parts of
-        the path by then.
+        API Gateway decodes the path before the function sees it, so that an id with a slash spans several of its
+        segments.
         """
         return re.compile(re.sub(r"<(\w+)>", r"(?P<\1>.+)", re.escape(rule)) + r"\Z", re.DOTALL)
 

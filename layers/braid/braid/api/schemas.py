@@ -53,51 +53,51 @@ if TYPE_CHECKING:
     from braid.ports.search_index import IndexStats
 
 MAX_RECORD_BYTES: Final = 5_900_000
-"""Of one record alone in an answer, as :func:`sent_bytes` counts it; the longest accepted text and metadata fit."""
+"""Size limit of a single record in a response, by :func:`sent_bytes`; the longest accepted text and metadata fit."""
 MAX_RECORDS_BYTES: Final = 5_200_000
-"""Of several records in an answer together, which leaves place for stubs of others."""
+"""Size limit of several records in a response together; the rest of the response holds stubs of further records."""
 MAX_SUPERSEDED: Final = 1_000
-"""Records and relationships that the items of one request may name as superseded: each is written again."""
-_LISTED: Final = 512
-"""Most characters that a list says of a document's file and format: a page of any documents fits into an answer."""
+"""Limit of superseded records and relationships that one request may name; each of them is rewritten."""
+_MAX_LISTED_CHARACTERS: Final = 512
+"""Limit of a document's file name and format in a list, so that any page of documents fits into a response."""
 
 
 class SemanticQuestion(Frozen):
-    """A search by meaning and words alone, without the graph."""
+    """A search by vectors and BM25 only, without the graph."""
 
     text: QueryText
     entity_types: Annotated[tuple[Label, ...], Field(max_length=100), FailFast()] = ()
     time_range: TimeRange | None = None
     metadata: Conditions = ()
-    """Conditions on fields of the metadata, as of a search's ``filters``."""
+    """Conditions on metadata fields, as in ``filters.metadata`` of a search."""
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     min_similarity: Score | None = None
     as_of: Timestamp | None = None
 
 
 class GraphRequest(GraphQuestion):
-    """A traversal, as the graph is now or was at a moment."""
+    """A graph traversal, on the graph as it is now or as of a moment."""
 
     as_of: Timestamp | None = None
 
 
 class EntityId(Frozen):
-    """Which entity or record is read."""
+    """Id of the entity or record to read."""
 
     id: RecordId
 
 
 class Entity(Frozen):
-    """One record by its id; of a vertex that has no record, its name and type."""
+    """A record, or for a vertex without a record its name and type."""
 
     id: RecordId
     kind: Kind | None
-    """What the record is; null of a vertex that has none."""
+    """Kind of the record; null for a vertex without one."""
     entity_type: Label | None
     name: str | None
     aliases: tuple[str, ...] = ()
     found: bool = False
-    """Whether it is a name that was found in texts, and not given."""
+    """Whether the entity was extracted from texts, not given by a writer."""
     content: str = ""
     schema_version: int | None = None
     timestamp: Timestamp | None = None
@@ -106,12 +106,12 @@ class Entity(Frozen):
     citation: Citation | None = None
     metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
     trusted: bool = True
-    """False of a record that whoever wrote it marked so: its text is not for a model that acts on what it reads."""
+    """False if its writer marked it as untrusted: its text should not reach a model that acts on what it reads."""
     shortened: bool = False
-    """Whether metadata, aliases and the end of the content were left out, as an answer may not hold them."""
+    """Whether metadata, aliases and the end of the content were left out to fit the response."""
 
     def fitting(self) -> Self:
-        """Return the entity, shortened where it is too long to be answered."""
+        """Return the entity, shortened if it does not fit into a response."""
         if sent_bytes(self) <= MAX_RECORD_BYTES:
             return self
         shorter = {"content": beginning(self.content, MAX_RECORDS_BYTES // 2), "aliases": (), "metadata": {}}
@@ -125,26 +125,26 @@ class EntitySummary(Frozen):
     name: str
     entity_type: Label
     found: bool = False
-    """Whether it is a name that was found in texts, and not given."""
+    """Whether the entity was extracted from texts, not given by a writer."""
     trusted: bool = True
     relations: int = 0
-    """Edges of the graph that it is an end of, those apart that lead to it from a vertex of another page."""
+    """Number of its edges, without those whose source vertex is on another page."""
 
 
 class EntityPage(Frozen):
-    """The named entities among some vertices of the graph, the best connected first."""
+    """A page of named entities of the graph, those with most edges first."""
 
     entities: tuple[EntitySummary, ...]
     next: str | None = None
-    """Ask again with this as ``after``; none when these are the last."""
+    """Cursor of the next page, for ``after``; null on the last page."""
 
 
 class Related(Frozen):
-    """What stands in relation to an entity, the nearest first."""
+    """Entities related to one entity, fewest hops first."""
 
     hits: tuple[GraphHit, ...]
     truncated: bool = False
-    """Whether a hub's fan-out budget cut the walk short."""
+    """Whether a vertex had more edges than the fan-out budget, so that further entities may be related."""
 
     def __repr__(self) -> str:
         """Return a line for each: score, path and id."""
@@ -155,13 +155,13 @@ class Related(Frozen):
 
 
 class Writes(Frozen):
-    """What is written at once; all of it, or nothing if an item is wrong."""
+    """Items to write in one request: all of them, or none if one is invalid."""
 
     records: Annotated[tuple[NewRecord, ...], Field(max_length=100)] = ()
     vertices: Annotated[tuple[NewVertex, ...], Field(max_length=100)] = ()
     relationships: Annotated[tuple[NewRelationship, ...], Field(max_length=100)] = ()
     stub_missing_ends: Annotated[bool, Field(strict=True)] = False
-    """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
+    """Whether a missing end of an edge is created as a vertex without a name; otherwise such an edge is invalid."""
 
     @model_validator(mode="after")
     def _is_something(self) -> Self:
@@ -181,7 +181,7 @@ class Writes(Frozen):
 
 
 class WriteSummary(Frozen):
-    """What a write did; see :class:`braid.ports.ingestion.WriteReport`."""
+    """Counts of a write; see :class:`braid.ports.ingestion.WriteReport`."""
 
     written: int
     unchanged: int
@@ -193,31 +193,31 @@ class WriteSummary(Frozen):
 
 
 class Deletes(Frozen):
-    """Records to be removed for good, or vertices without one."""
+    """Ids of records, or of vertices without a record, to delete permanently."""
 
     ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=100), FailFast()]
 
 
 class ImportRequest(Frozen):
-    """An object of the tenant's to be written, a line of JSON for each record, entity or relationship."""
+    """An object of the tenant to import: JSON Lines, one record, entity or relationship a line."""
 
     key: Annotated[Text, Field(min_length=1, max_length=1_024)]
-    """Its key in the object store, without the tenant's name in front."""
+    """Its key in the object store, without the tenant's prefix."""
     stub_missing_ends: Annotated[bool, Field(strict=True)] = False
-    """Whether a vertex without a name is made where an edge leads to nothing stored; else such an edge is wrong."""
+    """Whether a missing end of an edge is created as a vertex without a name; otherwise such an edge is invalid."""
 
     def asked(self) -> ImportAsked:
-        """Return the request as the library takes it."""
+        """Return the request as the library's own type."""
         return ImportAsked(key=self.key, missing=MissingEnds.STUB if self.stub_missing_ends else MissingEnds.REFUSE)
 
 
 def sent_bytes(summary: Frozen) -> int:
-    """Return the bytes of what an answer says, as JSON in a string of JSON: so Lambda returns the body of an answer."""
+    """Return the size of a model as doubly encoded JSON, in bytes: Lambda returns a response body as a JSON string."""
     return len(json.dumps(json.dumps(summary.model_dump(mode="json"))))
 
 
 def _decoded(value: object) -> object:
-    """Return the bytes of base64; raise ValueError if it is none."""
+    """Decode base64; raise ValueError if it is malformed. A value that is not a string is returned as it is."""
     if not isinstance(value, str):
         return value
     try:
@@ -236,10 +236,10 @@ FileContent = Annotated[
 
 
 class DocumentRequest(Frozen):
-    """A document that is to be read, cut into chunks and written."""
+    """A document to read, cut into chunks and write."""
 
     name: Annotated[Text, Field(min_length=1, max_length=512)]
-    """Its path, such as ``handbook/gates.pdf``: what it is cited by. Posted again it replaces what it said before."""
+    """Its path, such as ``handbook/gates.pdf``, by which it is cited. Posting the same name again replaces it."""
     content: Annotated[FileContent, Field(min_length=1)]
     """The file, in base64."""
 
@@ -248,21 +248,21 @@ class DocumentSummary(Frozen):
     """A document in a list, described by its first record."""
 
     id: RecordId
-    """Its records' ids up to a ``#``; ``GET /records`` gives them by it."""
+    """The part of its records' ids before the ``#``; the parameter ``document`` of ``GET /records``."""
     title: str
     file: str | None = None
     format: str | None = None
     updated_at: Timestamp | None = None
-    """When its file was last changed."""
+    """Last modification of its file."""
     timestamp: Timestamp | None = None
-    """The moment that it is about."""
+    """The time that it is about."""
     trusted: bool = True
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Return the document that a record is of."""
+        """Return the document of a record."""
         values = ((name, record.metadata.get(name)) for name in ("file", "format"))
-        said = {name: value[:_LISTED] for name, value in values if isinstance(value, str)}
+        said = {name: value[:_MAX_LISTED_CHARACTERS] for name, value in values if isinstance(value, str)}
         identity = record.document_id
         return cls(
             id=identity,
@@ -275,20 +275,20 @@ class DocumentSummary(Frozen):
 
 
 class DocumentPage(Frozen):
-    """Some of a tenant's documents, in the order of their ids."""
+    """A page of a tenant's documents, in the order of their ids."""
 
     documents: tuple[DocumentSummary, ...]
     next: str | None = None
-    """Ask again with this as ``after``; none when these are the last."""
+    """Cursor of the next page, for ``after``; null on the last page."""
 
 
 class ImportSummary(Frozen):
-    """How far writing an object is, and once it ended what became of its lines."""
+    """Status of an import, and its counts once it has ended."""
 
     id: ImportName
     status: ImportStatus
     error: str | None = None
-    """What it failed with, such as ``ObjectMissing``; starting it again is safe."""
+    """Name of the error with which it failed, such as ``ObjectMissing``; starting it again is safe."""
     lines: int = 0
     written: int = 0
     unchanged: int = 0
@@ -296,63 +296,63 @@ class ImportSummary(Frozen):
     relationships: int = 0
     superseded: int = 0
     errors: int = 0
-    """Lines that are wrong and were left out."""
+    """Number of invalid lines, which were left out."""
     report_key: str | None = None
-    """The object with a line of JSON for each of them."""
+    """Key of the object with a line of JSON for each invalid line."""
     reasons: tuple[str, ...] = ()
-    """What is wrong with the first of them."""
+    """Error messages of the first invalid lines."""
 
     @classmethod
     def of(cls, found: Import, reasons: Iterable[str] = ()) -> Self:
-        """Return the part of an import's state that its tenant may see."""
+        """Return the fields of an import that its tenant may see."""
         told = {"id": found.id, "status": found.status, "error": found.error, "reasons": tuple(reasons)}
         return cls.taken_from(found.report, **told, lines=found.report.job.lines) if found.report else cls(**told)
 
 
 class RecordSummary(NewRecord):
-    """A record as it is stored, without its vectors."""
+    """A stored record, without its vectors."""
 
     content_hash: str | None = None
     supplied_spaces: tuple[str, ...] = ()
-    """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
+    """Embedding spaces whose vector was supplied with the record, not made by the space's model."""
     shortened: bool = False
-    """Whether content, aliases and metadata were left out, as older versions wrote more than an answer may hold."""
+    """Whether content, aliases and metadata were left out, because the record does not fit into a response."""
 
     def stub(self) -> Self:
-        """Return the record without what may be long."""
+        """Return the record without its long fields."""
         left_out = {"content": "", "aliases": (), "metadata": {}, "supersedes": (), "shortened": True}
         return self.model_copy(update=left_out)
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Return a record without its tenant, which the caller knows."""
+        """Return the summary of a record; the tenant, which the caller knows, is left out."""
         return cls.taken_from(record, embeddings=())
 
 
 class RecordPage(Frozen):
-    """Some of a tenant's records, in the order of their ids."""
+    """A page of a tenant's records, in the order of their ids."""
 
     records: tuple[RecordSummary, ...]
     next: str | None = None
-    """Ask again with this as ``after``; none when these are the last."""
+    """Cursor of the next page, for ``after``; null on the last page."""
 
 
 class RecordIds(Frozen):
-    """Records to be read whole."""
+    """Ids of records to read."""
 
     ids: Annotated[tuple[RecordId, ...], Field(min_length=1, max_length=20), FailFast()]
 
 
 class Stats(Frozen):
-    """How much is stored of a tenant."""
+    """Counts of a tenant's records, vertices and relationships."""
 
     records: int
     vertices: int
-    """Of the graph: entities, and records that edges lead to."""
+    """Number of the graph's vertices: entities, and records that edges lead to."""
     relationships: int
     by_kind: dict[Kind, int] = Field(default_factory=dict)
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
-    """Records of each entity type."""
+    """Number of records of each entity type."""
     by_relationship_type: dict[Label, int] = Field(default_factory=dict)
 
     @classmethod
@@ -377,7 +377,7 @@ class NewSchema(Frozen):
     changes: Annotated[Text, StringConstraints(max_length=10_000)] = ""
 
     def same_as(self, known: SchemaVersion) -> bool:
-        """Whether a registered version says the same."""
+        """Return whether a registered version has the same content."""
         return all(getattr(known, name) == value for name, value in self)
 
 
@@ -385,32 +385,32 @@ class Schemas(Frozen):
     """Every version of a tenant's schema."""
 
     current: int
-    """The version that records are measured against; 1 when none is registered."""
+    """The version against which the drift of records is measured; 1 if none is registered."""
     versions: tuple[SchemaVersion, ...]
 
 
 class Reembed(Frozen):
-    """Embed again what is outdated of the caller's tenant; there is nothing to choose."""
+    """Request to re-embed the outdated records of the caller's tenant; it has no parameters."""
 
 
 class ReembedJob(Frozen):
-    """A job that embeds a tenant's outdated records, a step at a time; asking again goes on with the same one."""
+    """A job that re-embeds a tenant's outdated records in steps; a repeated request resumes the same job."""
 
     name: str
     status: Status
     phase: Phase
     written: int
     total: int
-    """Records that were outdated when it began."""
+    """Number of outdated records when it began."""
 
     @classmethod
     def of(cls, job: ReembeddingJob) -> Self:
-        """Return the part of a job's state that its tenant may see."""
+        """Return the fields of a job that its tenant may see."""
         return cls.taken_from(job)
 
 
 class TraceResult(Frozen):
-    """Where one result stood at each stage; no text of it."""
+    """Ranks and scores of one result at each stage, without its text."""
 
     id: RecordId
     rank: int
@@ -420,7 +420,7 @@ class TraceResult(Frozen):
     combined_score: Score
     vector_score: Score | None
     vector_supplied: bool = False
-    """Whether the vector that found it came with the record."""
+    """Whether the vector that found it was supplied with the record."""
     lexical_score: Score | None
     graph_score: Score | None
     rerank_score: Score | None
@@ -431,7 +431,7 @@ class TraceResult(Frozen):
 
 
 class Trace(Frozen):
-    """How one answer came about. It holds no text, unless an operator lets logs hold the text of questions."""
+    """The explanation of one answer, stage by stage. It has no text unless the operator allows questions in logs."""
 
     trace_id: str
     asked_at: Timestamp
@@ -448,26 +448,26 @@ class Trace(Frozen):
 
 
 class TenantAccess(Frozen):
-    """A tenant that the caller belongs to, and what may be done there."""
+    """A tenant that the caller belongs to, and the caller's role in it."""
 
     tenant_id: TenantId
     role: Role
 
 
 class Access(Frozen):
-    """Who the caller is to the interface."""
+    """Tenant and role of the caller in this request, all tenants of the caller, and the size limit of requests."""
 
     tenant_id: TenantId
-    """The tenant that this request is of."""
+    """The tenant of this request."""
     role: Role
     tenants: tuple[TenantAccess, ...]
-    """All that the caller may name, in the order of their names."""
+    """All tenants that the caller may name, in the order of their names."""
     max_body_bytes: int
-    """Most bytes of a request's body."""
+    """Size limit of a request's body, in bytes."""
 
 
 class Health(Frozen):
-    """That the function runs. It asks no store: whoever checks health often must not cost a query each time."""
+    """Health check of the function. No store is queried, so that frequent checks cost nothing."""
 
     status: str
     version: str

@@ -1,4 +1,4 @@
-"""Routes about the interface itself: what a caller may do, health, the OpenAPI document, the explorer page."""
+"""Routes about the API itself: the caller's access, health, the OpenAPI document, the explorer page."""
 
 from __future__ import annotations
 
@@ -28,22 +28,23 @@ MEDIA_TYPES: Final = {
 }
 PAGE_HEADERS: Final = {
     "Cache-Control": "no-cache",
-    # The page asks this server and nobody else, and runs nothing that is written into it.
+    # The page connects to this server only, and runs no inline scripts.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
 }
-_MADE: Final[list[str]] = []
-_MAKING: Final = threading.Lock()
+_DOCUMENT: Final[list[str]] = []
+"""The OpenAPI document, once it has been generated."""
+_GENERATING: Final = threading.Lock()
 
 
 def add_service_routes(api: Api) -> None:
-    """Add the routes, of which all but one need no authentication."""
+    """Add the routes; all except ``/access`` need no authentication."""
     library = api.library
 
-    @api.get(ACCESS_PATH, operation_id="getAccess", summary="Which tenants the caller may name", tags=["about"])
+    @api.get(ACCESS_PATH, operation_id="getAccess", summary="List the caller's tenants and roles", tags=["about"])
     def access() -> Access:
         members = library.members if library.settings.membership is Membership.STORE else None
         return Access(
@@ -53,33 +54,33 @@ def add_service_routes(api: Api) -> None:
             max_body_bytes=library.settings.api_max_body_bytes,
         )
 
-    @api.get(HEALTH_PATH, operation_id="getHealth", summary="Whether the function runs", tags=["about"], security=[])
+    @api.get(HEALTH_PATH, operation_id="getHealth", summary="Check health", tags=["about"], security=[])
     def health() -> Health:
         return Health(status="ok", version=__version__)
 
-    @api.get("/openapi.json", summary="This interface as OpenAPI", tags=["about"], include_in_schema=False)
+    @api.get("/openapi.json", summary="The OpenAPI document", tags=["about"], include_in_schema=False)
     def openapi() -> Response[str]:
         return Response(200, "application/json", _document(api))
 
-    @api.get("/", summary="To the page", tags=["about"], include_in_schema=False)
+    @api.get("/", summary="Redirect to the explorer page", tags=["about"], include_in_schema=False)
     def root() -> Response[str]:
         return Response(302, "text/plain", "", headers={"Location": "/explorer", **PAGE_HEADERS})
 
-    @api.get("/explorer", summary="The page", tags=["about"], include_in_schema=False)
+    @api.get("/explorer", summary="The explorer page", tags=["about"], include_in_schema=False)
     def page() -> Response[str]:
         return _file("index.html")
 
-    @api.get("/explorer/<name>", summary="A file of the page", tags=["about"], include_in_schema=False)
+    @api.get("/explorer/<name>", summary="A file of the explorer page", tags=["about"], include_in_schema=False)
     def page_file(name: Annotated[str, InPath()]) -> Response[str]:
         return _file(name)
 
 
 def _document(api: Api) -> str:
-    """Return the OpenAPI document, which takes long to make: once in a process, as all its routers are alike."""
-    with _MAKING:
-        if not _MADE:
-            _MADE.append(document(api))
-    return _MADE[0]
+    """Return the OpenAPI document. It is slow to generate, so each process does it once; all its routers are equal."""
+    with _GENERATING:
+        if not _DOCUMENT:
+            _DOCUMENT.append(document(api))
+    return _DOCUMENT[0]
 
 
 def _file(name: str) -> Response[str]:

@@ -1,4 +1,4 @@
-"""Signs short contents that a caller brings back, and verifies them: cursors, and tokens of the laptop's server."""
+"""Signs and verifies tokens (HMAC-SHA256): list cursors, and access tokens of the laptop's server."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ def sign(content: Mapping[str, Any], *, purpose: str, key: bytes, expires_at: fl
 def verify(token: str, *, purpose: str, key: bytes, now: float) -> dict[str, str | None]:
     """Return the content of a valid token.
 
-    Raises InvalidToken if it is malformed, was changed, has another purpose, or has expired; the error does not tell
-    which.
+    Raises InvalidToken if it is malformed, was changed, has another purpose, or has expired, without telling which.
     """
     if len(token) > MAX_TOKEN_CHARACTERS:
         raise InvalidToken

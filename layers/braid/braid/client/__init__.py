@@ -2,14 +2,14 @@
 
 ::
 
-    braid.py             Braid: its calls, whatever answers them
+    braid.py             Braid: the calls, and the protocol of the backends that answer them
     asynchronous.py      AsyncBraid: the same calls for ``await``
-    contents.py          what `add` takes: texts, dicts, dataclasses, documents of frameworks, paths
-    documents.py         ingests files and folders of documents; what `add` returns
-    results.py           what a search returns and its display; facts
-    in_process.py        answers with the engines and models of this process
-    deployed.py          answers by the HTTP interface
+    contents.py          parses the argument of `add`: texts, dicts, dataclasses, documents of frameworks, paths
+    documents.py         ingests files and folders of documents; the report of `add`
+    results.py           search results and facts, and their display
+    in_process.py        backend: engines and models of this process
+    deployed.py          backend: the HTTP API of a deployed Braid
     bounded_answers.py   its connections, whose answers are bounded in bytes and time
-    posted_documents.py  posts files and folders of documents to it
+    posted_documents.py  posts files and folders of documents to the HTTP API
     api_errors.py        errors of both: what the server refused, and why it could not be reached
 """

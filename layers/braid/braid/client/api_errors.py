@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class ApiError(BraidError):
-    """The server refused, or could not be reached.
+    """The server refused the request, failed, or could not be reached.
 
     Attributes
     ----------
     status
-        HTTP status; 0 when there was no answer.
+        HTTP status; 0 if there was no response.
     problem
-        What the server said, where it said so as problem details.
+        The response's problem details; None if it has none.
     """
 
     def __init__(self, message: str, *, status: int = 0, problem: ProblemDetails | None = None) -> None:
@@ -41,7 +41,7 @@ class RefusedFields(InvalidRequest):
         self.problem = problem
 
     def at(self, request: WriteRequest) -> InvalidRequest:
-        """Return the error with the place of each item as the caller wrote it, for its number in the request."""
+        """Return the error with each item's place in the caller's content, instead of its number in the request."""
         clauses, first = [], None
         for error in self.problem.errors:
             what, _, rest = error.field.partition(".")

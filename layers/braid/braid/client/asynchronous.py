@@ -1,4 +1,4 @@
-"""The client for ``await``: each call runs on a thread, as engines and models block."""
+"""Asynchronous client: each call runs on a thread, because engines and models block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 def _awaited(call: Callable[Concatenate[Braid, P], R]) -> Callable[Concatenate[AsyncBraid, P], Coroutine[Any, Any, R]]:
-    """Return a call of the library to be awaited: what it takes, returns and raises is the same."""
+    """Return a coroutine function that runs a method of the client on a thread."""
 
     @wraps(call)
     async def awaited(self: AsyncBraid, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -30,9 +30,9 @@ def _awaited(call: Callable[Concatenate[Braid, P], R]) -> Callable[Concatenate[A
 
 
 class AsyncBraid:
-    """:class:`braid.client.Braid`, its calls to be awaited; what they take, return and raise is the same.
+    """Asynchronous :class:`braid.client.Braid`: the same methods and arguments, as coroutines.
 
-    ``records``, which reads page by page while it is gone through, has no such call.
+    ``records``, an iterator that reads pages as it goes, has no asynchronous form.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class AsyncBraid:
 
     @classmethod
     def deployed(cls, url: str, token: str, *, tenant: str | None = None, **options: Any) -> Self:  # noqa: ANN401
-        """Return a deployed Braid."""
+        """Connect to a deployed Braid; see :meth:`braid.client.Braid.deployed`."""
         return cls._of(Braid.deployed(url, token, tenant=tenant, **options))
 
     @classmethod
     def aws(cls, settings: Settings | None = None, *, tenant: str | None = None) -> Self:
-        """Return deployed stores."""
+        """Open deployed stores; see :meth:`braid.client.Braid.aws`."""
         return cls._of(Braid.aws(settings, tenant=tenant))
 
     @classmethod

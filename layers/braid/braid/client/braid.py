@@ -1,4 +1,4 @@
-"""The client: one set of calls, which a folder, deployed stores or a deployed Braid answer."""
+"""The client: the same calls for a store in a folder, deployed stores, and a deployed Braid."""
 
 from __future__ import annotations
 
@@ -32,59 +32,59 @@ _IDS_AT_ONCE = 100
 _IDS: TypeAdapter[list[str]] = TypeAdapter(list[RecordId])
 
 
-class Answering(Protocol):
-    """What answers the calls: :class:`~braid.client.in_process.InProcess`, :class:`~braid.client.deployed.Deployed`.
+class Backend(Protocol):
+    """Backend of the client: :class:`~braid.client.in_process.InProcess` or :class:`~braid.client.deployed.Deployed`.
 
-    A tenant of None is that of the token, or the default one.
+    A tenant of None stands for the token's tenant, or in process for the default one.
     """
 
     @property
     def items_at_once(self) -> int:
-        """Most items of one write."""
+        """Limit of items in one write."""
 
     @property
     def bytes_at_once(self) -> int:
-        """About how many bytes as JSON they may have."""
+        """Approximate size limit of one write, in bytes of JSON."""
 
     def answer(self, tenant: str | None, question: Question) -> Answer:
         """Answer a question."""
 
     def context(self, tenant: str | None, question: ContextQuestion) -> Context:
-        """Choose what to show a model next."""
+        """Build the context of a model's next answer."""
 
     def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of Braid.related
-        """Return what is related to an entity."""
+        """Return the entities related to one."""
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
-        """Walk the graph step by step."""
+        """Run a graph query."""
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
-        """Return the records that there are."""
+        """Return the records with these ids; unknown ids are left out."""
 
     def records(self, tenant: str | None) -> Iterator[RecordSummary]:
         """Yield every record, in the order of their ids."""
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
-        """Write all of a request, or nothing."""
+        """Write all items of a request, or none if one is invalid."""
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
-        """Have a file or folder of documents read and written."""
+        """Ingest a file or folder of documents."""
 
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
-        """Remove records for good."""
+        """Delete records permanently."""
 
     def stats(self, tenant: str | None) -> Stats:
-        """Count what is stored."""
+        """Return the counts of stored records, vertices and relationships."""
 
     def reembed(self, tenant: str | None) -> ReembedJob:
-        """Embed outdated records again, or have it done."""
+        """Re-embed outdated records, or start a job that does."""
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close stores and connections."""
 
 
 class Braid:
-    """A store of one tenant, to write to and to ask.
+    """Client of one tenant's data: writes, searches and graph queries.
 
     >>> b = Braid("./store")  # doctest: +SKIP
     >>> b.add("The ledger is owned by the Harbour team.")  # doctest: +SKIP
@@ -94,20 +94,20 @@ class Braid:
     Parameters
     ----------
     path
-        Folder of the store, made when it is first written to; the user's own (`braid home` shows it) when not given.
+        Folder of the store, created by the first write; by default the user's own, which `braid home` shows.
     tenant
-        Whose data; ``default`` when not given.
+        Name of the tenant; ``default`` if not given.
     settings
-        Any others than those of the environment.
+        Settings instead of those of the environment.
 
     Raises
     ------
     InvalidRequest
-        From every call, if an argument is wrong; it is named.
+        From every call, if an argument is invalid; the message names it.
     ConfigurationError
-        If a setting is wrong.
+        If a setting is invalid.
     StoreError, ModelError, StoresUnavailable, ApiError
-        From every call, if what it needs does not answer.
+        From every call, if a store, a model or the server fails.
     """
 
     def __init__(
@@ -121,16 +121,20 @@ class Braid:
             settings = read_settings(engine=EngineKind.EMBEDDED, **home)
         elif path is not None:
             settings = settings.model_copy(update={"home": Path(path).expanduser()})
-        self._answered_by(InProcess(settings), tenant)
+        self._use(InProcess(settings), tenant)
 
     @classmethod
     def deployed(cls, url: str, token: str, *, tenant: str | None = None, **options: Any) -> Self:  # noqa: ANN401
-        """Return a deployed Braid, or one that `braid serve` runs.
+        """Return a client of a deployed Braid, or of `braid serve`.
 
         Parameters
         ----------
+        url
+            Address of the server, which begins with ``https://`` or ``http://``.
+        token
+            Bearer token.
         tenant
-            Which tenant is meant, where the token belongs to several.
+            Name of the tenant; required if the token belongs to several.
         options
             ``timeout_s`` and ``attempts`` of :class:`braid.client.deployed.Deployed`.
         """
@@ -144,9 +148,11 @@ class Braid:
 
     @classmethod
     def aws(cls, settings: Settings | None = None, *, tenant: str | None = None) -> Self:
-        """Return deployed stores, asked and written by this process; by the environment's settings when none are given.
+        """Return a client of deployed stores (OpenSearch and Neptune), with the pipeline and models in this process.
 
-        Raises ConfigurationError if the settings name no stores, or the extra ``aws`` is not installed.
+        ``settings`` are by default those of the environment.
+
+        Raises ConfigurationError if the settings are not for the AWS engine, or the extra ``aws`` is not installed.
         """
         from importlib.util import find_spec
 
@@ -161,17 +167,17 @@ class Braid:
         return cls._of(InProcess(settings or read_settings(engine=EngineKind.AWS)), tenant)
 
     @classmethod
-    def _of(cls, asked: Answering, tenant: str | None) -> Self:
+    def _of(cls, backend: Backend, tenant: str | None) -> Self:
         made = cls.__new__(cls)
-        made._answered_by(asked, tenant)  # noqa: SLF001 - of this class
+        made._use(backend, tenant)  # noqa: SLF001 - of this class
         return made
 
-    def _answered_by(self, asked: Answering, tenant: str | None) -> None:
-        self._asked, self._tenant = asked, _tenant(tenant)
+    def _use(self, backend: Backend, tenant: str | None) -> None:
+        self._backend, self._tenant = backend, _tenant(tenant)
 
     def tenant(self, name: str) -> Self:
-        """Return the same store for another tenant; closing either closes both."""
-        return self._of(self._asked, name)
+        """Return a client of the same store for another tenant; closing either closes both."""
+        return self._of(self._backend, name)
 
     def __enter__(self) -> Self:
         return self
@@ -181,13 +187,13 @@ class Braid:
 
     def close(self) -> None:
         """Close stores and connections."""
-        self._asked.close()
+        self._backend.close()
 
     def __repr__(self) -> str:
-        return f"Braid({self._asked!r}{f', tenant={self._tenant!r}' if self._tenant else ''})"
+        return f"Braid({self._backend!r}{f', tenant={self._tenant!r}' if self._tenant else ''})"
 
     def add(self, content: object, *, missing: MissingEnds | str = MissingEnds.REFUSE) -> Added:
-        """Write something; writing it again changes nothing.
+        """Write texts, records, entities, relationships or documents; writing the same again changes nothing.
 
         Parameters
         ----------
@@ -195,22 +201,24 @@ class Braid:
             A text; a dict or dataclass with ``text`` (and ``id``, ``title``, ``metadata`` or any field of a record),
             with ``type``, ``id`` and ``name`` for an entity, or with ``source``, ``type`` and ``target`` for a
             relationship; a record, vertex or relationship of :mod:`braid.models`; a document of LangChain or
-            LlamaIndex; a path of a document, of a folder of documents, which is kept as it is now, of a dataset or of a
-            file of lines; or an iterable of these, of any length, which is written in batches.
+            LlamaIndex; the path of a document, of a folder of documents (documents whose files are gone since it was
+            last added are deleted), of a dataset, or of a JSON Lines file; or an iterable of these, of any length,
+            which is written in batches.
         missing
-            ``stub`` makes an entity without a name where a relationship leads to nothing stored, ``refuse`` does not.
+            What to do if an end of a relationship is not stored: ``refuse`` the relationship, or ``stub``: create an
+            entity without a name.
 
         Returns
         -------
         Added
-            How much was written, unchanged and superseded. Files of a folder that cannot be read are its ``skipped``,
-            and a warning names them.
+            Counts of written, unchanged and superseded items. Files of a folder that cannot be read are listed in
+            ``skipped``, and a warning names them.
 
         Raises
         ------
         InvalidRequest
-            If an item is wrong, or a file that was named itself cannot be read; names its place, such as
-            ``content[3]``. Batches before its own are written.
+            If an item is invalid, or a file that was given by its own path cannot be read; the message names its place,
+            such as ``content[3]``. Earlier batches are written all the same.
         """
         from braid.client.contents import Documents, batches
         from braid.client.documents import Added, skipped_lines
@@ -221,12 +229,12 @@ class Braid:
         except ValueError as error:
             raise InvalidRequest(f"missing: must be {' or '.join(MissingEnds)}", field="missing") from error
         added = Added()
-        limits = {"items": self._asked.items_at_once, "size": self._asked.bytes_at_once}
+        limits = {"items": self._backend.items_at_once, "size": self._backend.bytes_at_once}
         for batch in batches(content, self._tenant or DEFAULT_TENANT, **limits):
             if isinstance(batch, Documents):
                 added = added.plus(self._add_documents(batch))
             else:
-                added = added.plus(self._asked.write(self._tenant, batch.request(missing=ends)))
+                added = added.plus(self._backend.write(self._tenant, batch.request(missing=ends)))
         if added.skipped:
             warnings.warn(skipped_lines(added.skipped), stacklevel=2)
         return added
@@ -234,7 +242,7 @@ class Braid:
     def _add_documents(self, documents: Documents) -> Added:
         place, path = documents
         try:
-            added = self._asked.add_documents(self._tenant, path)
+            added = self._backend.add_documents(self._tenant, path)
         except OSError as error:
             read = error.filename or path
             raise InvalidRequest(f"{place}: {read} cannot be read: {error.strerror}", field=place) from error
@@ -247,9 +255,11 @@ class Braid:
         return added
 
     def update(self, /, id: str, **fields: Any) -> WriteSummary:  # noqa: A002, ANN401 - a record's id and fields
-        """Change fields of a stored record: as :meth:`add` names them, and of ``metadata`` the given keys.
+        """Change fields of a stored record.
 
-        Raises InvalidRequest if no record has the id, or a field is wrong, as well.
+        Fields are named as for :meth:`add`; the given keys of ``metadata`` are merged into the stored ones.
+
+        Raises InvalidRequest also if no record has the id.
         """
         from braid.models import NewRecord
 
@@ -272,7 +282,7 @@ class Braid:
             raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
 
     def delete(self, ids: str | Iterable[str]) -> int:
-        """Remove records for good, or entities without one; return how many records there were."""
+        """Delete records, or entities without a record, permanently; return the number of deleted records."""
         given = iter([ids] if isinstance(ids, str) else ids)
         removed = 0
         while page := list(islice(given, _IDS_AT_ONCE)):
@@ -280,16 +290,16 @@ class Braid:
                 checked = _IDS.validate_python(page)
             except ValidationError as error:
                 raise InvalidRequest.from_validation(error, {str(at): "ids" for at in range(len(page))}) from error
-            removed += self._asked.delete(self._tenant, checked).records
+            removed += self._backend.delete(self._tenant, checked).records
         return removed
 
     def get(self, id: str) -> RecordSummary | None:  # noqa: A002 - the field's name
-        """Return a record as it is stored, without its vectors; None where there is none."""
-        return next(iter(self._asked.read(self._tenant, (id,))), None)
+        """Return a stored record, without its vectors; None if there is none."""
+        return next(iter(self._backend.read(self._tenant, (id,))), None)
 
     def records(self) -> Iterator[RecordSummary]:
         """Yield every record, in the order of their ids."""
-        return self._asked.records(self._tenant)
+        return self._backend.records(self._tenant)
 
     def search(self, /, question: str | Question, **fields: Any) -> Results:  # noqa: ANN401 - the fields of a question
         """Answer a question.
@@ -297,9 +307,9 @@ class Braid:
         Parameters
         ----------
         question
-            Its text, or a :class:`~braid.models.Question`.
+            Its text, or a :class:`~braid.models.Question`, with which ``fields`` are ignored.
         fields
-            Others of a question: ``top_k``, ``filters``, ``as_of``, ``hints``, ``explain`` …
+            Further fields of a question: ``top_k``, ``filters``, ``as_of``, ``hints``, ``explain`` …
         """
         from braid.client.results import Results
 
@@ -307,17 +317,19 @@ class Braid:
             asked = question if isinstance(question, Question) else Question(text=question, **fields)
         except ValidationError as error:
             raise InvalidRequest.from_validation(error, {"text": "question"}, Question.model_fields) from error
-        return Results(asked.text, self._asked.answer(self._tenant, asked))
+        return Results(asked.text, self._backend.answer(self._tenant, asked))
 
     def context(self, /, question: str, messages: Iterable[Mapping[str, Any]] = (), **fields: Any) -> Context:  # noqa: ANN401
-        """Choose what to show a model next, of the conversation so far and of what is stored.
+        """Build the context of a model's next answer, from the conversation and stored records.
 
         Parameters
         ----------
+        question
+            The next question, by which messages and records are chosen.
         messages
             The conversation, oldest first.
         fields
-            Others of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``role`` …
+            Further fields of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``role`` …
         """
         from braid.retrieval.context.selection import ContextQuestion
 
@@ -325,7 +337,7 @@ class Braid:
             asked = ContextQuestion(query=question, messages=tuple(dict(one) for one in messages), **fields)
         except ValidationError as error:
             raise InvalidRequest.from_validation(error, {"query": "question"}, ContextQuestion.model_fields) from error
-        return self._asked.context(self._tenant, asked)
+        return self._backend.context(self._tenant, asked)
 
     def related(
         self,
@@ -338,7 +350,7 @@ class Braid:
         as_of: datetime | None = None,
         trusted_only: bool = False,
     ) -> Related:
-        """Return the entities related to one, the nearest first.
+        """Return the entities related to one, fewest hops first.
 
         Parameters
         ----------
@@ -349,13 +361,15 @@ class Braid:
         direction
             ``out``, ``in`` or ``both``.
         depth
-            Most hops, 1 to 3.
+            Maximum of hops, 1 to 3.
         limit
-            Most entities, 1 to 200.
+            Maximum of entities, 1 to 200.
+        as_of
+            Time as of which the graph is read; now if not given.
         trusted_only
-            Whether entities and edges that are not trusted are neither walked nor returned.
+            Whether untrusted entities and edges are neither traversed nor returned.
         """
-        return self._asked.related(
+        return self._backend.related(
             self._tenant,
             entity,
             types=tuple(types),
@@ -367,26 +381,30 @@ class Braid:
         )
 
     def facts(self, /, entity: str, **how: Any) -> list[Fact]:  # noqa: ANN401 - as of related
-        """Return the relationships about an entity as sentences; ``how`` are the arguments of :meth:`related`."""
+        """Return an entity's relationships as sentences; ``how`` are the arguments of :meth:`related`."""
         from braid.client.results import facts_of
 
         return facts_of(self.related(entity, **how).hits)
 
     def graph_query(self, question: Mapping[str, Any]) -> GraphResult:
-        """Walk the graph step by step: start, steps, returns, order_by, limit, as_of."""
-        return self._asked.graph_query(self._tenant, question)
+        """Run a graph query, which traverses the graph step by step.
+
+        Its keys are start, steps, returns, order_by, limit and as_of; see
+        :class:`~braid.ports.graph_query.GraphQuestion`.
+        """
+        return self._backend.graph_query(self._tenant, question)
 
     def stats(self) -> Stats:
-        """Count what is stored."""
-        return self._asked.stats(self._tenant)
+        """Return the counts of stored records, vertices and relationships."""
+        return self._backend.stats(self._tenant)
 
     def reembed(self) -> ReembedJob:
-        """Embed outdated records again; a deployed Braid goes on with it after this returns."""
-        return self._asked.reembed(self._tenant)
+        """Re-embed outdated records; a deployed Braid continues after this returns."""
+        return self._backend.reembed(self._tenant)
 
 
 def _tenant(name: str | None) -> str | None:
-    """Return a tenant's name, if it is one."""
+    """Check a tenant's name and return it. Raises InvalidRequest if it is malformed."""
     from braid.ports.keys import check_tenant
 
     try:

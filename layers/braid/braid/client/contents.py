@@ -1,4 +1,4 @@
-"""Converts what :meth:`braid.client.Braid.add` takes into items of a write, and paths of documents."""
+"""Parses the argument of :meth:`braid.client.Braid.add` into batches of items, and paths of documents."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from braid.models import NewRecord, NewRelationship, NewVertex
 from braid.strict_json import NotJson, read_json
 
 DATASET: Final = {"corpus.jsonl": None, "entities.jsonl": "entity", "relationships.jsonl": "relationship"}
-"""Files of a dataset folder, in the order in which they can be written, with the kind of their lines."""
+"""Files of a dataset folder, in the order in which they must be written, with the kind of their items."""
 _LONGEST_PATH: Final = 1_024
 
 
 class Item(NamedTuple):
-    """One item with its place in what was given, and its kind where it does not state it."""
+    """One item, with its place in the argument, such as ``content[3]``, and its kind if the row does not state it."""
 
     place: str
     row: dict[str, Any]
@@ -31,17 +31,26 @@ class Item(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """A file or folder of documents, with its place in what was given."""
+    """A file or folder of documents, with its place in the argument."""
 
     place: str
     path: Path
 
 
 def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[Items | Documents]:
-    """Yield parsed items, at most so many and about so many bytes as JSON at once, and the documents between them.
+    """Yield batches of parsed items, and paths of documents, in the order of the content.
 
-    Raises InvalidRequest if an item is of a type that cannot be added, or malformed; the message names its place and
+    Raises InvalidRequest if an item is malformed or of a type that cannot be added; the message names its place and
     field.
+
+    Parameters
+    ----------
+    content
+        The argument of :meth:`braid.client.Braid.add`.
+    items
+        Limit of items in a batch.
+    size
+        Approximate size limit of a batch, in bytes of JSON.
     """
     batch, count, length = Items(tenant), 0, 0
     for found in items_of(content, "content"):
@@ -66,7 +75,7 @@ def batches(content: object, tenant: str, *, items: int, size: int) -> Iterator[
 
 
 def items_of(content: object, place: str) -> Iterator[Item | Documents]:
-    """Yield the items that something stands for: itself, or those inside of it."""
+    """Yield the items of a content: itself, the items of a file, or those of an iterable, recursively."""
     match content:
         case Path():
             yield from _of_path(content, place)
@@ -85,10 +94,10 @@ def items_of(content: object, place: str) -> Iterator[Item | Documents]:
             yield _item(content, place)
 
 
-def _item(content: Any, place: str) -> Item:  # noqa: ANN401 - whatever was given
+def _item(content: Any, place: str) -> Item:  # noqa: ANN401 - any argument
     match content:
         case str():
-            return _named(place, {"text": content})
+            return _with_id(place, {"text": content})
         case NewVertex():
             fields = content.model_dump(exclude={"tenant_id", "has_record"}, exclude_unset=True)
             return Item(place, fields | {"type": fields.pop("entity_type", "Concept")}, "entity")
@@ -113,7 +122,7 @@ def _item(content: Any, place: str) -> Item:  # noqa: ANN401 - whatever was give
 
 
 def _text_of(content: object) -> str | None:
-    """Return the text of a document of LangChain (``page_content``) or LlamaIndex (``text``); None of anything else."""
+    """Return the text of a LangChain (``page_content``) or LlamaIndex (``text``) document; None for anything else."""
     if isinstance(content, Mapping) or not isinstance(getattr(content, "metadata", None), Mapping):
         return None
     for name in ("page_content", "text"):
@@ -123,7 +132,7 @@ def _text_of(content: object) -> str | None:
 
 
 def _of_document(content: object, text: str, place: str) -> Item:
-    metadata = dict(content.metadata)  # type: ignore[attr-defined] # that it has one was asked
+    metadata = dict(content.metadata)  # type: ignore[attr-defined] # checked by _text_of
     row: dict[str, Any] = {"text": text, "metadata": metadata}
     title = next((metadata[name] for name in ("title", "file_name", "source") if metadata.get(name)), None)
     if title is not None:
@@ -132,7 +141,7 @@ def _of_document(content: object, text: str, place: str) -> Item:
     if isinstance(page, int) and page >= 0:
         row["source"] = {"page": page}
     identity = next((found for name in ("id", "id_") if isinstance(found := getattr(content, name, None), str)), None)
-    return _named(place, row | ({"_id": identity} if identity else {}))
+    return _with_id(place, row | ({"_id": identity} if identity else {}))
 
 
 def _of_mapping(row: dict[str, Any], place: str) -> Item:
@@ -150,11 +159,11 @@ def _of_mapping(row: dict[str, Any], place: str) -> Item:
         )
     if "text" in row and "id" in row:
         row["_id"] = row.pop("id")
-    return _named(place, row)
+    return _with_id(place, row)
 
 
-def _named(place: str, row: dict[str, Any]) -> Item:
-    """Return an item with an id: the same text has the same one, so that adding it again changes nothing."""
+def _with_id(place: str, row: dict[str, Any]) -> Item:
+    """Return an item with an id; by default a hash of its text, so that adding it again changes nothing."""
     if "_id" not in row and "id" not in row:
         words = "\n".join(str(row.get(name) or "") for name in ("title", "name", "text", "content"))
         row["_id" if "text" in row else "id"] = (
@@ -164,7 +173,7 @@ def _named(place: str, row: dict[str, Any]) -> Item:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text names a file or folder that is there, or is written as one is."""
+    """Return whether a text is a path: of an existing file or folder, or by its form."""
     if "\n" in text or "\0" in text or "://" in text or len(text) > _LONGEST_PATH:
         return False
     written = text.endswith(("/", "\\", *READERS)) and not any(letter.isspace() for letter in text)

@@ -1,4 +1,4 @@
-"""Answers the calls of :class:`braid.client.Braid` by the HTTP interface of a deployed Braid, or of `braid serve`."""
+"""Backend of :class:`braid.client.Braid`: the HTTP API of a deployed Braid, or of `braid serve`."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 30.0
 MAX_WAIT_S: Final = 60.0
-"""Longest wait that a server may ask for before a request is sent again: a quota is of one minute at most."""
+"""Upper bound on the Retry-After delay that is honoured; the windows of most quotas are a minute."""
 _PART_BYTES: Final = 1 << 16
 _BUSY: Final = (429, 503)
 _Shape = TypeVar("_Shape", bound=Frozen)
 
 
 class _Retry(urllib3.Retry):
-    """Retries that also send again what is refused with 409 and ``Retry-After``: an equal request is being done."""
+    """Retry policy that also retries 409 with ``Retry-After``: an equal request is in progress."""
 
     RETRY_AFTER_STATUS_CODES = frozenset({*_BUSY, 409})
 
@@ -65,21 +65,23 @@ class _Retry(urllib3.Retry):
 
 
 class Deployed:
-    """One server, asked with one token.
+    """Client of one server with one token.
 
     Parameters
     ----------
     url
-        Address of the server, without a path or with a stage's.
+        Address of the server, with the path of its stage if it has one.
+    token
+        Bearer token.
     timeout_s
-        Bound on connecting, and on each wait for a part of an answer; the whole answer may take ten times as long.
+        Time limit of connecting and of each read, in seconds; a whole response may take ten times as long.
     attempts
-        How often a request is sent at most. Every request may be sent again: a write of the same record is the same.
+        Maximum of attempts of a request. All requests may be retried: writing the same record again changes nothing.
     """
 
     items_at_once = MAX_INLINE
     bytes_at_once = 1_000_000
-    """Of items as JSON; a server reads two million at most."""
+    """A server reads at most two million bytes."""
 
     def __init__(self, url: str, token: str, *, timeout_s: float = TIMEOUT_S, attempts: int = ATTEMPTS) -> None:
         self._url = url.rstrip("/")
@@ -91,7 +93,7 @@ class Deployed:
         self._pool = bounded_pool(timeout_s)
 
     def __repr__(self) -> str:
-        """Say which server this is."""
+        """Return the server's address, quoted."""
         return repr(self._url)
 
     def close(self) -> None:
@@ -103,11 +105,11 @@ class Deployed:
         return self._post(tenant, "/search", question, Answer)
 
     def context(self, tenant: str | None, question: ContextQuestion) -> Context:
-        """Choose what to show a model next."""
+        """Build the context of a model's next answer."""
         return self._post(tenant, "/context", question, Context)
 
     def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of the route
-        """Return what is related to an entity."""
+        """Return the entities related to one."""
         given = {name: str(value).lower() if isinstance(value, bool) else value for name, value in how.items()}
         parameters = urlencode({name: value for name, value in given.items() if value is not None}, doseq=True)
         try:
@@ -119,7 +121,7 @@ class Deployed:
             raise
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
-        """Walk the graph step by step."""
+        """Run a graph query."""
         try:
             asked = GraphRequest.model_validate(question)
         except ValidationError as error:
@@ -127,7 +129,7 @@ class Deployed:
         return self._post(tenant, "/graph/query", asked, GraphResult)
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
-        """Return the records that there are."""
+        """Return the records with these ids; unknown ids are left out."""
         return self._post(tenant, "/records:read", RecordIds(ids=tuple(ids)), RecordPage).records
 
     def records(self, tenant: str | None) -> Iterator[RecordSummary]:
@@ -141,7 +143,7 @@ class Deployed:
             after = f"&{urlencode({'after': page.next})}"
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
-        """Write all of a request, or nothing."""
+        """Write all items of a request, or none if one is invalid."""
         writes = Writes(
             records=tuple(_as_given(record, NewRecord) for record in request.records),
             vertices=tuple(_as_given(vertex, NewVertex) for vertex in request.vertices),
@@ -154,7 +156,7 @@ class Deployed:
             raise error.at(request) from error
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
-        """Have a file, or each file of a folder, read and written; wait until it is."""
+        """Post a file, or each file of a folder, and wait until all are imported."""
         from braid.client.posted_documents import post_documents
 
         return post_documents(
@@ -164,15 +166,15 @@ class Deployed:
         )
 
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
-        """Remove records for good."""
+        """Delete records permanently."""
         return self._post(tenant, "/records:delete", Deletes(ids=tuple(ids)), DeleteReport)
 
     def stats(self, tenant: str | None) -> Stats:
-        """Count what is stored."""
+        """Return the counts of stored records, vertices and relationships."""
         return self._ask(tenant, "GET", "/stats", Stats)
 
     def reembed(self, tenant: str | None) -> ReembedJob:
-        """Have outdated records embedded again."""
+        """Start or resume a job that re-embeds outdated records."""
         return self._post(tenant, "/reembed", Reembed(), ReembedJob)
 
     def _post(self, tenant: str | None, path: str, body: Frozen, shape: type[_Shape]) -> _Shape:
@@ -181,14 +183,14 @@ class Deployed:
     def _ask(
         self, tenant: str | None, method: str, path: str, shape: type[_Shape], body: bytes | None = None
     ) -> _Shape:
-        """Send one request and read its answer.
+        """Send one request and parse its response.
 
         Raises
         ------
         InvalidRequest
-            If fields of it are wrong.
+            If the server refused fields of it.
         ApiError
-            If it was refused otherwise, or there was no answer that could be read.
+            If it failed otherwise, or the response cannot be read.
         """
         headers = {"Authorization": f"Bearer {self._token}"}
         headers |= {"Braid-Tenant": tenant} if tenant else {}
@@ -204,22 +206,23 @@ class Deployed:
         except AnswerUnbounded as error:
             raise ApiError(f"{self._url}: the answer {error}") from error
         if 300 <= answer.status < 400:  # noqa: PLR2004 - HTTP's redirections
-            # What is asked and written is for the server that was named, wherever it may send us.
+            # Redirections are not followed: questions and records go only to the server that the caller named.
             to = answer.headers.get("Location", "")
             raise ApiError(f"{self._url}: redirects to {to[:200]!r}; give the address itself", status=answer.status)
         if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
             raise refusal(answer, content)
         try:
-            return shape.model_validate_json(content)
+            # A newer server may add fields.
+            return shape.model_validate_json(content, extra="ignore")
         except ValidationError as error:
             raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
 
     def _send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[urllib3.BaseHTTPResponse, bytes]:
-        """Send a request, again where that may help, and return the last answer with its body.
+        """Send a request, with retries, and return the last response with its body.
 
-        urllib3 would send it again by itself, but read bodies of any length.
+        The retries of urllib3 itself would read bodies of any length.
         """
         url, retries = f"{self._url}{path}", self._retries
         while True:
@@ -250,15 +253,15 @@ class Deployed:
                     raise AnswerUnbounded("is longer than Braid's are")
             answer.release_conn()
         finally:
-            answer.close()  # of no effect once its connection was given back
+            answer.close()  # no effect after release_conn
         return bytes(content)
 
 
 def _in_path(name: str) -> str:
-    """Return a name as a part of a path; its dots are encoded too, as ``.`` and ``..`` are no parts but ways."""
+    """Return a name encoded as a path segment, dots included: ``.`` and ``..`` would be resolved as relative paths."""
     return quote(name, safe="").replace(".", "%2E")
 
 
 def _as_given(item: Frozen, shape: type[_Shape]) -> _Shape:
-    """Return an item without what only a stored one has, its tenant above all."""
+    """Return an item as its request schema, without the fields of a stored one, such as the tenant."""
     return shape(**{name: getattr(item, name) for name in item.model_fields_set & shape.model_fields.keys()})

@@ -1,4 +1,4 @@
-"""Ingests a file or folder of documents in this process; the report of an add."""
+"""Ingests a file or folder of documents in this process; the report of :meth:`braid.client.Braid.add`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.ingesting import DocumentStore
 
 _NAMED: Final = 20
-"""Skipped files that a warning names."""
+"""Limit of skipped files that a warning names."""
 
 
 class Added(WriteSummary):
-    """How much was written; of documents, the records that were written, unchanged and embedded."""
+    """Report of an add: counts of items; for documents, of the records that they were cut into."""
 
     written: int = 0
     unchanged: int = 0
@@ -30,26 +30,27 @@ class Added(WriteSummary):
     superseded: int = 0
     stubs: int = 0
     removed: int = 0
-    """Documents that were removed, because their files are gone from the folder."""
+    """Number of documents that were deleted because their files are gone from the folder."""
     skipped: tuple[FileSkipped, ...] = ()
-    """Files of folders that could not be read, and why."""
+    """Files of folders that could not be read, with reasons."""
 
     def plus(self, other: WriteSummary) -> Added:
-        """Return the sums of both."""
+        """Return the sum of both reports."""
         mine = dict(self)
         return Added(**mine | {name: mine[name] + value for name, value in other})
 
 
 def skipped_lines(skipped: Sequence[FileSkipped]) -> str:
-    """Return a line for each file that was skipped, up to a number of them."""
+    """Return a line for each skipped file, at most 20, and the number of further ones."""
     more = [f"and {len(skipped) - _NAMED:,} more"] if len(skipped) > _NAMED else []
     return "\n".join([*(f"skipped: {file.path} {file.reason}" for file in skipped[:_NAMED]), *more])
 
 
 def ingest(path: Path, store: DocumentStore, tenant: str) -> Added:
-    """Ingest a file or folder.
+    """Ingest a file or folder of documents.
 
-    Raises InvalidRequest if another one of its name was ingested before, and OSError if it cannot be read.
+    Raises InvalidRequest if another file or folder of the same name was ingested before, and OSError if the path cannot
+    be read.
     """
     try:
         (done,) = (event for event in ingest_documents(path, store, tenant_id=tenant) if isinstance(event, FolderDone))

@@ -1,6 +1,6 @@
-"""Answers the calls of :class:`braid.client.Braid` with the engines and models of this process.
+"""Backend of :class:`braid.client.Braid`: the engines and models of this process.
 
-What a call alone needs is imported by it: a process that only asks starts in half the time.
+Modules that only some calls need are imported by these calls: a process that only searches starts in half the time.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _PAGE = 100
 
 
 class InProcess:
-    """The engines that the settings choose, in this process.
+    """Runs the application, with the engines that the settings choose, in this process.
 
     Parameters
     ----------
     application
-        One that is open already; else the first call opens one.
+        An open application; by default the first call opens one.
     """
 
     items_at_once = 1_000
-    """Of one write, which is one commit."""
+    """Items of one write, which is one commit."""
     bytes_at_once = 20_000_000
 
     def __init__(self, settings: Settings, application: Application | None = None) -> None:
@@ -55,13 +55,13 @@ class InProcess:
         self._closed = False
 
     def __repr__(self) -> str:
-        """Say which stores these are."""
+        """Return the store's folder or the address of OpenSearch, quoted."""
         embedded = self._settings.engine is EngineKind.EMBEDDED
         return repr(str(self._settings.home if embedded else self._settings.opensearch_endpoint))
 
     @property
     def application(self) -> Application:
-        """The application, opened by the first call; StoreError once it was closed."""
+        """The application, opened by the first call. Raises StoreError after :meth:`close`."""
         with self._opening:
             if self._closed:
                 raise StoreError(f"{self!r} was closed; open another Braid")
@@ -70,7 +70,7 @@ class InProcess:
             return self._opened
 
     def _with_models(self) -> Application:
-        """Return the application, with the models that were missing and can be made."""
+        """Return the application, after making missing models. Raises ModelError if one cannot be made."""
         with self._opening:
             if not self._has_models:
                 self.application.make_models()
@@ -78,7 +78,7 @@ class InProcess:
             return self.application
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close the application, if one is open."""
         self._closed = True
         if self._opened is not None:
             self._opened.close()
@@ -89,12 +89,12 @@ class InProcess:
         return TenantQuestions(self.application, tenant or DEFAULT_TENANT)
 
     def answer(self, tenant: str | None, question: Question) -> Answer:
-        """Answer a question; without vectors, and with a warning, where the model cannot be made."""
+        """Answer a question; without vectors, and with a warning, if the model cannot be made."""
         self._try_models()
         return self.application.answer(Query(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))
 
     def _try_models(self) -> None:
-        """Make missing models; where that fails warn once, and do not try again before the next write."""
+        """Make missing models; on failure warn once, and do not try again for questions."""
         with self._opening:
             if self._warned:
                 return
@@ -105,26 +105,26 @@ class InProcess:
                 warnings.warn(f"answering without vectors: {error}", stacklevel=5)
 
     def context(self, tenant: str | None, question: ContextQuestion) -> Context:
-        """Choose what to show a model next."""
+        """Build the context of a model's next answer."""
         from braid.retrieval.context.selection import ContextRequest
 
         self._try_models()
         return self.application.context(ContextRequest(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))
 
     def related(self, tenant: str | None, entity: str, **how: Any) -> Related:  # noqa: ANN401 - of TenantQuestions.related
-        """Return what is related to an entity."""
+        """Return the entities related to one."""
         from braid.api.schemas import Related
 
         found = self._questions(tenant).related(entity, **how, fan_out=self._settings.fan_out)
         return Related(hits=found.hits, truncated=found.truncated)
 
     def graph_query(self, tenant: str | None, question: Mapping[str, Any]) -> GraphResult:
-        """Walk the graph step by step."""
+        """Run a graph query."""
         asked = {name: value for name, value in question.items() if name != "as_of"}
         return self._questions(tenant).graph_query(asked, as_of=question.get("as_of"))
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
-        """Return the records that there are."""
+        """Return the records with these ids; unknown ids are left out."""
         from braid.api.schemas import RecordSummary
 
         tenant = tenant or DEFAULT_TENANT
@@ -140,7 +140,7 @@ class InProcess:
             yield from (RecordSummary.of(record) for record in page.records if record.tenant_id == tenant)
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
-        """Write all of a request, or nothing."""
+        """Write all items of a request, or none if one is invalid."""
         from braid.api.schemas import WriteSummary
         from braid.ingestion.writing import require_written
 
@@ -156,18 +156,18 @@ class InProcess:
         return ingest(path, self._with_models(), tenant or DEFAULT_TENANT)
 
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
-        """Remove records for good."""
+        """Delete records permanently."""
         return self.application.delete(tenant or DEFAULT_TENANT, ids)
 
     def stats(self, tenant: str | None) -> Stats:
-        """Count what is stored."""
+        """Return the counts of stored records, vertices and relationships."""
         from braid.api.schemas import Stats
 
         tenant = tenant or DEFAULT_TENANT
         return Stats.of(self.application.index.stats(tenant), self.application.graph.stats(tenant))
 
     def reembed(self, tenant: str | None) -> ReembedJob:
-        """Embed outdated records again: to the end where this process does it, else by the deployed workflow."""
+        """Re-embed outdated records, to the end in this process; or start the deployed workflow, if there is one."""
         from braid.api.schemas import ReembedJob
 
         application = self._with_models()

@@ -1,4 +1,4 @@
-"""Posts a file, or the files of a folder, to a deployed Braid, and waits until they are imported."""
+"""Posts a file, or the files of a folder, to a deployed Braid, and waits for their imports."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.files import FoundFile
 
 POSTED_BYTES: Final = 1_400_000
-"""Of one file: in base64 it is a third longer, and a server reads two million."""
+"""Size limit of one file: base64 makes it a third longer, and a server reads at most two million bytes."""
 IMPORT_S: Final = 600.0
-"""Bound on the wait for one import."""
+"""Time limit of one import, in seconds."""
 _AT_ONCE: Final = 4
-"""Imports that run; `braid serve` keeps five of a tenant waiting."""
+"""Limit of concurrent imports; `braid serve` lets five imports of a tenant wait."""
 _FIRST_PAUSE_S: Final = 0.05
 _LONGEST_PAUSE_S: Final = 2.0
 
@@ -43,12 +43,21 @@ def post_documents(
 ) -> Added:
     """Post a file, or each file of a folder, and wait until all are imported.
 
+    Parameters
+    ----------
+    start
+        Posts a document and returns its import.
+    find
+        Returns the status of an import by its id.
+    within_s
+        Time limit of one import, in seconds.
+
     Raises
     ------
     OSError
         If the path cannot be read.
     ApiError
-        If an import fails, or does not end in time; the others may be written.
+        If an import fails, or does not end in time; others may have been written.
     """
     listed = files.find(path)
     folder = Path(os.path.realpath(path)).name
@@ -69,7 +78,7 @@ def post_documents(
 
 def _request(file: FoundFile, name: str) -> DocumentRequest:
     try:
-        # Whatever has been put in its place since it was found: a link, a pipe, a file without end.
+        # The file may have been replaced since the folder was listed: by a link, a pipe, an endless file.
         with open_regular(file.location, follow_links=False) as opened:
             content = opened.read(POSTED_BYTES + 1)
     except OSError as error:
@@ -88,7 +97,7 @@ def _request(file: FoundFile, name: str) -> DocumentRequest:
 
 
 def _ended(name: str, begun: ImportSummary, find: Callable[[str], ImportSummary], within_s: float) -> Added:
-    """Wait until an import has ended; return what it wrote."""
+    """Wait until an import has ended and return its counts. Raises ApiError if it fails or takes too long."""
     until, pause, found = time.monotonic() + within_s, _FIRST_PAUSE_S, begun
     while found.status is ImportStatus.RUNNING:
         if time.monotonic() > until:

@@ -1,4 +1,4 @@
-"""Results of a search and facts, as the client returns and displays them in terminals and notebooks."""
+"""Search results and facts of the client, with their display in terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STRANDS: Final = {
     Source.KNOWLEDGE: "names",
     Source.GRAPH: "graph",
 }
-"""What people are told a result was found by."""
+"""Display names of the strands."""
 
 
 class Results(Sequence["Result"]):
@@ -30,7 +30,7 @@ class Results(Sequence["Result"]):
     Attributes
     ----------
     answer
-        The whole answer: plan, citations, related entities, what was lost, timings.
+        The whole answer: plan, citations, related entities, degraded stages, timings.
     """
 
     def __init__(self, question: str, answer: Answer) -> None:
@@ -57,16 +57,16 @@ class Results(Sequence["Result"]):
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """What the answer lacks, as stages failed."""
+        """Names of the stages that were lost, without which the question was answered."""
         return self.answer.degraded
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        """Where the results can be read."""
+        """Citations of the results."""
         return self.answer.sources
 
     def _remarks(self) -> list[str]:
-        """Return what to know before one builds on the results."""
+        """Return caveats: degraded stages, confidence, misspelt names, or that nothing was found."""
         remarks = [f"degraded: without {', '.join(self.degraded)}"] if self.degraded else []
         if self:
             remarks.append(f"{in_words(self.confidence)} ({self.confidence:.2f} of 1)")
@@ -80,19 +80,19 @@ class Results(Sequence["Result"]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks, everything from outside escaped; of no colours, as a theme may be dark."""
+        """Return an HTML table for notebooks, with all text escaped; without colours, as the theme may be dark."""
         remarks = "".join(f"<div><i>{escape(remark)}</i></div>" for remark in self._remarks())
         rows = "".join(map(_row, self))
         return f'<div style="max-width:52em"><b>{escape(self.question)}</b>{remarks}<table>{rows}</table></div>'
 
 
 def _walked(result: Result) -> list[str]:
-    """Return the path that led to a result, where one of any length did."""
+    """Return the first path to a result, unless it has no edges."""
     return [str(path) for path in result.paths[:1] if path.types]
 
 
 def _row(result: Result) -> str:
-    """Return a result as a table's row: rank, score as a number and a bar, text, path and source."""
+    """Return a result as a row of an HTML table: rank, score as a number and a bar, text, path and source."""
     path = "".join(f"<div><small>{escape(walked)}</small></div>" for walked in _walked(result))
     bar = f'<div style="height:3px;background:currentColor;opacity:.5;width:{result.final:.0%}"></div>'
     return (
@@ -103,7 +103,7 @@ def _row(result: Result) -> str:
 
 
 def marked(citation: Citation) -> str:
-    """Return a citation's excerpt as HTML, the sentence that fits the question best in bold."""
+    """Return a citation's excerpt as HTML, with the sentence closest to the question in bold."""
     first, last = citation.marked or (0, 0)
     before, sentence, after = map(
         escape, (citation.excerpt[:first], citation.excerpt[first:last], citation.excerpt[last:])
@@ -112,14 +112,14 @@ def marked(citation: Citation) -> str:
 
 
 def origin_line(result: Result) -> str:
-    """Return where a result is from and by what it was found."""
+    """Return a result's source, its id, and the strands that found it."""
     page = "" if result.citation.page is None else f", page {result.citation.page}"
     found_by = " ".join(STRANDS[source] for source in result.sources)
     return " · ".join(dict.fromkeys((f"{result.citation.title}{page}", result.id, found_by)))
 
 
 class Fact(Frozen):
-    """A relationship said as a sentence."""
+    """A relationship as a sentence."""
 
     text: str
     source: Name
@@ -129,7 +129,7 @@ class Fact(Frozen):
     target_id: RecordId
     score: Score
     evidence: RecordId | None = None
-    """The record that it is known from."""
+    """Id of the record that is its evidence."""
 
     def __str__(self) -> str:
         """Return the sentence."""
@@ -140,7 +140,7 @@ class Fact(Frozen):
 
 
 def facts_of(hits: Iterable[GraphHit]) -> list[Fact]:
-    """Return the last edge of each hit's path as a sentence, each once, the nearest first."""
+    """Return the last edge of each hit's path as a sentence, without duplicates, in the order of the hits."""
     facts: dict[tuple[str, str, str], Fact] = {}
     for hit in hits:
         path = hit.path

@@ -75,11 +75,11 @@ class FoundMentions:
         sources, targets, mentions = around.sources[edges], around.targets[edges], around.mentions[edges]
         size = len(around.ids)
         titled = np.zeros(size, dtype=np.bool_)
-        titled[list(self._titled)] = True
-        abouts = sorted(entity * size + text for entity, texts in self._titled.items() for text in texts)
+        titled[list(self._texts_about)] = True
+        abouts = sorted(entity * size + text for entity, texts in self._texts_about.items() for text in texts)
         about = are_among(sources * size + targets, np.array(abouts, dtype=np.int64))
         there = confidence * np.where(mentions & about, ABOUT, 1.0)
-        back = confidence / np.sqrt(np.where(mentions, self._texts[sources], 1))
+        back = confidence / np.sqrt(np.where(mentions, self._mention_counts[sources], 1))
         return there, back * np.where(mentions & titled[sources] & ~about, LEADS, 1.0)
 
     def seeds(self) -> dict[str, float]:
@@ -113,19 +113,19 @@ class FoundMentions:
         question's most specific name is. The first is 1 where a text has a certain name of the question as its whole
         title. Descriptions of entities do not count among these texts, since other texts name every entity.
         """
-        around = self._around
+        around, counts = self._around, self._mention_counts
         is_page = around.is_page
         linked = sum(
-            any(entity in self._titled and self._texts[entity] > 1 for entity in entities)
-            for text, entities in self._titles.items()
+            any(entity in self._texts_about and counts[entity] > 1 for entity in entities)
+            for text, entities in self._title_entities.items()
             if is_page[text]
         )
         named = [(place, weight) for one, weight in self._request.names if (place := around.place(one)) is not None]
-        specific = max((weight / int(self._texts[place]) for place, weight in named if self._texts[place]), default=0.0)
+        specific = max((weight / int(counts[place]) for place, weight in named if counts[place]), default=0.0)
         linkedness = (linked / max(1, int(around.has_record.sum())) - ALONE) / (LINKED_TEXTS - ALONE)
         certain = (place for place, weight in named if weight >= CERTAIN_NAME)
-        abouts = ((place, text) for place in certain for text in self._titled.get(place, ()))
-        if any(about in self._same_name and is_page[about[1]] for about in abouts):
+        abouts = ((place, text) for place in certain for text in self._texts_about.get(place, ()))
+        if any(about in self._whole_titles and is_page[about[1]] for about in abouts):
             linkedness = 1.0
         return min(1.0, max(0.0, linkedness)) * min(1.0, specific / SPECIFIC_NAME)
 
@@ -142,38 +142,38 @@ class FoundMentions:
         place = self._around.place(identity)
         if place is None:
             return 1
-        return max(1, *(int(self._texts[one]) for one in (place, *self._titles.get(place, ()))))
+        return max(1, *(int(self._mention_counts[one]) for one in (place, *self._title_entities.get(place, ()))))
 
     @cached_property
-    def _texts(self) -> Numbers:
+    def _mention_counts(self) -> Numbers:
         """Number of texts that mention each vertex."""
         return np.bincount(self._around.sources[self._around.mentions], minlength=len(self._around.ids))
 
     @cached_property
-    def _titles(self) -> dict[int, list[int]]:
+    def _title_entities(self) -> dict[int, list[int]]:
         """Entities whose name is a text's title, by text."""
-        titles: defaultdict[int, list[int]] = defaultdict(list)
+        entities: defaultdict[int, list[int]] = defaultdict(list)
         around = self._around
-        for entity, text in self._ends_of_titles(around.found | around.same_name):
-            if entity not in titles[text]:
-                titles[text].append(entity)
-        return titles
+        for entity, text in self._title_mentions(around.found | around.same_name):
+            if entity not in entities[text]:
+                entities[text].append(entity)
+        return entities
 
     @cached_property
-    def _titled(self) -> dict[int, list[int]]:
+    def _texts_about(self) -> dict[int, list[int]]:
         """Texts that are about an entity, by entity."""
-        titled: defaultdict[int, list[int]] = defaultdict(list)
-        for text, entities in self._titles.items():
+        about: defaultdict[int, list[int]] = defaultdict(list)
+        for text, entities in self._title_entities.items():
             for entity in entities:
-                titled[entity].append(text)
-        return {entity: texts for entity, texts in titled.items() if len(texts) <= MAX_TITLED}
+                about[entity].append(text)
+        return {entity: texts for entity, texts in about.items() if len(texts) <= MAX_TITLED}
 
     @cached_property
-    def _same_name(self) -> set[tuple[int, int]]:
+    def _whole_titles(self) -> set[tuple[int, int]]:
         """Pairs of an entity and a text that has the entity's name as its whole title."""
-        return set(self._ends_of_titles(self._around.same_name))
+        return set(self._title_mentions(self._around.same_name))
 
-    def _ends_of_titles(self, among: Mask) -> Iterator[tuple[int, int]]:
+    def _title_mentions(self, among: Mask) -> Iterator[tuple[int, int]]:
         """Yield entity and text of each mention by a title, of the edges in a mask, in their order."""
         around = self._around
         edges = np.flatnonzero(around.mentions & (around.confidence >= TITLE) & among)

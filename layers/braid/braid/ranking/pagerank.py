@@ -120,7 +120,7 @@ def _shares(
     them, and they are normalised. Weights that are equal in both directions make the walk reversible, and Chebyshev's
     semi-iterative method (Golub and Varga, 1961) then needs less than half of the iterations.
     """
-    size, count = len(around.ids), len(ties.edges)
+    size = len(around.ids)
     there, back = mentions.weights(ties.edges)
     weights = np.concatenate([there, back])
     sources, targets = np.concatenate([ties.sources, ties.targets]), np.concatenate([ties.targets, ties.sources])
@@ -129,10 +129,25 @@ def _shares(
     start = np.zeros(size)
     start[list(seeds)] = list(seeds.values())
     start *= (1.0 - damping) / start.sum()
-    # Most vertices are leaves, from which the walk can only return: they are eliminated before the iterations.
+    shares = _solved_without_leaves(sources, targets, steps, start, damping=damping if there is back else None)
+    total: float = shares.sum()
+    return shares / total
+
+
+def _solved_without_leaves(
+    sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *, damping: float | None
+) -> Scores:
+    """Solve the equation of :func:`_solved` with its leaves eliminated: most vertices, from which walks only return.
+
+    Parameters
+    ----------
+    sources, targets, steps
+        One value a tie, and after them one a tie in the other direction.
+    """
+    size = len(start)
     is_leaf = (np.bincount(sources, minlength=size) == 1) & (start == 0)
     leaving = is_leaf[sources]
-    returned = np.bincount(targets[leaving], (steps * np.roll(steps, count))[leaving], minlength=size)
+    returned = np.bincount(targets[leaving], (steps * np.roll(steps, len(steps) // 2))[leaving], minlength=size)
     rest, between = np.flatnonzero(~is_leaf), np.flatnonzero(~(leaving | is_leaf[targets]))
     place = np.cumsum(~is_leaf) - 1
     stays = 1.0 / (1.0 - returned)
@@ -142,11 +157,10 @@ def _shares(
         place[targets[between]],
         (steps * stays[targets])[between],
         (start * stays)[rest],
-        damping=damping if there is back else None,
+        damping=damping,
     )
     shares[targets[is_leaf[targets]]] = (steps * shares[sources])[is_leaf[targets]]
-    total: float = shares.sum()
-    return shares / total
+    return shares
 
 
 def _solved(sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *, damping: float | None) -> Scores:
@@ -285,19 +299,19 @@ def boost_shared_entities(scores: Scores, request: PropagateRequest, around: Nei
         return scores
     size = len(around.ids)
     is_bridge = ~around.has_record
-    is_bridge[[place for one, _ in request.names if (place := around.place(one)) is not None]] = False
+    is_bridge[[place for identity, _ in request.names if (place := around.place(identity)) is not None]] = False
     pairs = distinct(around.sources[around.mentions] * size + around.targets[around.mentions])
-    one, other = pairs // size, pairs % size
-    entities, records = np.concatenate([one, other]), np.concatenate([other, one])
+    sources, targets = pairs // size, pairs % size
+    entities, records = np.concatenate([sources, targets]), np.concatenate([targets, sources])
     between = is_bridge[entities] & around.has_record[records]
     entities, records = entities[between], records[between]
-    others = np.maximum(1, np.bincount(entities, minlength=size) - 1)
+    other_records = np.maximum(1, np.bincount(entities, minlength=size) - 1)
     bridge = np.zeros(size)
-    for first in np.argsort(-scores, kind="stable")[:BOOSTING_RECORDS].tolist():
-        shared = np.zeros(size, dtype=np.bool_)
-        shared[entities[records == first]] = True
-        crossed = shared[entities] & (records != first)
-        np.maximum.at(bridge, records[crossed], scores[first] / np.sqrt(others[entities[crossed]]))
+    for best in np.argsort(-scores, kind="stable")[:BOOSTING_RECORDS].tolist():
+        is_shared = np.zeros(size, dtype=np.bool_)
+        is_shared[entities[records == best]] = True
+        crossed = is_shared[entities] & (records != best)
+        np.maximum.at(bridge, records[crossed], scores[best] / np.sqrt(other_records[entities[crossed]]))
     likeness = np.zeros(size)
     for identity, value in request.texts:
         place = around.place(identity)

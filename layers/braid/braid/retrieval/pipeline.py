@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 LONGEST_WAIT_S = 0.2
 """Longest wait before a stage is tried again; the wait is uniformly random (full jitter)."""
-REFUSED_BY_PLAN = frozenset({"InvalidRequest", "UnknownTenant"})
+REFUSED_BY_PLAN = frozenset({"InvalidRequest"})
 REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
 """Errors that end a question rather than degrade it, by exact class name, as the state machine matches them."""
 _POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-link")
@@ -145,18 +145,22 @@ class _Run:
             self.linked = self._graph("link", GraphOperation.CONSTRAIN)
             frontier = self.linked.frontier if self.linked and not self.linked.overflow else None
         self._embed()
-        while True:
-            found = self._search(frontier)
-            linked = self.linked
-            # Hits may be outside of the constraint if the search was first, or if the graph's reach was cut.
-            to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
-            if "link" in self.lost or not to_check:
-                return
-            checked = self._graph("link", GraphOperation.CHECK, frontier=frontier)
-            self.linked = checked or linked
-            if checked is None or not checked.short:
-                return
-            frontier = checked.frontier
+        further = self._search_and_check(frontier)
+        if further is not None:
+            self._search_and_check(further)
+
+    def _search_and_check(self, frontier: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        """Search, and check the hits that may be outside of the constraint; return the ids to search if few are left.
+
+        Hits may be outside if the search was first, or if the graph's reach was cut.
+        """
+        found, linked = self._search(frontier), self.linked
+        to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
+        if "link" in self.lost or not to_check:
+            return None
+        checked = self._graph("link", GraphOperation.CHECK, frontier=frontier)
+        self.linked = checked or linked
+        return checked.frontier if checked and checked.short else None
 
     def _walk(self) -> None:
         self.expanded = self._graph("graph_expand", GraphOperation.LINK)

@@ -13,7 +13,7 @@ from braid.understanding.relations import (
     EMPTY,
     MAX_WORDS,
     NOW,
-    Reading,
+    QuestionWords,
     base_form,
     said_by_preposition,
 )
@@ -63,43 +63,45 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
     intent
         The question's intent: causal and temporal questions are answered by walks instead.
     """
-    reading = Reading(text)
+    question = QuestionWords(text)
     labels = [
         label
         for label in sorted(stats.by_relationship_type)[:MAX_LABELS]
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
-    if not labels or len(reading.tokens) > MAX_WORDS:
+    if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent):
         return None, None
-    asked = _asked(text)
-    if intent is Intent.TEMPORAL:
-        timeless = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
-        if detect_intent(timeless) is Intent.TEMPORAL:
-            return None, None
-    elif intent is Intent.CAUSAL:
-        return None, None
-    said = {label: reading.said(label_words(label), ()) for label in labels}
+    said = {label: question.said(label_words(label), ()) for label in labels}
     heads = {min(one.places) for found in said.values() for one in found}
-    kinds, explained = _kinds(reading, stats, heads)
+    kinds, explained = _kinds(question, stats, heads)
     named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
     if not named and kinds:
-        named = [label for label in labels if said_by_preposition(reading, label_words(label)) is not None]
-    by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
-    others = [label for label in by_count if label not in named]
-    anything = stats.records == 0 and asked is Asked.ONE and not named
+        named = [label for label in labels if said_by_preposition(question, label_words(label)) is not None]
+    asked = _asked(text)
     if asked is Asked.NOT:
         size = sum(stats.by_entity_type.get(kind, 0) for kind in kinds)
         if not kinds or not named or size > MAX_OF_A_KIND:
             why = f"{size:,} are more than {MAX_OF_A_KIND}" if kinds and named else "it names no kind and relationship"
             return FactQuestion(asked=asked), f"facts: what does not stand in a relation was not looked up, as {why}"
+    by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
+    others = [label for label in by_count if label not in named]
+    types = named[:MAX_TYPES]
     return FactQuestion(
         asked=asked,
         kinds=tuple(kinds),
-        types=tuple(named[:MAX_TYPES]),
-        others=tuple(others[: MAX_TYPES - len(named[:MAX_TYPES])]),
+        types=tuple(types),
+        others=tuple(others[: MAX_TYPES - len(types)]),
         explained=tuple(sorted(explained)),
-        anything=anything,
-    ), (f"facts: the question says {' or '.join(named[:MAX_TYPES])}" if named else None)
+        anything=stats.records == 0 and asked is Asked.ONE and not types,
+    ), (f"facts: the question says {' or '.join(types)}" if types else None)
+
+
+def _is_for_walks(text: str, intent: Intent) -> bool:
+    """Return whether a question is causal or temporal; one that is temporal only by a word for today is not."""
+    if intent is not Intent.TEMPORAL:
+        return intent is Intent.CAUSAL
+    timeless = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
+    return detect_intent(timeless) is Intent.TEMPORAL
 
 
 def _asked(text: str) -> Asked:
@@ -110,7 +112,7 @@ def _asked(text: str) -> Asked:
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
-def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple[list[Label], set[int]]:
+def _kinds(question: QuestionWords, stats: GraphStats, heads: Collection[int]) -> tuple[list[Label], set[int]]:
     """Return the entity types that a question asks for, and the positions of the words that say so.
 
     Parameters
@@ -119,7 +121,7 @@ def _kinds(reading: Reading, stats: GraphStats, heads: Collection[int]) -> tuple
         Positions of words that express a relationship, and are not taken for nouns: "What calls Fairlead?" asks for no
         calls.
     """
-    tokens = reading.tokens
+    tokens = question.tokens
     types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MAX_LABELS]}
     explained = {
         place

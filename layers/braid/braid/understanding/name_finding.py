@@ -81,17 +81,17 @@ def _names_of_document(
     candidates = [
         (text, list(name_candidates(content, text.title))) for text, content in zip(texts, contents, strict=True)
     ]
-    known_keys = {each.key for _, found in candidates for each in found if each.unambiguous}
+    every = [each for _, found in candidates for each in found]
     titles = [(text, name) for text in texts for name in title_names(text.title)]
-    known_keys |= {name_key(name) for _, name in titles}
     for text, name in titles:
         _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
-    full_names = _short_forms([each for _, found in candidates for each in found])
-    full_names |= _surnames([*(each.name for _, found in candidates for each in found), *(name for _, name in titles)])
+    full_names = _short_forms(every) | _surnames([*(each.name for each in every), *(name for _, name in titles)])
+    known_keys = full_names.keys() | {each.key for each in every if each.unambiguous}
+    known_keys |= {name_key(name) for _, name in titles}
     for text, found in candidates:
         kept = 0
         for each in found:
-            if not each.unambiguous and each.key not in known_keys and each.key not in full_names:
+            if not each.unambiguous and each.key not in known_keys:
                 continue
             full = full_names.get(each.key)
             key, name = (name_key(full), full) if full else (each.key, each.name)

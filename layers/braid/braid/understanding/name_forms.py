@@ -215,7 +215,7 @@ def respellings(question: str, phrase: str) -> list[str]:
 @lru_cache(maxsize=8)
 def _spellings(question: str) -> list[list[str]]:
     """Return the words of a question, without case, in each way in which :func:`respellings` spells them."""
-    found = [[_SEAM.sub(" ", word).casefold() for word in _read(question)[0]]]
+    found = [[_SEAM.sub(" ", word).casefold() for word in _written_words(question).words]]
     written_out = composed(question).translate(_UMLAUTS)
     if written_out != question:
         found.append([piece.text.casefold() for piece in tokenize(written_out)])
@@ -308,7 +308,7 @@ def _run(question: str, phrase: str) -> tuple[tuple[str, ...], list[int]]:
     if known is not None:
         return known
     run = _folded(phrase)
-    return run, occurrences(run, _read(question)[1])
+    return run, occurrences(run, _written_words(question).folded)
 
 
 def _is_name_without_case(run: Sequence[str]) -> bool:
@@ -331,11 +331,12 @@ def name_certainty(question: str, phrase: str) -> float:
     phrase
         Normalised phrase, as it was linked.
     """
-    _, _, standing, cased = _read(question)
-    if not cased:
+    written = _written_words(question)
+    if not written.has_case:
         # In a script without case, spelling does not distinguish names, and a word with case is a foreign name.
         return 1.0
     run, starts = _run(question, phrase)
+    standing = written.like_names
     capitals_tell = len(set(standing[1:])) > 1
     if capitals_tell:
         for start in starts:
@@ -355,10 +356,11 @@ def is_whole_name(question: str, phrase: str) -> bool:
 
     "Sex" in "A Whirl Of Sex And Politics" is not. The capital of a stop word that begins the question is ignored.
     """
-    spelled, _, standing, _ = _read(question)
+    written = _written_words(question)
+    standing = written.like_names
     run, starts = _run(question, phrase)
     for start in starts:
-        before = standing[max(start - 1, 0) : start] if start > 1 or is_content_word(spelled[0]) else ()
+        before = standing[max(start - 1, 0) : start] if start > 1 or is_content_word(written.words[0]) else ()
         if True not in before and True not in standing[start + len(run) : start + len(run) + 1]:
             return True
     return False
@@ -374,13 +376,28 @@ def is_content_word(word: str) -> bool:
     return len(word) >= MIN_WORD_CHARACTERS and word.casefold() not in STOP_WORDS
 
 
+class _WrittenWords(NamedTuple):
+    """The words of a question as they are written."""
+
+    words: tuple[str, ...]
+    folded: tuple[str, ...]
+    """The words without case."""
+    like_names: list[bool]
+    """Whether each looks like a name."""
+    has_case: bool
+    """Whether most are of a script with case."""
+
+
 @lru_cache(maxsize=8)
-def _read(question: str) -> tuple[tuple[str, ...], tuple[str, ...], list[bool], bool]:
-    """Return a question's words, those without case, whether each looks like a name, and whether most have case."""
+def _written_words(question: str) -> _WrittenWords:
     # Cached, since it is called for every phrase of a question.
-    spelled = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
-    cased = sum(map(str.isalpha, spelled)) < 2 * sum(map(_has_case, spelled))
-    return spelled, tuple(word.casefold() for word in spelled), [looks_like_name(word) for word in spelled], cased
+    words = tuple(piece.text for piece in tokenize(question)[:MAX_QUESTION_WORDS])
+    return _WrittenWords(
+        words,
+        folded=tuple(word.casefold() for word in words),
+        like_names=[looks_like_name(word) for word in words],
+        has_case=sum(map(str.isalpha, words)) < 2 * sum(map(_has_case, words)),
+    )
 
 
 def _has_case(word: str) -> bool:

@@ -7,7 +7,9 @@ compared by their stems and by a table of synonyms of everyday English, the same
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -88,16 +90,41 @@ def _key(word: str) -> str:
     return short[:-1] if len(short) > 2 and short[-1] == short[-2] else short  # noqa: PLR2004 - "ee" stays
 
 
-_MEANINGS: Final[dict[str, frozenset[tuple[int, bool]]]] = {}
-for _place, _sides in enumerate(_SYNONYMS):
-    for _converse, _side in zip((False, True), _sides, strict=True):
-        for _word in _side.split():
-            _MEANINGS[_key(_word)] = _MEANINGS.get(_key(_word), frozenset()) | {(_place, _converse)}
+def _meanings() -> dict[str, frozenset[tuple[int, bool]]]:
+    """Return the meanings of words by stem: the place in :data:`_SYNONYMS`, and whether it is from the other end."""
+    found: defaultdict[str, set[tuple[int, bool]]] = defaultdict(set)
+    for place, (same, converse) in enumerate(_SYNONYMS):
+        for word in same.split():
+            found[_key(word)].add((place, False))
+        for word in converse.split():
+            found[_key(word)].add((place, True))
+    return {stem: frozenset(meanings) for stem, meanings in found.items()}
+
+
+_MEANINGS: Final = _meanings()
 _RELATED: Final = next(place for place, (same, _) in enumerate(_SYNONYMS) if same.startswith("relate"))
 SYNONYM: Final = 0.95
 """Score factor of a relationship that is expressed by a synonym."""
 OTHER_PREPOSITION: Final = 0.95
 """Score factor of one that is expressed without its preposition: "played for" is asked for, and not "played as"."""
+
+
+class Side(Enum):
+    """The sides of a relationship's words on which a name has a role, such as that of the agent."""
+
+    BEFORE = auto()
+    AFTER = auto()
+    BOTH = auto()
+    NEITHER = auto()
+
+
+_OTHER_ROLE: Final = {
+    Side.BEFORE: Side.AFTER,
+    Side.AFTER: Side.BEFORE,
+    Side.BOTH: Side.NEITHER,
+    Side.NEITHER: Side.BOTH,
+}
+"""By the sides of the agent, those of the object, and the reverse."""
 
 
 class Occurrence(NamedTuple):
@@ -107,14 +134,13 @@ class Occurrence(NamedTuple):
     """Positions of the words."""
     quality: float
     """How well the words match, in (0, 1]."""
-    inward_before: bool
-    """Whether the edge is walked against its direction from a name before the words."""
-    inward_after: bool
-    """The same from a name after them."""
+    source: Side
+    """The sides of the words on which a name is the edge's source."""
 
     def inward(self, place: int) -> bool:
         """Return whether the edge is walked against its direction from the name at a position of the question."""
-        return self.inward_before if place < min(self.places) else self.inward_after
+        side = Side.BEFORE if place < min(self.places) else Side.AFTER
+        return self.source is not side and self.source is not Side.BOTH
 
 
 def is_symmetric(parts: Sequence[str]) -> bool:
@@ -124,7 +150,7 @@ def is_symmetric(parts: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class Reading:
+class QuestionWords:
     """The words of one question."""
 
     text: str
@@ -184,14 +210,15 @@ class Reading:
         loose = parts[-1] in _PREPOSITIONS and parts[-1] not in (*self.tokens, "by")
         said = []
         for place, (quality, converse) in heads.items():
-            before, after = self._acts(parts, place, named=place - 1 in skipped)
-            # The agent of a passive label, such as DIRECTED_BY, is the edge's target.
-            turned = converse is not _is_passive(parts)
+            agent = self.agent(parts, place, named=place - 1 in skipped)
+            # The agent is the edge's target for a passive label, such as DIRECTED_BY, or for a word from the other end.
+            source = agent if converse is _is_passive(parts) else _OTHER_ROLE[agent]
             factor = OTHER_PREPOSITION if loose else 1.0
-            said.append(Occurrence(beside | {place}, quality * factor, before is turned, after is turned))
+            said.append(Occurrence(beside | {place}, quality * factor, source))
         return said
 
     def _matches(self, part: str, skipped: Collection[int]) -> dict[int, tuple[float, bool]]:
+        """Return the quality of each word that matches one of a label, and whether it says that from the other end."""
         key = _key(part)
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
@@ -209,29 +236,29 @@ class Reading:
                 found[place] = (SYNONYM, min(shared))
         return found
 
-    def _acts(self, parts: Sequence[str], place: int, *, named: bool) -> tuple[bool, bool]:
-        """Return whether a name before a word is its agent, and whether one after it is: of a verb, passive or noun.
+    def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
+        """Return the sides of a word on which a name is its agent: of "owns", "owned by", "owner of", "property of".
 
         Parameters
         ----------
+        parts
+            The words of the label or predicate.
+        place
+            Position of the word.
         named
             Whether the word before is a name, as in "the Atlas owner".
         """
         token, following = self.tokens[place], self.tokens[place + 1 : place + 3]
         previous = self.tokens[place - 1 : place]
-        other = singular(token) not in {singular(part) for part in parts}
-        derived = other and token.endswith((*_AGENT, *_OBJECT))
+        by_at_an_end = "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
+        if by_at_an_end or "by" in following:
+            return Side.AFTER
+        derived = token.endswith((*_AGENT, *_OBJECT)) and singular(token) not in {singular(part) for part in parts}
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
         as_noun = possessed or following[:1] == ["of"] or previous in (["the"], ["an"], ["a"])
-        if "by" in following or (
-            "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
-        ):
-            return False, True
-        if as_noun and other and token.endswith(_OBJECT):
-            return True, True
-        if possessed or (as_noun and derived):
-            return False, False
-        return True, False
+        if as_noun and derived and token.endswith(_OBJECT):
+            return Side.BOTH
+        return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
 
 
 def _content(parts: Sequence[str]) -> list[str]:
@@ -253,7 +280,7 @@ _MEMBERSHIP: Final = frozenset(
 )
 
 
-def said_by_preposition(reading: Reading, parts: Sequence[str]) -> Occurrence | None:
+def said_by_preposition(question: QuestionWords, parts: Sequence[str]) -> Occurrence | None:
     """Return where a preposition alone expresses a membership: "people in the Till team"; None if it does not.
 
     Parameters
@@ -264,18 +291,18 @@ def said_by_preposition(reading: Reading, parts: Sequence[str]) -> Occurrence | 
     content = _content(parts)
     if not content or not _MEMBERSHIP & {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side}:
         return None
-    place = next((at for at, token in enumerate(reading.tokens) if at and token in {"in", "of", "at", "on"}), None)
-    return None if place is None else Occurrence(frozenset({place}), SYNONYM, inward_before=False, inward_after=True)
+    place = next((at for at, token in enumerate(question.tokens) if at and token in {"in", "of", "at", "on"}), None)
+    return None if place is None else Occurrence(frozenset({place}), SYNONYM, Side.BEFORE)
 
 
-def said_by(reading: Reading, label: Label, skipped: Collection[int]) -> list[Occurrence]:
+def said_by(question: QuestionWords, label: Label, skipped: Collection[int]) -> list[Occurrence]:
     """Return the occurrences of a relationship type; if there are none, that of a membership by a preposition."""
     parts = label_words(label)
-    found = reading.said(parts, skipped)
+    found = question.said(parts, skipped)
     if found:
         return found
-    by_preposition = said_by_preposition(reading, parts)
-    return [] if by_preposition is None or reading.content(skipped) else [by_preposition]
+    by_preposition = said_by_preposition(question, parts)
+    return [] if by_preposition is None or question.content(skipped) else [by_preposition]
 
 
 class Anchor(NamedTuple):
@@ -298,7 +325,7 @@ AGAINST: Final = 0.8
 
 
 def explain(
-    reading: Reading, explained: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
+    question: QuestionWords, explained: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
 ) -> Explained | None:
     """Return the share of a question's words that a path explains; None if the question does not say one of its edges.
 
@@ -313,7 +340,7 @@ def explain(
         Entities that the question names, by id; the path begins at one of them.
     """
     path = hit.path
-    if path.ids[-1] in anchors and _SOUGHT.intersection(reading.tokens):
+    if path.ids[-1] in anchors and _SOUGHT.intersection(question.tokens):
         return None
     named = {place for anchor in anchors.values() for place in anchor.places}
     own = {place for identity in path.ids if identity in anchors for place in anchors[identity].places}
@@ -322,20 +349,20 @@ def explain(
     for label, predicate, inward in zip(
         path.types, path.predicates or ("",) * len(path.types), path.inward, strict=True
     ):
-        said = _edge_said(reading, label, predicate, (before, inward), {*explained, *named, *places})
+        said = _edge_said(question, label, predicate, (before, inward), {*explained, *named, *places})
         if said is None:
             return None
         quality *= said.quality
         places |= said.places
         before = min(said.places)
         wording.append(predicate if is_symmetric(label_words(label)) else "")
-    content = reading.content({*explained, *own})
+    content = question.content({*explained, *own})
     share = len(content & places) / len(content) if content else 1.0
     return Explained(quality * share, tuple(wording))
 
 
 def _edge_said(
-    reading: Reading, label: Label, predicate: str, way: tuple[int, bool], skipped: set[int]
+    question: QuestionWords, label: Label, predicate: str, way: tuple[int, bool], skipped: set[int]
 ) -> Occurrence | None:
     """Return the occurrence of one edge, in its direction, that explains most words; None if there is none.
 
@@ -349,12 +376,12 @@ def _edge_said(
     spoken = words(predicate)[:MAX_PREDICATE_WORDS]
     offered = [
         said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
-        for said in reading.said(spoken, skipped)
+        for said in question.said(spoken, skipped)
     ]
     if not offered or not symmetric:
-        said_so = said_by(reading, label, skipped)
+        said_so = said_by(question, label, skipped)
         offered += [said for said in said_so if symmetric or said.inward(before) is inward]
-    beside = reading.places_of(spoken, skipped)
+    beside = question.places_of(spoken, skipped)
     offered = [said._replace(places=said.places | beside) for said in offered]
     return max(offered, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
 

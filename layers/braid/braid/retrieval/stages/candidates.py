@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, TimeRange
+    from braid.models import EntityLink, Path, TimeRange
     from braid.ports.search_index import SearchIndex
 
 
@@ -55,6 +55,21 @@ class Ranked(NamedTuple):
     def record(self) -> Record:
         """The whole record."""
         return self.stored.record
+
+    @property
+    def kind(self) -> str:
+        """The kind of its record."""
+        return self.record.kind
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The paths on which the graph reached it."""
+        return self.candidate.paths
+
+    @property
+    def aged_from(self) -> datetime | None:
+        """The time from which its age counts: the record's last update, else its timestamp, else its creation."""
+        return self.record.updated_at or self.record.timestamp or self.record.created_at
 
     @property
     def factor(self) -> float:

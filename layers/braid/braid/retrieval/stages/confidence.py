@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
-from braid.retrieval.stages.candidates import stem
+from braid.retrieval.stages.candidates import SHORTEST_STEM, stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
@@ -27,7 +28,7 @@ from braid.understanding.tokens import (
 if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
-    from braid.models import Hit, Result
+    from braid.models import Hit, Query, Result
     from braid.retrieval.stages.states import Searched
 
 FIRST: Final = 5
@@ -38,8 +39,14 @@ BACKGROUND: Final = 40
 """Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
 """Fewest vector hits from which the background can be told."""
+FEWEST_TEXTS: Final = 3
+"""Fewest records of which one may have a word that is rare, for BM25."""
+USUAL: Final = 200
+"""Records of the smallest index that the model was fitted on. BM25 grows with the logarithm of their number."""
 MAX_TITLES: Final = 2.0
 """Most titles named in a question that count."""
+_SHORT_ENDINGS: Final = ("", "d", "ed", "r", "er", "ing")
+"""Endings of other forms of a word of three letters and "s", such as "owned" of "owns"."""
 _OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
@@ -57,7 +64,7 @@ class Features(NamedTuple):
     nearness: float | None
     """Vector score of the best hit less the background, relative to that of an equal vector."""
     lead: float | None
-    """BM25 score of the best lexical hit less that of the sixth."""
+    """BM25 score of the best lexical hit less that of the sixth, for an index of :data:`USUAL` records or more."""
     coverage: float | None
     """Share of the question's names in a text times share of its other words, in [0, 1]: the mean of the best text's
     and that of the first texts together, as a question of several hops takes several texts. Or, where that is more, the
@@ -89,32 +96,31 @@ def chance(features: Features, intercept: float = INTERCEPT, model: Sequence[Coe
     return 1.0 / (1.0 + math.exp(-evidence))
 
 
-def confidence(question: str, searched: Searched | None, results: Sequence[Result]) -> float:
+def confidence(query: Query, searched: Searched | None, results: Sequence[Result]) -> float:
     """Return the chance in [0, 1] that one of the first results answers a question; 0 without results."""
-    return chance(features(question, searched, results)) if results else 0.0
+    return chance(features(query, searched, results)) if results else 0.0
 
 
-def features(question: str, searched: Searched | None, results: Sequence[Result]) -> Features:
+def features(query: Query, searched: Searched | None, results: Sequence[Result]) -> Features:
     """Return the features of one answer.
 
     Parameters
     ----------
-    question
-        Its text.
     searched
         Hits of the text strands; None where they were not asked or were lost.
     results
         The answer's, best first.
     """
-    titles = _titles_named(question, results[:FIRST])
-    coverage = _coverage(question, results[:FIRST], titles)
+    titles = _titles_named(query.text, results[:FIRST])
+    coverage = _coverage(query.text, results[:FIRST], titles)
     fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
         return Features(None, None, coverage, titles, fact)
     # A vector that came with its record may not be that of the text.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
-    return Features(_nearness(vector), _lead(searched.lexical), coverage, titles, fact)
+    lead = _lead(searched.lexical, _records_if_few(query, searched))
+    return Features(_nearness(vector), lead, coverage, titles, fact)
 
 
 def _nearness(vector: Sequence[Hit]) -> float | None:
@@ -124,9 +130,24 @@ def _nearness(vector: Sequence[Hit]) -> float | None:
     return (vector[0].score - background) / (1.0 - background) if background < 1.0 else 0.0
 
 
-def _lead(lexical: Sequence[Hit]) -> float:
+def _records_if_few(query: Query, searched: Searched) -> int | None:
+    """Return the number of records in the index if the vector hits are all of them; None if there may be more."""
+    is_narrowed = query.filters != Filters() or query.graph_constraint is not None or query.as_of is not None
+    few = 0 < len(searched.vector) < BACKGROUND and not is_narrowed
+    return len(searched.vector) if few else None
+
+
+def _lead(lexical: Sequence[Hit], records: int | None) -> float | None:
+    """Return the lead; None in an index of so few records that no word of them is rare."""
     best, sixth = (_bm25(lexical[place].score) if place < len(lexical) else 0.0 for place in (0, FIRST))
-    return best - sixth
+    if records is None:
+        return best - sixth
+    return (best - sixth) * _rarity(USUAL) / _rarity(records) if records >= FEWEST_TEXTS else None
+
+
+def _rarity(records: int) -> float:
+    """Return BM25's inverse document frequency of a word that one of so many records has."""
+    return math.log((records + 1.0) / 1.5)
 
 
 def _bm25(score: float) -> float:
@@ -158,12 +179,19 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
 
 
 def _searchable(text: str) -> str:
-    """Return the beginning of a text in lower case, with one space before each word."""
+    """Return the beginning of a text in lower case, each word between spaces."""
     words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
-    return f" {' '.join(words)}"
+    return f" {' '.join(words)} "
 
 
 def _share(beginnings: Set[str], text: str) -> float:
     """Return the share of some stems with which a word of the text begins; 1 if there are no stems."""
-    held = sum(word.replace(" ", "") in text if has_ideographs(word) else f" {word}" in text for word in beginnings)
-    return held / len(beginnings) if beginnings else 1.0
+    return sum(_has(text, word) for word in beginnings) / len(beginnings) if beginnings else 1.0
+
+
+def _has(text: str, word: str) -> bool:
+    """Return whether a word of the text begins with a stem, or is another form of one that is too short to be cut."""
+    if has_ideographs(word):
+        return word.replace(" ", "") in text
+    is_short = len(word) == SHORTEST_STEM and word.endswith("s")
+    return f" {word}" in text or (is_short and any(f" {word[:-1]}{ending} " in text for ending in _SHORT_ENDINGS))

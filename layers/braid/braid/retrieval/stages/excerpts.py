@@ -192,30 +192,32 @@ def excerpt(text: str, sentence: Span | None = None, words: Sequence[Span] = (),
     limit = EXCERPT_CHARACTERS
     if sentence is None:
         return Excerpt(_line(text[start:], limit, cut=start > 0))
-    first, last = sentence
-    given = text[first:last]
-    first, last = last - len(given.lstrip()), first + len(given.rstrip())
-    said = _one_line(given)
-    before = _one_line(text[max(0, first - 2 * limit) : first])
-    whole = first <= 2 * limit and len(before) + 1 + len(said) <= limit
+    given = text[slice(*sentence)]
+    first = sentence[0] + len(given) - len(given.lstrip())
+    last = sentence[1] - len(given) + len(given.rstrip())
+    said, before = _one_line(given), _one_line(text[max(0, first - 2 * limit) : first])
     apart = " " if text[:first][-1:].isspace() else ""
-    head = before + apart if whole and before else ""
-    if not whole and first:
-        head = "…"
-    if len(head) + len(said) > limit:
-        head, first = _cut_to_words(text, sentence, words, limit)
-        said = _line(text[first:last], limit - len(head))
-        return Excerpt(head + said, (len(head), len(head) + len(said)))
-    after = text[last : last + 2 * limit]
-    room = limit - len(head) - len(said)
-    follows = _line(after, room - 1, more=len(text) > last + len(after)).strip() if room > 1 else ""
-    if follows in {"", "…"}:
-        follows = "…" if room and after.strip() else ""
+    if first <= 2 * limit and len(before) + 1 + len(said) <= limit:
+        head = before + apart if before else ""
     else:
-        follows = (" " if after[:1].isspace() else "") + follows
+        head = "…" if first else ""
+    if len(head) + len(said) > limit:
+        head, begin = _cut_to_words(text, sentence, words, limit)
+        said = _line(text[begin:last], limit - len(head))
+        return Excerpt(head + said, (len(head), len(head) + len(said)))
+    follows = _beginning_after(text, last, limit - len(head) - len(said))
     if head == "…" and (room := limit - len(said) - len(follows)) > _BEFORE_WORDS:
         head = f"…{_end_of(text[max(0, first - 2 * limit) : first], room - 2)}{apart}"
     return Excerpt(f"{head}{said}{follows}", (len(head), len(head) + len(said)))
+
+
+def _beginning_after(text: str, last: int, room: int) -> str:
+    """Return the first ``room`` characters after a position on one line, an ellipsis if there is no room for words."""
+    after = text[last : last + 2 * EXCERPT_CHARACTERS]
+    line = _line(after, room - 1, more=len(text) > last + len(after)).strip() if room > 1 else ""
+    if line in {"", "…"}:
+        return "…" if room and after.strip() else ""
+    return (" " if after[:1].isspace() else "") + line
 
 
 def _end_of(text: str, room: int) -> str:

@@ -29,7 +29,7 @@ from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.states import FactGroup
-from braid.understanding.relations import EMPTY, Anchor, Reading, explain, said_by, sentence
+from braid.understanding.relations import EMPTY, Anchor, QuestionWords, explain, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ ANYTHING: Final = 0.7
 """Score of a named entity's relationship that no word asks for, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
+_JOINING: Final = frozenset({"and", "or"})
 GRAPH: Final = "knowledge graph"
 """Title of the citation of facts without evidence."""
 MAX_SHOWN: Final = 50
@@ -75,22 +76,19 @@ class _Lookup:
         self, graph: KnowledgeGraph, query: Query, asked: FactQuestion, links: Sequence[EntityLink], as_of: datetime
     ) -> None:
         self.graph, self.query, self.asked, self.as_of = graph, query, asked, as_of
-        self.reading = Reading(query.text)
+        self.question = QuestionWords(query.text)
         certain = [link for link in links if link.certainty >= CERTAIN]
         self.anchors = [
             Anchor(link.entity_id, places, link.score * (1.0 if certain else UNCERTAIN))
             for link in certain or links
-            if (places := _places(self.reading.tokens, words(link.phrase)))
+            if (places := _places(self.question.tokens, words(link.phrase)))
         ]
         self.named = {place for anchor in self.anchors for place in anchor.places}
-        self.explained = set(asked.explained)
-        if not asked.types and not self.reading.content(self.named | self.explained):
-            # In "How many members does it have?" the noun says the relationship too, so it is not explained yet.
-            self.explained = {place for place in self.explained if self.reading.tokens[place] in STOP_WORDS}
+        self.explained = _explained(asked, self.question, self.named)
         self.skipped = self.named | self.explained
 
     def groups(self) -> tuple[FactGroup, ...]:
-        said = [(label, one) for label in self.asked.types for one in said_by(self.reading, label, self.skipped)]
+        said = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
         steps = self._two_steps(said)
         found = self._ask(steps)
         ranked = self._ranked(found) if found else []
@@ -123,7 +121,7 @@ class _Lookup:
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
                 continue
-            told = explain(self.reading, self.explained, anchors, hit)
+            told = explain(self.question, self.explained, anchors, hit)
             if told is not None:
                 scored.append((hit, told.score, told.wording))
             elif self.asked.anything and len(hit.path.types) == 1:
@@ -144,12 +142,11 @@ class _Lookup:
         nearest = sorted(by_place, key=self._from_name)[:2]
         if len(nearest) < 2:  # noqa: PLR2004 - two relationships
             return ()
-        between = self.reading.tokens[min(nearest) + 1 : max(nearest)]
-        if set(between) <= {"and", "or", "on", "in", "to"} and {"and", "or"} & set(between):
-            return ()
         near, far = ({label for label, _ in by_place[place]} for place in nearest)
-        if far <= near and self.reading.keys[nearest[0]] != self.reading.keys[nearest[1]]:
-            return ()  # "the parts that it contains" says one relationship twice
+        # "the parts that it contains" says one relationship twice.
+        said_twice = far <= near and self.question.keys[nearest[0]] != self.question.keys[nearest[1]]
+        if said_twice or self._are_joined(nearest):
+            return ()
         steps = []
         for place, before in zip(nearest, (min(self.named), nearest[0]), strict=True):
             ways = {one.inward(before) for _, one in by_place[place]}
@@ -158,18 +155,23 @@ class _Lookup:
             steps.append(QueryStep(types=labels, direction=direction))
         return tuple(steps)
 
+    def _are_joined(self, places: Sequence[int]) -> bool:
+        """Return whether "and" or "or" joins two words, with at most prepositions beside it: "owns or works on"."""
+        between = set(self.question.tokens[min(places) + 1 : max(places)])
+        return not between.isdisjoint(_JOINING) and between <= _JOINING | {"on", "in", "to"}
+
     def _from_name(self, place: int) -> tuple[int, bool]:
         """Return the distance of a word from the name as a sort key: content words between, words before it first.
 
         In "Which team does the person who works on Atlas belong to?" *works on* is nearer to Atlas than *belong to*.
         """
         first, last = min(self.named), max(self.named)
-        between = self.reading.tokens[place + 1 : first] if place < first else self.reading.tokens[last + 1 : place]
+        between = self.question.tokens[place + 1 : first] if place < first else self.question.tokens[last + 1 : place]
         return sum(token not in EMPTY for token in between), place > last
 
     def _one_step(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         types = tuple(dict.fromkeys(label for label, _ in said))
-        unexplained = self.reading.content(self.skipped) - {place for _, one in said for place in one.places}
+        unexplained = self.question.content(self.skipped) - {place for _, one in said for place in one.places}
         if self.asked.anything or 0 < len(unexplained) <= MAX_UNEXPLAINED:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
@@ -209,6 +211,15 @@ class _Lookup:
         if not left:
             return ()
         return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MAX_SHOWN])),)
+
+
+def _explained(asked: FactQuestion, question: QuestionWords, named: set[int]) -> set[int]:
+    """Return the positions of the words that say what is asked for, and no relationship."""
+    explained = set(asked.explained)
+    if asked.types or question.content(named | explained):
+        return explained
+    # In "How many members does it have?" the noun says the relationship too, so it is not explained yet.
+    return {place for place in explained if question.tokens[place] in STOP_WORDS}
 
 
 def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
@@ -273,17 +284,14 @@ def _allowed(hit: GraphHit, conditions: Filters, records: Mapping[str, Record], 
 
 
 def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, Record], now: datetime) -> Result:
-    facts = tuple(_fact(hit, records) for hit in group.hits)
-    sentences = list(dict.fromkeys(fact.text for fact in facts))
-    first = group.hits[0]
-    many = asked is not Asked.ONE or group.count > 1
-    least = "" if group.complete else "at least "
-    names = ", ".join(dict.fromkeys(fact.name for fact in facts))
-    where = "in the graph" if first.path.types else "not so in the graph"
-    title = f"{least}{group.count} {where}: {names}" if many or not first.path.types else sentences[0]
-    more = group.count - len({fact.answer for fact in facts})
-    lines = [f"{text}." for text in sentences] if first.path.types else [title]
-    citation = next((fact.citation for fact in facts if fact.citation), None)
+    facts = FactSet(
+        asked=asked,
+        count=group.count,
+        complete=group.complete,
+        facts=tuple(_fact(hit, records) for hit in group.hits),
+    )
+    first, best = group.hits[0], facts.facts[0]
+    title, content = _title_and_content(facts)
     read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
     at = read[0].timestamp or read[0].created_at if read else None
     ends = {hit.entity_type for hit in group.hits}
@@ -293,7 +301,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
         kind=Kind.FACT,
         entity_type=ends.pop() if len(ends) == 1 else None,
         title=title[:500],
-        content="\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])]),
+        content=content,
         relevance=group.score,
         recency=recency(at, now),
         final=final_score(query.ranking, relevance=group.score, kind=Kind.FACT.value, at=at, now=now),
@@ -307,15 +315,28 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
         sources=(Source.GRAPH,),
         reasons=(f"fact: {' → '.join(first.path.types)}" if first.path.types else "fact: stands in no such relation",),
         paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
-        citation=citation
-        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=sentences[0], reliability=facts[0].confidence),
+        citation=next((fact.citation for fact in facts.facts if fact.citation), None)
+        or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=best.text, reliability=best.confidence),
         schema_version=1,
         aged_from=at,
-        valid_at=first.path.valid_at if len(facts) == 1 else None,
-        invalid_at=first.path.invalid_at if len(facts) == 1 else None,
-        trusted=all(fact.trusted for fact in facts),
-        facts=FactSet(asked=asked, count=group.count, complete=group.complete, facts=facts),
+        valid_at=first.path.valid_at if len(facts.facts) == 1 else None,
+        invalid_at=first.path.invalid_at if len(facts.facts) == 1 else None,
+        trusted=all(fact.trusted for fact in facts.facts),
+        facts=facts,
     )
+
+
+def _title_and_content(found: FactSet) -> tuple[str, str]:
+    """Return the title and text of a result: the facts as sentences, or the names of those in no such relationship."""
+    sentences = list(dict.fromkeys(fact.text for fact in found.facts))
+    related = bool(found.facts[0].path.types)
+    title = sentences[0]
+    if found.asked is not Asked.ONE or found.count > 1 or not related:
+        least, where = "" if found.complete else "at least ", "in the graph" if related else "not so in the graph"
+        title = f"{least}{found.count} {where}: {', '.join(dict.fromkeys(fact.name for fact in found.facts))}"
+    lines = [f"{text}." for text in sentences] if related else [title]
+    more = found.count - len({fact.answer for fact in found.facts})
+    return title, "\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])])
 
 
 def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:

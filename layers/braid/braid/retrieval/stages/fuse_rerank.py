@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import Stopwatch
@@ -30,7 +31,6 @@ from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
 from braid.retrieval.stages.results_and_citations import (
     Placed,
-    aged_from,
     related_entities,
     result_of,
     runners_up,
@@ -73,6 +73,15 @@ class Strands(NamedTuple):
     vector: Sequence[Hit]
     lexical: Sequence[Hit]
     graph: Sequence[GraphHit]
+
+    def counts(self) -> dict[str, int]:
+        """Return the number of hits of each strand, those of the graph by their source."""
+        return {
+            "vector": len(self.vector),
+            "lexical": len(self.lexical),
+            "knowledge": sum([hit.source is Source.KNOWLEDGE for hit in self.graph]),
+            "graph": sum([hit.source is Source.GRAPH for hit in self.graph]),
+        }
 
 
 class Fused(NamedTuple):
@@ -157,16 +166,13 @@ def run(
     use_counts = uses(query.tenant_id) if uses and query.ranking is Ranking.MEMORY else {}
     results, not_returned, order_until = make_results(request, ranked, facts, now, use_counts)
     facets, facets_lost = count_facets(request, index, now=now, schema_version=schema_version, limits=limits)
-    degraded = dict.fromkeys(
-        [
-            *_lost_before(request, schema_version),
-            *(["text"] if hydrated.text_lost else ()),
-            *(["rerank"] if rerank_lost else ()),
-            *facets_lost,
-        ]
+    lost_here = {"text": hydrated.text_lost, "rerank": rerank_lost, "facets": facets_lost}
+    degraded = tuple(
+        dict.fromkeys([*_lost_before(request, schema_version), *(name for name, lost in lost_here.items() if lost)])
     )
     # Facet counts change when records become valid or cease to be, at times that are not known here.
     may_be_cached = not degraded and not facets
+    holds_until = earliest((order_until, *_validity_changes(request, hydrated, results))) if may_be_cached else None
     return shortened(
         Answer(
             trace_id=request.trace_id,
@@ -177,12 +183,9 @@ def run(
             plan=request.plan,
             weights=fused.weights,
             fusion=fused.method,
-            confidence=confidence(query.text, searched, results),
+            confidence=confidence(query, searched, results),
             counts={
-                "vector": len(strands.vector),
-                "lexical": len(strands.lexical),
-                "knowledge": sum([hit.source is Source.KNOWLEDGE for hit in strands.graph]),
-                "graph": sum([hit.source is Source.GRAPH for hit in strands.graph]),
+                **strands.counts(),
                 "fused": len(fused.candidates),
                 "read": len(ranked),
                 "facts": sum(fact.facts.count for fact in facts if fact.facts),
@@ -193,17 +196,10 @@ def run(
             facets=facets,
             unknown_entity=unknown_entity(request),
             truncated=any(found.truncated for found in (linked, expanded) if found),
-            degraded=tuple(degraded),
+            degraded=degraded,
             answered_at=now,
-            holds_until=earliest((order_until, *_validity_changes(request, hydrated, results)))
-            if may_be_cached
-            else None,
-            latency_ms={
-                **_latencies(request),
-                "fuse": fuse_ms,
-                "rerank": rerank_ms,
-                "total": round(max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms, 3),
-            },
+            holds_until=holds_until,
+            latency_ms=_latencies(request, now, fuse_ms, rerank_ms),
             rerank_cost_usd=cost_usd,
         )
     )
@@ -276,11 +272,11 @@ def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParam
 
 def count_facets(
     request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: FusionLimits
-) -> tuple[dict[str, tuple[FacetValue, ...]], tuple[str, ...]]:
-    """Return the value counts of each facet field over all records that meet the filters, and what was lost."""
+) -> tuple[dict[str, tuple[FacetValue, ...]], bool]:
+    """Return the value counts of each facet field over the records that meet the filters, and whether they are lost."""
     query = request.query
     if not query.facets:
-        return {}, ()
+        return {}, False
     counted = SearchRequest(
         tenant_id=query.tenant_id,
         k=1,
@@ -289,9 +285,9 @@ def count_facets(
         min_schema_version=scoring.oldest_searched(schema_version, limits.max_versions_behind),
     )
     try:
-        return index.count_values(counted, query.facets), ()
+        return index.count_values(counted, query.facets), False
     except StoreError:
-        return {}, ("facets",)
+        return {}, True
 
 
 def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequence[Result]) -> Iterator[datetime | None]:
@@ -441,19 +437,11 @@ def make_results(
         ageing cannot change the order.
     """
     query = request.query
-    scored: list[tuple[float, int, Ranked | Result]] = [
-        (-fact.final, place - len(facts), fact) for place, fact in enumerate(facts)
-    ]
-    finals = _final_scores(query, ranked, now, uses)
-    scored += [(-final, position, item) for position, (final, item) in enumerate(zip(finals, ranked, strict=True))]
-    scored.sort()  # positions are distinct, so the items themselves are never compared
+    scored: list[tuple[float, Ranked | Result]] = [(fact.final, fact) for fact in facts]
+    scored += zip(_final_scores(query, ranked, now, uses), ranked, strict=True)
+    scored.sort(key=itemgetter(0), reverse=True)  # stable: facts stay before records of the same score
     order_until = order_stable_until(
-        (
-            ScoredCandidate(-negative, item.kind, item.aged_from)
-            if isinstance(item, Result)
-            else ScoredCandidate(-negative, item.record.kind, aged_from(item.record))
-            for negative, _, item in scored
-        ),
+        (ScoredCandidate(final, item.kind, item.aged_from) for final, item in scored),
         shown=query.top_k,
         ranking=query.ranking,
         now=now,
@@ -463,22 +451,17 @@ def make_results(
     excerpts = Excerpts(
         query.text,
         names=((link.phrase, link.name) for link in links),
-        on_paths=(
-            name
-            for *_, item in shown
-            for path in (item.paths if isinstance(item, Result) else item.candidate.paths)
-            for name in path.names
-        ),
+        on_paths=(name for _, item in shown for path in item.paths for name in path.names),
         results=len(shown),
     )
     results = [
         item.model_copy(update={"rank": rank})
         if isinstance(item, Result)
-        else result_of(item, excerpts, rank=rank, fresh=recency(aged_from(item.record), now), final=-negative)
-        for rank, (negative, _, item) in enumerate(shown, start=1)
+        else result_of(item, excerpts, rank=rank, fresh=recency(item.aged_from, now), final=final)
+        for rank, (final, item) in enumerate(shown, start=1)
     ]
     others = scored[query.top_k :] if query.explain else ()
-    not_returned = [Placed(item, -negative) for negative, _, item in others if isinstance(item, Ranked)]
+    not_returned = [Placed(item, final) for final, item in others if isinstance(item, Ranked)]
     return results, not_returned, order_until
 
 
@@ -492,24 +475,26 @@ def _final_scores(query: Query, ranked: Sequence[Ranked], now: datetime, uses: M
         final_score(
             query.ranking,
             relevance=item.relevance,
-            kind=item.record.kind,
-            at=aged_from(item.record),
+            kind=item.kind,
+            at=item.aged_from,
             now=now,
             importance=item.record.importance,
             access=use / most_used if most_used else 0.0,
             hops=0
             if item.candidate.vector_score is not None or item.candidate.lexical_score is not None
-            else min((len(path.types) for path in item.candidate.paths), default=0),
+            else min((len(path.types) for path in item.paths), default=0),
         )
         for item, use in zip(ranked, used, strict=True)
     ]
 
 
-def _latencies(request: FuseRequest) -> dict[str, float]:
+def _latencies(request: FuseRequest, now: datetime, fuse_ms: float, rerank_ms: float) -> dict[str, float]:
     stages = {
         "embed": request.embedded,
         "vector_search": request.searched,
         "link": request.linked,
         "graph_expand": request.expanded,
     }
-    return {"plan": request.plan_ms} | {name: piece.took_ms for name, piece in stages.items() if piece is not None}
+    before = {name: found.took_ms for name, found in stages.items() if found is not None}
+    total = max(0.0, (now - request.started_at).total_seconds() * 1000.0) + fuse_ms + rerank_ms
+    return {"plan": request.plan_ms, **before, "fuse": fuse_ms, "rerank": rerank_ms, "total": round(total, 3)}

@@ -186,17 +186,17 @@ class _GraphStage:
 
         For a causal or temporal question, hits of its walks, from a name or a text hit, are preferred to propagation.
         """
-        propagation_asked_for = self.query.fusion is Fusion.PROPAGATE
-        prefers_types = self._preference.types is not None
-        if self.plan.fusion is not Fusion.PROPAGATE or (prefers_types and not propagation_asked_for):
-            of_names = [hit for hit in linked.hits if self._preference.answers(hit)] if linked else []
-            found = self._from_hits(searched, named=bool(of_names))
-            if self.plan.fusion is not Fusion.PROPAGATE:
-                return found
-            answers = [*filter(self._preference.answers, found.hits), *of_names]
-            if answers:
-                return self._with_surroundings(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
-        return self._propagate(searched, linked)
+        propagates = self.plan.fusion is Fusion.PROPAGATE
+        if propagates and (self._preference.types is None or self.query.fusion is Fusion.PROPAGATE):
+            return self._propagate(searched, linked)
+        of_names = [hit for hit in linked.hits if self._preference.answers(hit)] if linked else []
+        found = self._from_hits(searched, named=bool(of_names))
+        if not propagates:
+            return found
+        answers = [*filter(self._preference.answers, found.hits), *of_names]
+        if not answers:
+            return self._propagate(searched, linked)
+        return self._with_surroundings(answers, found, searched) if self.plan.intent is Intent.CAUSAL else found
 
     def _from_hits(self, searched: Searched | None, *, named: bool) -> GraphFound:
         """Walk from the first text hits by intent; scores are multiplied by the weight of the hit that led there.

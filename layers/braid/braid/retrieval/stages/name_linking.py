@@ -13,7 +13,7 @@ from braid.understanding.name_forms import MISSPELT, SHORTENED, LookupKey, is_fo
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from typing import TypeAlias
 
@@ -65,16 +65,14 @@ def linked_names(
     described = {link.phrase for link in exact if link.has_record}
     shortened = [link for link in forms if link.phrase[0] == SHORTENED and keys[link.phrase].phrase not in described]
     other_forms = [link for link in forms if link.phrase[0] != SHORTENED]
-    linked = name_forms.longest_match(question, [*exact, *_in_words(_of_one_name(shortened, keys), keys)])
+    linked = name_forms.longest_match(question, [*exact, *_of_one_name(shortened, keys)])
     claimed = {word for link in linked for word in link.phrase.split()}
-    further = [
-        link for link in _in_words(_of_one_name(other_forms, keys), keys) if claimed.isdisjoint(link.phrase.split())
-    ]
+    further = [link for link in _of_one_name(other_forms, keys) if claimed.isdisjoint(link.phrase.split())]
     if misspelt and len(found) < MAX_LOOKED_UP:
         explained = {keys[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
         misspelt = [
             link.altered(misspelt=True)
-            for link in _in_words(_of_one_name(misspelt, keys), keys)
+            for link in _of_one_name(misspelt, keys)
             if link.phrase not in explained and claimed.isdisjoint(link.phrase.split())
         ]
         further += _in_no_text(misspelt, tenant_id, unknown_words)
@@ -98,16 +96,15 @@ def _in_no_text(
 
 
 def _of_one_name(links: Sequence[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Keep the links of phrases whose entities all have one name."""
+    """Return the links of phrases whose entities all have one name, by the question's phrase instead of the key.
+
+    The score is multiplied by the key's factor.
+    """
     names: dict[str, set[str]] = defaultdict(set)
     for link in links:
         names[keys[link.phrase].phrase].add(normalise(link.name))
-    return [link for link in links if len(names[keys[link.phrase].phrase]) == 1]
-
-
-def _in_words(links: Iterable[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Return the links with the question's phrase instead of the key, and the score times the key's factor."""
     return [
         link.altered(phrase=keys[link.phrase].phrase, score=link.score * keys[link.phrase].score_factor)
         for link in links
+        if len(names[keys[link.phrase].phrase]) == 1
     ]

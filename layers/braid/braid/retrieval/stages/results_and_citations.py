@@ -14,7 +14,6 @@ from braid.retrieval.stages.excerpts import EXCERPT_CHARACTERS, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from braid.models import Answer, Record
     from braid.retrieval.stages.candidates import Ranked
@@ -34,11 +33,6 @@ _JSON_ESCAPE = 12
 _ESCAPED_BYTES = 3
 _LAST_WORD = 100
 """Most characters dropped so that no word is cut."""
-
-
-def aged_from(record: Record) -> datetime | None:
-    """Return the time from which a record's age counts: its last update, else its timestamp, else its creation."""
-    return record.updated_at or record.timestamp or record.created_at
 
 
 def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, final: float) -> Result:
@@ -83,7 +77,7 @@ def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, fina
         schema_version=record.schema_version,
         needs_transformation=item.drift is Drift.MODERATE,
         timestamp=record.timestamp,
-        aged_from=aged_from(record),
+        aged_from=item.aged_from,
         valid_at=record.valid_at,
         invalid_at=record.invalid_at,
         metadata=record.metadata,
@@ -213,8 +207,9 @@ def _with_short_text(result: Result, size: int, longest: int) -> Result:
         first = matched_from if matched_from < first and last - matched_from < longest // _JSON_ESCAPE else first
         room, rest = longest - len(json.dumps("…")), result.content[first:]
         shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
-        matched_from = max(0, matched_from - first + 1) if first else matched_from
-        marked = marked and (marked[0] - first + 1, min(len(shown), marked[1] - first + 1))
+        shift = first - 1  # the ellipsis stands in front of what was at ``first``
+        matched_from = max(0, matched_from - shift) if first else matched_from
+        marked = marked and (marked[0] - shift, min(len(shown), marked[1] - shift))
     return result.model_copy(
         update={"content": shown, "matched_from": matched_from, "marked": marked, "shortened": True}
     )
