@@ -22,7 +22,7 @@ from braid.ingestion.documents.files import find
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
-from braid.ingestion.documents.records import document_id
+from braid.ingestion.documents.records import document_id, records_of
 from braid.ingestion.regular_files import open_regular
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
@@ -434,6 +434,32 @@ def written_whole(name: str, event: dict[str, Any], store: DemoStages) -> JobSta
     return steps.finish(Finish(job=job), store).status
 
 
+VERSIONS = [
+    ("documents/a.md", "documents/a.md"),
+    ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), VERSIONS)
+def test_a_version_that_takes_long_to_cut_is_not_stored_over_a_newer_one(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    cut = records_of
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(uploads, "records_of", cut)
+        found = cut(*given, **named)
+        store.objects.put(TENANT, new, b"It closes at nine.")
+        assert written_whole("new", {"tenant_id": TENANT, "key": new}, store) is JobStatus.WRITTEN
+        return found
+
+    monkeypatch.setattr(uploads, "records_of", slowly)
+    store.objects.put(TENANT, old, b"It closes at eight.")
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": old}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
 def test_a_version_that_was_posted_while_the_clock_was_ahead_is_replaced_by_a_newer_one(store: DemoStages) -> None:
     now = time.time_ns()
     for name, posted in (("eight", now + 2 * 3_600 * 10**9), ("nine", now), ("ten", now + 1)):
@@ -445,13 +471,7 @@ def test_a_version_that_was_posted_while_the_clock_was_ahead_is_replaced_by_a_ne
 
 
 @pytest.mark.parametrize("is_readable", [True, False])
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("documents/a.md", "documents/a.md"),
-        ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), VERSIONS)
 def test_a_version_that_takes_long_to_read_is_not_stored_over_a_newer_one(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str, is_readable: bool
 ) -> None:

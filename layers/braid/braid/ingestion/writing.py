@@ -152,7 +152,7 @@ def write(
         relationships=len(accepted.stated),
         unchanged_relationships=len(accepted.stated) - sum(not edge.found for edge in accepted.edges),
         superseded=superseded,
-        stubs=accepted.stubs,
+        stubs=len(accepted.stubs),
         names=accepted.names,
         mentions=accepted.mentions,
         unmentioned=len(accepted.stale),
@@ -174,11 +174,17 @@ def _prepared(
     Returns the write generation, the accepted items under it, and the records to write, with their vectors. The records
     are None if items are invalid and the request is not ``partial``, so that nothing is to be written.
     """
+    tenant_id, is_again = request.tenant_id, False
     while True:
-        generation, accepted = store.write_generation(request.tenant_id), check(request, store)
+        generation, begun = store.write_generation(tenant_id), store.cache.generation(tenant_id)
+        accepted = check(request, store)
         if not accepted.errors or request.partial:
-            return generation, accepted, vectors.records(accepted.records, batch, on_progress)
-        if store.write_generation(request.tenant_id) == generation:
+            embedded = vectors.records(accepted.records, batch, None if is_again else on_progress)
+            # Where no transaction will tell of it: others may have ended, named or removed something meanwhile.
+            is_again = generation is None and not is_again and store.cache.generation(tenant_id) != begun
+            if not (is_again and embedded):
+                return generation, accepted, embedded
+        elif store.write_generation(tenant_id) == generation:
             return generation, accepted, None
         deadline.check()  # the errors may be due to another write that was made during the check: check again
 
@@ -231,7 +237,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     deadline.check()
     if accepted.vertices or accepted.edges:
         with _ends_are_there():
-            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
+            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys, accepted.stubs)
     if accepted.successors:
         # Before the other mentions are reassigned, which changes their identities.
         store.graph.delete_relationships(

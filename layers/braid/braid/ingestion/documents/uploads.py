@@ -63,10 +63,10 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
         If it is removed while it is read.
     """
     document, sha256 = _read(tenant_id, path, info, store)
-    _require_newest_version(tenant_id, path, info, store)
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
+    _require_newest_version(tenant_id, path, info, store)  # last, as to cut it takes as long as to read it
     title = records[0].source.title or ""
     _begin(
         tenant_id,
