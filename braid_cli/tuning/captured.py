@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,10 +19,11 @@ from braid.retrieval.stages.fuse_rerank import fusion_method, hits_by_strand, st
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.settings.files import Fitted
 
+from braid_cli.evaluation.metrics import DEPTH, measures
 from braid_cli.evaluation.recording import RecordingStages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.app import Application
     from braid.models import GraphHit, Hit, Weights
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from braid_cli.datasets.dataset import JudgedQuery
 
-DEPTH = 10
 COHERENCE_CANDIDATES = 25
 """Number of candidates that path coherence reorders; enough for the first ten to be exact."""
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
@@ -307,19 +306,3 @@ def _read_new(
             space=request.embedded.embedding.space if request.embedded else None,
         )
         known |= {item.record.id: item for item in left.ranked}
-
-
-def measures(ranking: Sequence[str], relevant: Mapping[str, int]) -> dict[str, float]:
-    """Return recall@2, @5 and @10, nDCG@10 and the reciprocal rank of one ranking of at most ten ids.
-
-    The values equal those of ir-measures, which is too slow for the hundred thousand calls of a fit.
-    """
-    gains = [relevant.get(identity, 0) for identity in ranking[:DEPTH]]
-    ideal = _discounted(sorted(relevant.values(), reverse=True)[:DEPTH])
-    first = next((rank for rank, gain in enumerate(gains, start=1) if gain > 0), None)
-    found = {f"recall@{k}": sum(gain > 0 for gain in gains[:k]) / len(relevant) for k in (2, 5, 10)}
-    return {**found, "ndcg@10": _discounted(gains) / ideal if ideal else 0.0, "mrr": 1.0 / first if first else 0.0}
-
-
-def _discounted(gains: Iterable[int]) -> float:
-    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))

@@ -203,6 +203,24 @@ class WritesContract:
         assert [one.invalid_at for one in store.index.get_many(ACME, ["own", "mail"])] == [None, None]
         assert written(store, record("new", "closed", trusted=False, supersedes=("mail",))).errors == ()
 
+    @pytest.mark.parametrize("trusted", [True, False])
+    def test_what_is_not_trusted_supersedes_nothing_that_becomes_so_later(
+        self, store: WriteStore, trusted: bool
+    ) -> None:
+        mail, ends = record("mail", "closed", trusted=False, valid_at=AS_OF), (vertex("later"), vertex("a"))
+        before = record("before", "open at 8", trusted=False)
+        early = edge("mail", "later", "SUPERSEDES", trusted=trusted)
+        assert written(store, before, *ends, mail, early).errors == ()
+        assert written(store, record("mail", "closed", trusted=False, valid_at=AS_OF, supersedes=("before",))).written
+        assert stored(store, "before").invalid_at == AS_OF
+        written(store, record("later", "open at 9"), record("before", "open at 8"))
+        written(store, edge("a", "later", evidence="later"), edge("a", "mail", evidence="before"))
+        assert [one.invalid_at for one in store.index.get_many(ACME, ["later", "before"])] == [None, None]
+        assert found(store, "open") == ["before", "later"]
+        assert [one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])] == [None, None]
+        written(store, record("mail", "closed", valid_at=AS_OF, supersedes=("before",)))
+        assert stored(store, "before").invalid_at == AS_OF
+
     def test_an_edge_leads_to_a_record_that_was_written_before_without_a_vertex(self, store: WriteStore) -> None:
         written(store, record("r", "a turbine hums"))
         assert store.graph.get_many(ACME, ["r"]) == []

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import time
 import zipfile
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from braid.ingestion.documents.files import find
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
-from braid.ingestion.documents.records import document_id
+from braid.ingestion.documents.records import document_id, records_of
 from braid.ingestion.regular_files import open_regular
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
@@ -433,14 +434,44 @@ def written_whole(name: str, event: dict[str, Any], store: DemoStages) -> JobSta
     return steps.finish(Finish(job=job), store).status
 
 
+VERSIONS = [
+    ("documents/a.md", "documents/a.md"),
+    ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), VERSIONS)
+def test_a_version_that_takes_long_to_cut_is_not_stored_over_a_newer_one(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    cut = records_of
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(uploads, "records_of", cut)
+        found = cut(*given, **named)
+        store.objects.put(TENANT, new, b"It closes at nine.")
+        assert written_whole("new", {"tenant_id": TENANT, "key": new}, store) is JobStatus.WRITTEN
+        return found
+
+    monkeypatch.setattr(uploads, "records_of", slowly)
+    store.objects.put(TENANT, old, b"It closes at eight.")
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": old}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+def test_a_version_that_was_posted_while_the_clock_was_ahead_is_replaced_by_a_newer_one(store: DemoStages) -> None:
+    now = time.time_ns()
+    for name, posted in (("eight", now + 2 * 3_600 * 10**9), ("nine", now), ("ten", now + 1)):
+        key = f"posted/{posted:020d}-f/=a.md"
+        store.objects.put(TENANT, key, f"The seal opens at {name}.".encode())
+        assert written_whole(name, {"tenant_id": TENANT, "key": key}, store) is JobStatus.WRITTEN
+        (record,) = store.index.scan(TENANT).records
+        assert name in record.content
+
+
 @pytest.mark.parametrize("is_readable", [True, False])
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("documents/a.md", "documents/a.md"),
-        ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), VERSIONS)
 def test_a_version_that_takes_long_to_read_is_not_stored_over_a_newer_one(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str, is_readable: bool
 ) -> None:

@@ -133,5 +133,5 @@ def test_what_is_installed_has_the_version_and_the_extras_of_the_package() -> No
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
-        assert set(re.findall(r"braid-(\d+\.\d+\.\d+)-py3", text)) <= {__version__}, document
-        assert set(re.findall(r"pip install '?(?:dist/)?braid\S*\[(\w+)\]", text)) <= set(extras), document
+        assert set(re.findall(r"braid_retrieval-(\d+\.\d+\.\d+)-py3", text)) <= {__version__}, document
+        assert set(re.findall(r"\.whl\[(\w+)\]", text)) <= set(extras), document

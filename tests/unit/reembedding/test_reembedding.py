@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
-    from braid.reembedding.pages import Listed, Position, RecordPage
+    from braid.reembedding.pages import IdRange, Listed, Position
 
     from tests.stages import DemoStages, WordEncoder
 
@@ -238,7 +238,7 @@ def listed(services: Services, job: ReembeddingJob, done: Position | None = None
     return run_step(step, services, step_s=60).listed
 
 
-def embed(services: Services, job: ReembeddingJob, page: RecordPage) -> None:
+def embed(services: Services, job: ReembeddingJob, page: IdRange) -> None:
     run_step(Step(step=StepName.PAGE, job=job.name, run=job.run, page=page), services, step_s=60)
 
 
@@ -261,6 +261,16 @@ def test_pages_are_embedded_beside_each_other_and_those_that_are_left_are_listed
     (ended,) = reembedding.status(services)
     assert (ended.status, ended.written) == (Status.FINISHED, job.total)
     assert {record.schema_version for record in records(stages).values()} == {5}
+
+
+def test_a_page_that_was_listed_for_a_model_which_is_no_longer_active_is_left_out(
+    stages: DemoStages, services: Services
+) -> None:
+    raise_schema(stages, 5)
+    job = reembedding.plan(services)
+    page = listed(services, job).pages[0].model_copy(update={"scan": "a-model-of-before"})
+    embed(services, job, page)
+    assert reembedding.status(services)[0].seen == 0
 
 
 def test_a_list_that_is_asked_for_twice_ends_its_phase_once(services: Services) -> None:

@@ -50,7 +50,8 @@ class Accepted:
     """Those that are new or differ from the stored ones."""
     stated: set[EdgeId] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
-    stubs: int = 0
+    stubs: set[str] = field(default_factory=set)
+    """Ids of ``vertices`` that are made only because an end of an edge is missing."""
     names: int = 0
     """Found names that are new."""
     mentions: int = 0
@@ -261,7 +262,7 @@ def _wanted_edges(
             if reserved or request.missing is MissingEnds.REFUSE:
                 accepted.errors += dangling(edge, given.edge_places.get(identity, edge.source), missing)
                 continue
-            accepted.stubs += len({end for _, end in missing})
+            accepted.stubs.update(end for _, end in missing)
             wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id)) for _, end in missing)
         if not edge.found:
             accepted.stated.add(identity)

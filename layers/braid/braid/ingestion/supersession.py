@@ -3,7 +3,7 @@
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
 only evidence, which ends the facts that these edges are, in whichever order they are written. Cycles are refused.
-Entities are never ended.
+Entities are never ended, nor is what is trusted by what is not.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def find_supersession(
         dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
         found.dated_links.append(dated)
         stored[identity] = dated
-    found.supersession.records = _ended_records(stored.values(), known)
+    found.supersession.records = _ended_records(stored.values(), known, store, tenant_id)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
     found.refused += _find_edges(edges, store, tenant_id, found.supersession)
     return found
@@ -246,16 +246,33 @@ def _ended_evidence(
     """Return the ends of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
-    return _ended_records(links, stored_records(store, tenant_id, evidence & {link.target for link in links}))
+    known = stored_records(store, tenant_id, evidence & {link.target for link in links})
+    return _ended_records(links, known, store, tenant_id)
 
 
-def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
-    """Return the ends of known records: the earliest time that a link states."""
+def _ended_records(
+    links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
+    """Return the ends of known records: the earliest time that a link states.
+
+    A link that is not trusted, or whose source is not, ends no trusted record: it may have been written before that.
+    """
+    superseding = {link.source for link in links if link.target in known and known[link.target].trusted}
+    others = sorted(superseding - set(known))
+    doubtful = {name for name in superseding & set(known) if not known[name].trusted}
+    doubtful |= {
+        vertex.id
+        for vertex in (store.graph.get_many(tenant_id, others) if others else ())
+        if vertex.has_record and not vertex.trusted
+    }
     until: dict[str, datetime] = {}
     for link in links:
         old, since = known.get(link.target), link.valid_at or link.timestamp
-        if old is not None and old.kind is not Kind.ENTITY and since is not None:
-            until[old.id] = min(until.get(old.id, since), since)
+        if old is None or old.kind is Kind.ENTITY or since is None:
+            continue
+        if old.trusted and (not link.trusted or link.source in doubtful):
+            continue
+        until[old.id] = min(until.get(old.id, since), since)
     return until
 
 
