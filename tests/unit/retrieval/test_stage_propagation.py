@@ -374,9 +374,9 @@ def test_a_text_that_has_less_of_the_question_stays_where_the_graph_puts_it() ->
 
 def test_where_vectors_and_words_agree_on_the_best_text_half_of_the_question_is_enough() -> None:
     asked = "Who caused the costly Stratum harm of Hana Kobayashi?"
-    agreed, parted = ("report", "page", "owner"), ("page", "report", "owner")
-    assert outage_answer(asked, agreed, agreed)[0][0] == "report"
-    assert outage_answer(asked, parted, parted)[0][0] == "page"
+    first, second = ("report", "owner", "page"), ("page", "report", "owner")
+    assert outage_answer(asked, first, first)[0][0] == "report"
+    assert outage_answer(asked, first, second)[0][0] == "page"
 
 
 def test_a_text_of_an_older_schema_is_not_put_first_for_its_words() -> None:
