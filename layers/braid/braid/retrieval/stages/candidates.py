@@ -17,7 +17,6 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Candidate, Filters, Query, Record, Source, StoredRecord, earliest
@@ -37,7 +36,7 @@ from braid.understanding.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import EntityLink, Path, TimeRange, Weights
@@ -407,33 +406,69 @@ MOST_WORDS, MOST_WORDS_AGREED = 2 / 3, 1 / 2
 vectors and words both rank it first."""
 
 
-def keep_best_text(question: str, ranked: Sequence[Ranked], weights: Weights, *, cut_off: bool) -> list[Ranked]:
+def keep_best_text(
+    question: str,
+    ranked: Sequence[Ranked],
+    vector: Mapping[str, float],
+    lexical: Mapping[str, float],
+    weights: Weights,
+    *,
+    cut_off: bool,
+) -> list[Ranked]:
     """Put the best text of vectors and words first, if it has most of the question's words by itself.
 
-    Such a text answers the question alone; what the graph adds comes after it. Words are weighted by
-    :func:`share_of_words`.
+    Such a text answers the question alone; what the graph adds comes after it.
 
     Parameters
     ----------
     ranked
         Candidates, best first.
+    vector, lexical, weights, cut_off
+        As of :func:`best_text`.
+    """
+    read = {item.candidate.id: item for item in ranked}
+    first = ranked[0].candidate.id if ranked else None
+    found = best_text(question, read, vector, lexical, weights, cut_off=cut_off, first=first)
+    if found is None:
+        return list(ranked)
+    best = read[found]
+    return [best._replace(relevance=ranked[0].relevance), *(item for item in ranked if item is not best)]
+
+
+def best_text(
+    question: str,
+    read: Mapping[str, Ranked],
+    vector: Mapping[str, float],
+    lexical: Mapping[str, float],
+    weights: Weights,
+    *,
+    cut_off: bool,
+    first: str | None,
+) -> str | None:
+    """Return the id of the text to put first; None if the order stays.
+
+    Parameters
+    ----------
+    read
+        Records that can be results, by id.
+    vector, lexical
+        Scores of the text strands by id.
     weights, cut_off
         As of :func:`braid.ranking.fusion.fuse`.
+    first
+        Id of the best candidate.
     """
-    items = {item.candidate.id: item for item in ranked}
-    vector, lexical = (
-        {one: score * item.factor for one, item in items.items() if (score := score_of(item.candidate)) is not None}
-        for score_of in (attrgetter("vector_score"), attrgetter("lexical_score"))
+    summed = sum_of_texts(vector, lexical, weights.vector, weights.lexical, cut_off=cut_off)
+    order, by_vector, by_words = (
+        in_order({one: score * read[one].factor for one, score in scores.items() if one in read})
+        for scores in (summed, vector, lexical)
     )
-    order = in_order(sum_of_texts(vector, lexical, weights.vector, weights.lexical, cut_off=cut_off))[:TEXTS_WEIGHED]
-    if not order or ranked[0].candidate.id == order[0]:
-        return list(ranked)
-    agreed = all(in_order(scores)[:1] == order[:1] for scores in (vector, lexical))
+    if not order or order[0] == first:
+        return None
+    agreed = order[:1] == by_vector[:1] == by_words[:1]
     least = MOST_WORDS_AGREED if agreed else MOST_WORDS
-    if share_of_words(question, [items[one].record for one in order]) < least:
-        return list(ranked)
-    best = items[order[0]]
-    return [best._replace(relevance=ranked[0].relevance), *(item for item in ranked if item is not best)]
+    share = share_of_words(question, [read[one].record for one in order[:TEXTS_WEIGHED]])
+    return order[0] if share >= least else None
 
 
 def share_of_words(question: str, records: Sequence[Record]) -> float:

@@ -158,7 +158,9 @@ def run(
         weight = fused.propagation_weight * limits.parameters.coherence
         ranked = cohere(query.text, linked.links if linked else (), ranked, weight=weight)
         if fused.propagation_weight > 0:
-            ranked = keep_best_text(query.text, ranked, fused.weights, cut_off=query.graph_constraint is None)
+            vector, lexical = best_scores(strands.vector), best_scores(strands.lexical)
+            cut_off = query.graph_constraint is None
+            ranked = keep_best_text(query.text, ranked, vector, lexical, fused.weights, cut_off=cut_off)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = rerank(request, ranked, reranker, limits, text_lost=hydrated.text_lost)
     if sending:
