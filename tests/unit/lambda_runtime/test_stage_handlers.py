@@ -156,7 +156,7 @@ def test_a_step_of_an_import_says_whose_it_is(asked: dict[str, Any]) -> None:
 
 
 def test_a_page_that_is_embedded_again_says_whose_it_is() -> None:
-    page = {"step": "page", "job": "refresh", "run": 1, "page": {"tenant": "acme", "until": "r9"}}
+    page = {"step": "page", "job": "refresh", "run": 1, "page": {"tenant": "acme", "scan": "schema", "until": "r9"}}
     assert Step.model_validate(page).tenant_id == "acme"
     assert Step.model_validate({"step": "plan"}).tenant_id is None
 
