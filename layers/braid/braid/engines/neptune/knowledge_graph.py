@@ -127,7 +127,7 @@ class GremlinGraph:
                 ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
                 own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
                 counting.enter_context(self._counts.changing(tenant, ids, own))
-            for batch in batches(list(last_vertices.values()), BATCH):
+            for batch in elements.vertex_batches(last_vertices.values(), BATCH):
                 self._connection.submit(partial(elements.write_vertices, vertices=batch, stubs=stubs))
             for edges in batches(list(last_edges.values()), BATCH):
                 try:
