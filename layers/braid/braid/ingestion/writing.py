@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from braid import deadline
 from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
@@ -57,6 +57,15 @@ MAX_OVERTAKEN = 5
 
 class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
+
+
+class _Basis(NamedTuple):
+    """State that a write is prepared under; what it was prepared for no longer holds once it has changed."""
+
+    generation: int | None
+    """Write generation of the tenant; None where stores do not commit in one transaction."""
+    models: tuple[str, ...]
+    """Ids of the models that embed records: a move to others begins no generation of a tenant without records."""
 
 
 def _nothing() -> None:
@@ -114,7 +123,7 @@ def write(
     tenant_id, vectors = request.tenant_id, ahead or RecordVectors(store, threads)
     mark = refuse_while_deleted(tenant_id, store.cache)
     # Before the transaction, so that others can write while the models run.
-    generation, accepted, embedded = _prepared(request, store, vectors, batch, on_progress)
+    basis, accepted, embedded = _prepared(request, store, vectors, batch, on_progress)
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     vectors.waits, superseded = False, 0
@@ -127,16 +136,16 @@ def write(
     ):
         # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
         for is_last in (False,) * MAX_OVERTAKEN + (True,):
-            if store.write_generation(tenant_id) != generation:  # this write may depend on others made meanwhile
-                generation, accepted, embedded = _prepared(request, store, vectors, batch)
+            if _basis(request, store) != basis:  # this write may depend on others made meanwhile
+                basis, accepted, embedded = _prepared(request, store, vectors, batch)
             if embedded is None:
                 break
             require()
             with suppress(_Overtaken), store.transaction(tenant_id):
-                if store.write_generation(tenant_id) != generation:
+                if _basis(request, store) != basis:
                     if not is_last:
                         raise _Overtaken
-                    generation, accepted, embedded = _prepared(request, store, vectors, batch)
+                    basis, accepted, embedded = _prepared(request, store, vectors, batch)
                 refuse_if_deleted_since(tenant_id, store.cache, mark)
                 if embedded is not None:
                     superseded = _commit(request, accepted, embedded, store, batch)
@@ -168,25 +177,31 @@ def _prepared(
     vectors: RecordVectors,
     batch: int,
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[int | None, Accepted, list[Record] | None]:
+) -> tuple[_Basis, Accepted, list[Record] | None]:
     """Check a request and embed its records.
 
-    Returns the write generation, the accepted items under it, and the records to write, with their vectors. The records
-    are None if items are invalid and the request is not ``partial``, so that nothing is to be written.
+    Returns the basis, the accepted items under it, and the records to write, with their vectors. The records are None
+    if items are invalid and the request is not ``partial``, so that nothing is to be written.
     """
     tenant_id, is_again = request.tenant_id, False
     while True:
-        generation, begun = store.write_generation(tenant_id), store.cache.generation(tenant_id)
+        basis, begun = _basis(request, store), store.cache.generation(tenant_id)
         accepted = check(request, store)
         if not accepted.errors or request.partial:
             embedded = vectors.records(accepted.records, batch, None if is_again else on_progress)
             # Where no transaction will tell of it: others may have ended, named or removed something meanwhile.
-            is_again = generation is None and not is_again and store.cache.generation(tenant_id) != begun
+            is_again = basis.generation is None and not is_again and store.cache.generation(tenant_id) != begun
             if not (is_again and embedded):
-                return generation, accepted, embedded
-        elif store.write_generation(tenant_id) == generation:
-            return generation, accepted, None
+                return basis, accepted, embedded
+        elif store.write_generation(tenant_id) == basis.generation:
+            return basis, accepted, None
         deadline.check()  # the errors may be due to another write that was made during the check: check again
+
+
+def _basis(request: WriteRequest, store: WriteStore) -> _Basis:
+    generation = store.write_generation(request.tenant_id)
+    is_known = generation is not None and request.records
+    return _Basis(generation, tuple(model.id for model in store.models()) if is_known else ())
 
 
 @contextmanager
