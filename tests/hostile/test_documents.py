@@ -12,7 +12,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import ObjectChanged
+from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.bulk import local_imports, manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.ingestion.documents import reader_process, reading, uploads
@@ -24,6 +24,7 @@ from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.documents.records import document_id, records_of
 from braid.ingestion.regular_files import open_regular
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
 from braid.ports.ingestion import ImportJob, ImportStatus, JobStatus
@@ -513,6 +514,27 @@ def test_a_version_that_takes_long_to_embed_is_not_stored_over_a_newer_one(
     with pytest.raises(ObjectChanged):
         written_whole("old", {"tenant_id": TENANT, "key": "documents/a.md"}, store)
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+@pytest.mark.parametrize(("owner", "step"), [(ReaderProcess, "read"), (uploads, "records_of"), (WordEncoder, "encode")])
+@pytest.mark.parametrize("key", [old for old, _ in VERSIONS])
+def test_a_document_is_not_stored_after_its_tenant_was_deleted_while_it_was_imported(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, key: str, owner: Any, step: str
+) -> None:
+    done = getattr(owner, step)
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(owner, step, done)
+        found = done(*given, **named)
+        delete_tenant(TENANT, store)
+        return found
+
+    monkeypatch.setattr(owner, step, slowly)
+    store.objects.put(TENANT, key, b"It closes at eight.")
+    with pytest.raises((ObjectMissing, ObjectChanged)):
+        written_whole("job", {"tenant_id": TENANT, "key": key}, store)
+    assert list(store.index.scan(TENANT).records) == []
+    assert list(store.objects.list(TENANT)) == []
 
 
 def test_a_document_that_is_cut_off_and_put_again_loses_nothing_while_the_rest_of_it_is_removed(

@@ -114,7 +114,9 @@ class Application(ModelSelection):
             candidates=self.settings.candidates,
             # The index is opened only if the plan needs one of these.
             count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
-            field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
+            field_kinds=lambda tenant_id, fields, trusted_only: self.index.field_kinds(
+                tenant_id, fields, trusted_only=trusted_only
+            ),
         )
 
     def embed(self, request: EmbedRequest) -> Embedded:

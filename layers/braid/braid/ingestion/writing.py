@@ -60,6 +60,15 @@ class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
 
 
+class _Basis(NamedTuple):
+    """State that a write is prepared under; what it was prepared for no longer holds once it has changed."""
+
+    generation: int | None
+    """Write generation of the tenant; None where stores do not commit in one transaction."""
+    models: tuple[str, ...]
+    """Ids of the models that embed records: a move to others begins no generation of a tenant without records."""
+
+
 def _nothing() -> None:
     """Require nothing more of a write."""
 
@@ -162,16 +171,16 @@ def write(
 class _Prepared(NamedTuple):
     """A request that is checked and embedded."""
 
-    tenant_id: str
-    generation: int | None
-    """The tenant's write generation that it was checked under; None where stores do not commit together."""
+    request: WriteRequest
+    basis: _Basis
+    """What it was checked and embedded under."""
     accepted: Accepted
     records: list[Record] | None
     """The records to write, with their vectors; None if nothing is to be written, as items are invalid."""
 
     def is_overtaken(self, store: WriteStore) -> bool:
-        """Return whether others have written to the tenant since, on which this write may depend."""
-        return store.write_generation(self.tenant_id) != self.generation
+        """Return whether this write may depend on what others have written since."""
+        return _basis(self.request, store) != self.basis
 
 
 def _prepare(
@@ -184,18 +193,24 @@ def _prepare(
     """Check a request and embed its records."""
     tenant_id, is_again = request.tenant_id, False
     while True:
-        generation, begun = store.write_generation(tenant_id), store.cache.generation(tenant_id)
+        basis, begun = _basis(request, store), store.cache.generation(tenant_id)
         accepted = check(request, store)
-        prepared = _Prepared(tenant_id, generation, accepted, None)
+        prepared = _Prepared(request, basis, accepted, None)
         if not accepted.errors or request.partial:
             records = vectors.records(accepted.records, batch, None if is_again else on_progress)
             # Where no transaction will tell of it: others may have ended, named or removed something meanwhile.
-            is_again = generation is None and not is_again and store.cache.generation(tenant_id) != begun
+            is_again = basis.generation is None and not is_again and store.cache.generation(tenant_id) != begun
             if not (is_again and records):
                 return prepared._replace(records=records)
         elif not prepared.is_overtaken(store):
             return prepared
         deadline.check()  # the errors may be due to another write that was made during the check: check again
+
+
+def _basis(request: WriteRequest, store: WriteStore) -> _Basis:
+    generation = store.write_generation(request.tenant_id)
+    is_known = generation is not None and request.records
+    return _Basis(generation, tuple(model.id for model in store.models()) if is_known else ())
 
 
 @contextmanager

@@ -96,11 +96,14 @@ def refused(
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
-    """Raise ObjectChanged if another import has begun to write the document since.
+    """Raise ObjectChanged if another import has begun to write the document since, or the tenant was deleted.
 
     Deployed imports run in parallel, and would leave some chunks of either version.
     """
-    if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), lines_key):
+    state = read_upload(store.objects, tenant_id, path_of(key) or "")
+    if state is None:  # it is stored before anything is written
+        raise ObjectChanged(f"document {key!r} was deleted while it was imported")
+    if not _is_newest(state, lines_key):
         raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
 
 
@@ -164,18 +167,19 @@ def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key:
 def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> None:
     """Refuse to write a version that is no longer the newest: to read it may have taken minutes, and others seconds.
 
-    What was posted later lies under another key; its import is begun later as well, but may be the first to end.
+    What was posted later lies under another key; its import is begun later as well, but may be the first to end. An
+    object that was removed meanwhile, as with its tenant, is not written either.
     """
-    if info.key.startswith(POSTED):
+    is_newest = store.objects.open(tenant_id, info.key).info.version == info.version
+    if is_newest and info.key.startswith(POSTED):
         before = read_upload(store.objects, tenant_id, path)
         newest = before.modified_ns if before else 0
         # One that was posted in the future was by a clock that was set since; nothing would replace it until then.
-        if newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS:
-            return
-        store.objects.delete(tenant_id, info.key)  # nothing else would remove it
-    elif store.objects.open(tenant_id, info.key).info.version == info.version:
-        return
-    raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
+        is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
+        if not is_newest:
+            store.objects.delete(tenant_id, info.key)  # nothing else would remove it
+    if not is_newest:
+        raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
 
 
 def _posted_ns(info: ObjectInfo) -> int:
