@@ -61,6 +61,8 @@ class Accepted:
     successors: dict[str, str] = field(default_factory=dict)
     """Given entities that replace found names of the same name, by the ids of these found names."""
     supersession: Supersession = field(default_factory=Supersession)
+    void_links: list[Relationship] = field(default_factory=list)
+    """Stored ``SUPERSEDES`` edges that are to be deleted, as they are not trusted and what they end is now."""
     errors: list[ItemError] = field(default_factory=list)
 
 
@@ -176,7 +178,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
                 given.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
         if not (found.refused and given.request.partial):  # if nothing is written, the first errors suffice
             break
-    accepted.supersession = found.supersession
+    accepted.supersession, accepted.void_links = found.supersession, found.void_links
     given.edges |= {edge.identity(): edge for edge in found.dated_links}
 
 

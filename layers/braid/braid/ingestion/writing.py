@@ -279,6 +279,8 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         deadline.check()
         store.index.upsert(records[start : start + batch])
     deadline.check()
+    if accepted.void_links:
+        store.graph.delete_relationships(tenant_id, accepted.void_links)
     if accepted.vertices or accepted.edges:
         with _ends_are_there():
             store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys, accepted.stubs)
