@@ -18,7 +18,7 @@ RUN .venv/bin/braid models export all-minilm-l6-v2 --out /opt/models/all-minilm-
 RUN uv build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir dist
 RUN uv export --quiet --locked --no-default-groups --no-emit-project --format requirements.txt \
       --extra documents --extra mcp --extra otel --output-file requirements.txt \
-    && echo "braid @ file://$(ls "$PWD"/dist/*.whl) --hash=sha256:$(sha256sum dist/*.whl | cut --delimiter=' ' --fields=1)" \
+    && echo "braid-retrieval @ file://$(ls "$PWD"/dist/*.whl) --hash=sha256:$(sha256sum dist/*.whl | cut --delimiter=' ' --fields=1)" \
       >> requirements.txt \
     && uv venv --quiet --relocatable /opt/braid \
     && uv pip install --quiet --python /opt/braid --require-hashes --only-binary :all: --compile-bytecode --requirement requirements.txt

@@ -32,7 +32,7 @@ AUDIT = $(PIP_AUDIT) --strict --progress-spinner off --timeout 5 \
 	--disable-pip --require-hashes $(if $(OSV_URL),--vulnerability-service osv --osv-url "$(OSV_URL)")
 
 # One environment serves demo, test and lint: each adds what it needs and removes nothing.
-SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet --extra aws --extra documents --extra mcp --group clone,$(error Braid needs Python 3.11 or newer on the PATH))
+SYNC = $(if $(HOST_PYTHON),$(UV) sync --locked --inexact --quiet --extra aws --extra documents --extra mcp --extra workflow --group clone,$(error Braid needs Python 3.11 or newer on the PATH))
 
 # Tests run in as many processes as there are cores, four at most, as each may hold a model. The tests of one file stay
 # together and in their order: they share what is dear to make. PROCESSES=0 runs all in one, to look into with --pdb.
@@ -59,6 +59,11 @@ demo: setup ## ingest the demo archive and answer questions from it
 .PHONY: serve
 serve: setup ## answer over HTTP on this machine, and show answers in a browser
 	.venv/bin/braid serve
+
+.PHONY: wheel
+wheel: setup ## build the wheel, to install Braid outside the clone, and the source distribution, into dist
+	rm -f dist/braid_retrieval-*
+	$(UV) build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist
 
 .PHONY: test
 test: test-setup ## run the tests
@@ -87,10 +92,9 @@ test-audit: test-setup ## see that make audit finds what is listed, and fails wh
 
 # The wheel is built from the source distribution, and tried with the versions of the lock in an empty environment.
 .PHONY: test-package
-test-package: test-setup ## build wheel and source distribution, and try them outside the clone (PYTHONS="3.11 3.12 …")
-	rm -f dist/braid-*
-	$(UV) build --quiet --no-build-isolation --python .venv/bin/python --out-dir dist
+test-package: test-setup wheel ## build wheel and source distribution, and try them outside the clone (PYTHONS="3.11 3.12 …")
 	$(EXPORT) --output-file dist/requirements.txt >/dev/null
+	$(EXPORT) --extra workflow --output-file dist/requirements-workflow.txt >/dev/null
 	UV="$(abspath $(UV))" PYTHONS="$(PYTHONS)" PATH="$(abspath .uv/bin):$$PATH" .venv/bin/python -m pytest tests/package
 
 .PHONY: test-frameworks

@@ -41,7 +41,7 @@ ENDPOINT_H = 0.01
 FILES_GB, FILES_READ_GB, FILES_WRITTEN_GB, FILES_COPIED_GB = 0.30, 0.03, 0.06, 0.05
 """EFS with elastic throughput: a GB stored for a month, read, written, and kept by AWS Backup for a month."""
 
-METRICS = 102
+METRICS = 103
 """Metrics that the code can write, each counted once a service; paid for in the hours in which they are written."""
 ALARM_METRICS = 51
 """Metrics that the alarms look at, each paid for."""

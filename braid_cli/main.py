@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid import __version__
-from braid.errors import BraidError, ConfigurationError, DatasetError, InvalidRequest, StoresUnavailable, UnknownTenant
+from braid.errors import (
+    BraidError,
+    ConfigurationError,
+    DatasetError,
+    InvalidRequest,
+    StoresUnavailable,
+    UnknownTenant,
+    needs_extra,
+)
 
 from braid_cli.terminal import EXIT_BAD_INPUT, EXIT_FAILED, GARBAGE, Warnings, complain, examples
 
@@ -21,7 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BAD_INPUT = (InvalidRequest, DatasetError, UnknownTenant, ConfigurationError)
-EXTRAS = {"gremlin_python": "aws", "opensearchpy": "aws", "mcp": "mcp"}
+EXTRAS = dict.fromkeys(("boto3", "botocore", "gremlin_python", "opensearchpy"), "aws") | {
+    "mcp": "mcp",
+    "moto": "workflow",
+}
 """The extra of Braid that installs each optional package."""
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 """Base class of typer's usage errors, which typer does not export itself."""
@@ -165,7 +176,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in EXTRAS:
             raise
-        complain(f"this needs the extra {EXTRAS[error.name]}: pip install 'braid[{EXTRAS[error.name]}]'")
+        complain(needs_extra(EXTRAS[error.name]))
         sys.exit(EXIT_BAD_INPUT)
     except UnicodeEncodeError as error:
         if error.reason != "surrogates not allowed":

@@ -39,7 +39,7 @@ toolbox: setup ## pack the command line with all that it needs for a machine in 
 		--output-file $(TOOLBOX)/requirements.txt >/dev/null
 	$(UV) pip install --quiet --python-version 3.13 --python-platform x86_64-manylinux_2_28 --only-binary :all: \
 		--require-hashes --target $(TOOLBOX)/site --requirement $(TOOLBOX)/requirements.txt
-	.venv/bin/python -m zipfile -e $(TOOLBOX)/braid-*.whl $(TOOLBOX)/site
+	.venv/bin/python -m zipfile -e $(TOOLBOX)/braid_retrieval-*.whl $(TOOLBOX)/site
 	printf '%s\n' '#!/bin/sh' 'PYTHONPATH="$$(cd "$$(dirname "$$0")" && pwd)/site" exec python3.13 -m braid_cli.main "$$@"' > $(TOOLBOX)/braid
 	chmod +x $(TOOLBOX)/braid
 	tar -czf $(TOOLBOX).tar.gz -C dist toolbox
@@ -95,7 +95,7 @@ sbom: $(UV) ## list what is deployed and what runs on a laptop, as CycloneDX, in
 	$(SBOM) --only-group image --output-file dist/sbom/image.cdx.json >/dev/null
 	$(SBOM) --only-group graph --output-file dist/sbom/graph-expand.cdx.json >/dev/null
 	$(SBOM) --only-group small --output-file dist/sbom/small.cdx.json >/dev/null
-	$(SBOM) --extra aws --extra documents --extra mcp --group clone --output-file dist/sbom/laptop.cdx.json >/dev/null
+	$(SBOM) --extra aws --extra documents --extra mcp --extra workflow --group clone --output-file dist/sbom/laptop.cdx.json >/dev/null
 
 .PHONY: image-digests
 image-digests: ## look up the digests of the images in the Dockerfile and compose.yaml, and write them there (Docker)

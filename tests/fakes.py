@@ -84,7 +84,9 @@ class FakeIndex:
     def stats(self, tenant_id: str) -> IndexStats:
         raise NotImplementedError
 
-    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
+    def field_kinds(
+        self, tenant_id: str, fields: Sequence[str], trusted_only: bool = False
+    ) -> dict[str, frozenset[ValueKind]]:
         raise NotImplementedError
 
     def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:

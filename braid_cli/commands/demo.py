@@ -13,7 +13,8 @@ app = typer.Typer()
 def demo() -> None:
     """Ingest the demo corpus, answer questions about it, and measure.
 
-    The deployed handlers answer, run by the deployed state machine, on this machine and without a network.
+    The deployed handlers answer, on this machine and without a network; with the extra ``workflow``, which a clone has,
+    the deployed state machine runs them.
     """
     from braid_cli.demo.tour import tour
 

@@ -88,7 +88,11 @@ def search(
     as_json: AsJson = False,
     state_machine: Annotated[
         bool,
-        typer.Option("--state-machine", help="Run the deployed state machine: same answer, slower.", metavar=FLAG),
+        typer.Option(
+            "--state-machine",
+            help="Run the deployed state machine: same answer, slower. Needs the extra workflow.",
+            metavar=FLAG,
+        ),
     ] = False,
 ) -> None:
     """Answer a question with ranked, cited results, by the deployed stages run on this machine."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, groupby, islice, repeat
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.supersession import SUPERSEDES
@@ -23,6 +24,7 @@ from braid_cli.datasets.manifest import (
     FOLDER,
     UNFINISHED,
     Header,
+    is_replaced,
     manifests,
     read_header,
     read_manifest,
@@ -144,8 +146,9 @@ def ingest(
     NewerSchema
         If a record's schema is newer than the tenant's current one; nothing is written.
     DatasetError
-        If the dataset otherwise contradicts the stored data; nothing is written. Or if it changes while it is read;
-        items written until then stay, and ingesting it again continues.
+        If the dataset otherwise contradicts the stored data; nothing is written. Or if it changes while it is read, the
+        tenant is deleted meanwhile, or another process ingests other content under the same name; items written until
+        then stay, and ingesting it again continues.
     StoreError, ModelError
         As the engines and the encoder.
     """
@@ -173,7 +176,7 @@ def ingest(
         refuse_contradictions(tenant_id, dataset.schemas, staging, application, gone)
         if objects:
             # Until the end the stores have items of both versions; after an interruption, the next ingest needs both.
-            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            begun = write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
         for schema in sorted(dataset.schemas, key=lambda schema: schema.version):
             application.schemas.register(schema)
         # If the stored form has changed, unchanged vertices are written again too.
@@ -189,6 +192,14 @@ def ingest(
             # Items that another dataset of the tenant also has are kept.
             read_others(objects, tenant_id, key, staging)
             removed = _prune(staging, tenant_id, application)
+        if objects and is_replaced(objects, begun, tenant_id, fingerprint):
+            # Either may have removed what the other wrote: all that both know of is listed, and looked at by the next.
+            read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
+            write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
+            raise DatasetError(
+                f"{dataset.name}: while it was ingested, its tenant was deleted, or another ingest of this name wrote "
+                "other content; what of either is stored is not certain: ingest it again"
+            )
         if objects:
             header = Header(fingerprint, application.cache.generation(tenant_id) or 0)
             write_manifest(

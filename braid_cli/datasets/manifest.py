@@ -12,7 +12,7 @@ from braid_cli.datasets.staging import Snapshot
 
 if TYPE_CHECKING:
     from braid.app import Application
-    from braid.ports.object_store import ObjectStore
+    from braid.ports.object_store import ObjectInfo, ObjectStore
 
     from braid_cli.datasets.staging import Staging
 
@@ -65,10 +65,20 @@ def read_others(objects: ObjectStore, tenant_id: str, key: str, staging: Staging
 
 def write_manifest(
     objects: ObjectStore, tenant_id: str, key: str, header: Header, staging: Staging, *snapshots: Snapshot
-) -> None:
-    """Write a manifest with the union of some snapshots."""
+) -> ObjectInfo:
+    """Write a manifest with the union of some snapshots, and return its version."""
     with TemporaryFile() as file:
         file.write(json.dumps(header._asdict()).encode() + b"\n")
         file.writelines(f"{line}\n".encode() for line in staging.manifest_lines(*snapshots))
         file.seek(0)
-        objects.put(tenant_id, key, cast("BinaryIO", file))
+        return objects.put(tenant_id, key, cast("BinaryIO", file))
+
+
+def is_replaced(objects: ObjectStore, begun: ObjectInfo, tenant_id: str, fingerprint: str) -> bool:
+    """Return whether a manifest that an ingest began with is gone, or another ingest's of other content."""
+    try:
+        if objects.open(tenant_id, begun.key).info.version == begun.version:
+            return False
+    except ObjectMissing:
+        return True
+    return read_header(objects, tenant_id, begun.key).fingerprint != fingerprint

@@ -1,17 +1,22 @@
-"""The tour of ``braid demo``, through the deployed handlers and the deployed state machine."""
+"""The tour of ``braid demo``, through the deployed handlers and the deployed state machine.
+
+Without the extra ``workflow`` the stages are called one after another, as by ``braid search``; answers are the same.
+"""
 
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from braid.app import Application
 from braid.errors import TransientStoreError
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.models import Query
+from braid.retrieval import pipeline
 from rich.rule import Rule
 from rich.text import Text
 
@@ -19,6 +24,7 @@ from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.demo.schema_change import show_schema_change
 from braid_cli.evaluation.configurations import configurations
+from braid_cli.evaluation.recording import RecordingStages
 from braid_cli.evaluation.run import evaluate
 from braid_cli.evaluation.show import show_evaluation
 from braid_cli.show import show_answer
@@ -27,12 +33,14 @@ from braid_cli.state_machine.invoke_endpoint import stage_handlers
 from braid_cli.terminal import make_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from typing import Any
 
     from braid.ingestion.documents.ingesting import DocumentStore
     from braid.ingestion.documents.progress import Event
+    from braid.models import Answer
+    from braid.retrieval.stages.states import Searched, SearchStageRequest
     from rich.console import Console
 
     from braid_cli.state_machine.invoke_endpoint import Handler
@@ -72,6 +80,7 @@ QUESTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"text": "What caused the Beacon text storm?", "tenant_id": "pellworth"},
     ),
 )
+NO_ANSWER = "the search index did not answer in time"
 DEGRADED = "What was the root cause of the Lisbon label stoppage?"
 
 
@@ -98,17 +107,15 @@ def tour(console: Console, application: Application, progress: Progress) -> None
         console.print(
             f"{state} [bold]{tenant}[/]: {len(dataset.records)} records, {len(dataset.relationships)} relationships"
         )
-    handlers = stage_handlers()
-    search = _Losable(handlers["vector_search"])
-    with Workflow({**handlers, "vector_search": search}) as workflow:
+    with _answering(console, application) as (answering, search):
         for number, (heading, fields) in enumerate(QUESTIONS):
             query = Query.model_validate({"tenant_id": MAIN_TENANT, "top_k": SHOWN} | fields)
-            _ask(console, workflow, query, heading, legend=number == 0)
+            _ask(console, answering, query, heading, legend=number == 0)
         query = Query(text=DEGRADED, tenant_id=MAIN_TENANT, top_k=SHOWN)
         search.lost = True
-        _ask(console, workflow, query, "The search index is down: the graph answers, and says so.", legend=False)
+        _ask(console, answering, query, "The search index is down: the graph answers, and says so.", legend=False)
         search.lost = False
-        _show_files(console, application, workflow)
+        _show_files(console, application, answering)
     console.print()
     console.print(Rule("Measured on the corpus's judged questions", align="left"))
     judged = read_dataset(CORPUS / MAIN_TENANT, MAIN_TENANT, judged=True).judged
@@ -136,7 +143,7 @@ def ingest_files(folder: Path, application: DocumentStore) -> Event:
     return done
 
 
-def _show_files(console: Console, application: Application, workflow: Workflow) -> None:
+def _show_files(console: Console, application: Application, answering: _Answering) -> None:
     """Ingest a folder of files, and answer questions from their texts and by the names found in them."""
     console.print()
     console.print(Rule("A folder of files, and nothing else", align="left"))
@@ -146,15 +153,15 @@ def _show_files(console: Console, application: Application, workflow: Workflow) 
         console.print(f"{state} [bold]{FILES_TENANT}[/]: {done.documents} documents, {done.chunks} chunks")
     for text in FILES_QUESTIONS:
         query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
-        _ask(console, workflow, query, "", legend=False)
+        _ask(console, answering, query, "", legend=False)
     heading = "Nobody gave a graph: the file that answers is found by a name in another one."
     for text, _ in FOUND_QUESTIONS:
         query = Query(text=text, tenant_id=FILES_TENANT, top_k=FILES_SHOWN)
-        _ask(console, workflow, query, heading, legend=False)
+        _ask(console, answering, query, heading, legend=False)
         heading = ""
 
 
-def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, legend: bool) -> None:
+def _ask(console: Console, answering: _Answering, query: Query, heading: str, *, legend: bool) -> None:
     console.print()
     if heading:
         console.print(Rule(heading, align="left", style="dim"))
@@ -162,7 +169,43 @@ def _ask(console: Console, workflow: Workflow, query: Query, heading: str, *, le
     if query.as_of:
         asked.append(f"  as of {query.as_of:%Y-%m-%d}", style="dim")
     console.print(asked)
-    show_answer(console, workflow.answer(query), legend=legend)
+    show_answer(console, answering.answer(query), legend=legend)
+
+
+class _Answering(Protocol):
+    def answer(self, query: Query) -> Answer: ...
+
+
+class _Search(Protocol):
+    lost: bool
+
+
+@contextmanager
+def _answering(console: Console, application: Application) -> Iterator[tuple[_Answering, _Search]]:
+    """Return what answers, and its search, which may be lost."""
+    if find_spec("moto") is None:
+        console.print(Text("Called one after another: the state machine needs the extra workflow.", style="dim"))
+        stages = _LosableStages(application)
+        yield stages, stages
+        return
+    handlers = stage_handlers()
+    search = _Losable(handlers["vector_search"])
+    with Workflow({**handlers, "vector_search": search}) as workflow:
+        yield workflow, search
+
+
+class _LosableStages(RecordingStages):
+    """The stages of this process, of which the search may be lost."""
+
+    lost = False
+
+    def answer(self, query: Query) -> Answer:
+        return pipeline.answer(query, self)
+
+    def vector_search(self, request: SearchStageRequest) -> Searched:
+        if self.lost:
+            raise TransientStoreError(NO_ANSWER)
+        return super().vector_search(request)
 
 
 class _Losable:
@@ -174,5 +217,5 @@ class _Losable:
 
     def __call__(self, event: dict[str, Any], context: object) -> dict[str, Any]:
         if self.lost:
-            raise TransientStoreError("the search index did not answer in time")
+            raise TransientStoreError(NO_ANSWER)
         return self._handler(event, context)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.onnx.model_files import ModelKind, Pooling, Precision
-from braid.errors import ConfigurationError, ModelError, ModelMissing
+from braid.errors import ConfigurationError, ModelError, ModelMissing, needs_extra
 
 from braid_cli.export import t5
 from braid_cli.export.direct import build, chosen_tokens, plain_tokenizer
@@ -111,9 +111,7 @@ def _require_extra() -> None:
         import onnxscript  # noqa: F401 - what PyTorch writes ONNX with
         import sentence_transformers  # noqa: F401 - gigabytes, and only here
     except ImportError as error:
-        raise ConfigurationError(
-            "this needs the extra export, several GB: pip install 'braid[export]'; or use --via direct"
-        ) from error
+        raise ConfigurationError(f"{needs_extra('export')}, several GB; or use --via direct") from error
 
 
 def _fetch(source: str, revision: str | None, *, allow_checkpoint: bool) -> Path:

@@ -112,11 +112,12 @@ class Workflow:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        import boto3
         from moto import mock_aws
         from moto.stepfunctions.parser.models import stepfunctions_parser_backends
 
         logging.getLogger("moto").setLevel(logging.CRITICAL)  # it logs every IsPresent that is false as an error
+        import boto3  # after moto, whose absence names the extra that brings both
+
         remember()
         handlers = stage_handlers() if self._handlers is None else self._handlers
         with ExitStack() as stack:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -20,10 +19,11 @@ from braid.retrieval.stages.fuse_rerank import fusion_method, hits_by_strand, st
 from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
 from braid.settings.files import Fitted
 
+from braid_cli.evaluation.metrics import DEPTH, measures
 from braid_cli.evaluation.recording import RecordingStages
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from braid.app import Application
     from braid.models import GraphHit, Hit, Weights
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from braid_cli.datasets.dataset import JudgedQuery
 
-DEPTH = 10
 COHERENCE_CANDIDATES = 25
 """Number of candidates that path coherence reorders; enough for the first ten to be exact."""
 WALKED_FROM_HITS = frozenset({Strategy.HYBRID, Strategy.VECTOR_FIRST})
@@ -72,7 +71,10 @@ class Found:
 
     @cached_property
     def propagation_suffices(self) -> bool:
-        """Whether propagation alone reaches and scores all candidates, so that strand weights have no effect."""
+        """Whether propagation alone reaches and scores all candidates.
+
+        Of the strand weights, only the ratio of vectors and words then has an effect, by which the best text is found.
+        """
         return (
             self.propagates
             and self.propagation_weight >= 1.0
@@ -113,18 +115,15 @@ class CapturedQuestion:
     def measure(self, parameters: FusionParameters) -> dict[str, float]:
         """Return the ranking's scores by metric; memoised, because most parameter changes affect few questions."""
         found = self._with(parameters)
-        weights = None
+        weights = strand_weights(found.request, *found.hits, parameters)
         if found.propagation_suffices:
-            key: tuple[float, ...] = (
-                id(found),
-                parameters.coherence,
-            )  # other ids only rank behind the propagated ones
+            # Other ids only rank behind the propagated ones.
+            words = weights.lexical / ((weights.vector + weights.lexical) or 1.0)
+            key: tuple[float, ...] = (id(found), parameters.coherence, round(words, 9))
         else:
-            weights = strand_weights(found.request, *found.hits, parameters)
             fixed = (float(parameters.rank_constant), parameters.coherence)
             key = (id(found), weights.vector, weights.lexical, weights.graph, *fixed)
         if key not in self._measured:
-            weights = weights or strand_weights(found.request, *found.hits, parameters)
             self._measured[key] = measures(_first(found, weights, parameters), self.question.relevant)
         return self._measured[key]
 
@@ -165,15 +164,23 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
     order = heapq.nsmallest(2 * COHERENCE_CANDIDATES, ((-score, one) for one, score in scores.items() if one in read))
     ranked = sorted((negative * read[one].factor, one, rank) for rank, (negative, one) in enumerate(order, start=1))
     first = ranked[:COHERENCE_CANDIDATES]
+    ids = [one for _, one, _ in first]
     weight = found.propagation_weight * parameters.coherence
-    if not found.mentions.asked or weight <= 0:
-        return [one for _, one, _ in first[:DEPTH]]
-    coherences = found.mentions.coherences([read[one].stored for _, one, _ in first])
-    cohered = sorted(
-        (-candidates.raised(scores[one], extra, weight, read[one].factor), rank, one)
-        for (_, one, rank), extra in zip(first, coherences, strict=True)
-    )
-    return [one for _, _, one in cohered[:DEPTH]]
+    if found.mentions.asked and weight > 0:
+        coherences = found.mentions.coherences([read[one].stored for one in ids])
+        cohered = sorted(
+            (-candidates.raised(scores[one], extra, weight, read[one].factor), rank, one)
+            for (_, one, rank), extra in zip(first, coherences, strict=True)
+        )
+        ids = [one for _, _, one in cohered]
+    if found.propagation_weight > 0 and ids:
+        query = found.request.query
+        vector, lexical = found.texts[Source.VECTOR], found.texts[Source.LEXICAL]
+        cut_off = query.graph_constraint is None
+        best = candidates.best_text(query.text, read, vector, lexical, weights, cut_off=cut_off, first=ids[0])
+        if best is not None:
+            ids = [best, *(one for one in ids if one != best)]
+    return ids[:DEPTH]
 
 
 def capture(
@@ -307,19 +314,3 @@ def _read_new(
             space=request.embedded.embedding.space if request.embedded else None,
         )
         known |= {item.record.id: item for item in left.ranked}
-
-
-def measures(ranking: Sequence[str], relevant: Mapping[str, int]) -> dict[str, float]:
-    """Return recall@2, @5 and @10, nDCG@10 and the reciprocal rank of one ranking of at most ten ids.
-
-    The values equal those of ir-measures, which is too slow for the hundred thousand calls of a fit.
-    """
-    gains = [relevant.get(identity, 0) for identity in ranking[:DEPTH]]
-    ideal = _discounted(sorted(relevant.values(), reverse=True)[:DEPTH])
-    first = next((rank for rank, gain in enumerate(gains, start=1) if gain > 0), None)
-    found = {f"recall@{k}": sum(gain > 0 for gain in gains[:k]) / len(relevant) for k in (2, 5, 10)}
-    return {**found, "ndcg@10": _discounted(gains) / ideal if ideal else 0.0, "mrr": 1.0 / first if first else 0.0}
-
-
-def _discounted(gains: Iterable[int]) -> float:
-    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))

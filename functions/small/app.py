@@ -1,8 +1,7 @@
 """Lambda function: all of Braid in one process, over embedded stores on a network file system (``small.yaml``).
 
-It answers requests of the HTTP API, re-embeds outdated records on a schedule, and deletes a tenant when an operator
-invokes it. Between two events the process may be frozen and never resumed while another one opens the store, so no
-thread may hold a lock between events.
+It serves the HTTP API, re-embeds outdated records on a schedule, and deletes a tenant when an operator invokes it.
+Between two events the process may be frozen for good while another one opens the store: no thread may hold a lock then.
 """
 
 import os

@@ -104,6 +104,17 @@ class KnowledgeGraphContract:
         assert graph.link(ACME, [], as_of=AS_OF) == []
         assert graph.stats(ACME) == GraphStats()
 
+    def test_a_vertex_that_only_stands_for_a_missing_one_replaces_none(self, graph: WritableGraph) -> None:
+        known = vertex("x", name="Osprey Mill", aliases=("the mill",), valid_at=day(2))
+        graph.upsert([vertex("a"), known], [])
+        graph.upsert([vertex("x", name=None), vertex("y", name=None)], [edge("a", "x"), edge("x", "y")], {}, {"x", "y"})
+        assert graph.get_many(ACME, ["x"]) == [known]
+        assert [link.entity_id for link in graph.link(ACME, ["the mill"], as_of=AS_OF)] == ["x"]
+        assert graph.get_many(ACME, ["y"]) == [vertex("y", name=None)]
+        assert ids(walk(graph, "a", max_hops=2)) == ["x", "y"]
+        graph.upsert([vertex("y", name="Heron Hall")], [])
+        assert [link.entity_id for link in graph.link(ACME, ["heron hall"], as_of=AS_OF)] == ["y"]
+
     # --- the three expansions ---------------------------------------------------------------------------------------
 
     def test_a_causal_walk_follows_causes_outwards_and_multiplies_confidence(self, graph: KnowledgeGraph) -> None:

@@ -544,6 +544,14 @@ class SearchIndexContract:
         assert index.field_kinds(ACME, []) == {}
         assert index.field_kinds("nobody", ["team"]) == {}
 
+    def test_the_kinds_of_values_are_those_of_trusted_records_where_that_is_asked(self, index: SearchIndex) -> None:
+        index.upsert([record("trusted", metadata={"floor": 2})])
+        index.upsert([record("doubtful", metadata={"floor": "all", "owner": "x"}, trusted=False)])
+        asked = ["floor", "owner"]
+        assert index.field_kinds(ACME, asked, trusted_only=True) == {"floor": {ValueKind.NUMBER}}
+        everything = {"floor": {ValueKind.NUMBER, ValueKind.TEXT}, "owner": {ValueKind.TEXT}}
+        assert index.field_kinds(ACME, asked) == everything
+
     def test_words_are_known_by_the_tenants_own_texts_whatever_their_ending(self, index: SearchIndex) -> None:
         index.upsert([record("a", "The turbine was painted"), record("b", "Keelsn", tenant_id=GLOBEX)])
         asked = ["turbines", "painted", "keelsn", "müller"]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
-from braid.ingestion import item_checks, writing
+from braid.ingestion import item_checks, supersession, writing
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -202,6 +202,41 @@ class WritesContract:
         assert written(store, edge("mail", "own", "SUPERSEDES")).errors != ()
         assert [one.invalid_at for one in store.index.get_many(ACME, ["own", "mail"])] == [None, None]
         assert written(store, record("new", "closed", trusted=False, supersedes=("mail",))).errors == ()
+
+    @pytest.mark.parametrize("trusted", [True, False])
+    def test_what_is_not_trusted_supersedes_nothing_that_becomes_so_later(
+        self, store: WriteStore, trusted: bool
+    ) -> None:
+        mail, ends = record("mail", "closed", trusted=False, valid_at=AS_OF), (vertex("later"), vertex("a"))
+        before = record("before", "open at 8", trusted=False)
+        early = edge("mail", "later", "SUPERSEDES", trusted=trusted)
+        assert written(store, before, *ends, mail, early).errors == ()
+        assert written(store, record("mail", "closed", trusted=False, valid_at=AS_OF, supersedes=("before",))).written
+        assert stored(store, "before").invalid_at == AS_OF
+        written(store, record("later", "open at 9"), record("before", "open at 8"))
+        written(store, edge("a", "later", evidence="later"), edge("a", "mail", evidence="before"))
+        assert [one.invalid_at for one in store.index.get_many(ACME, ["later", "before"])] == [None, None]
+        assert found(store, "open") == ["before", "later"]
+        assert [one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])] == [None, None]
+        written(store, record("mail", "closed", valid_at=AS_OF, supersedes=("before",)))
+        assert stored(store, "before").invalid_at == AS_OF
+
+    @pytest.mark.parametrize("trusted", [True, False])
+    def test_what_is_not_trusted_keeps_nothing_that_is_from_superseding(
+        self, store: WriteStore, trusted: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(supersession, "MAX_SUPERSESSIONS", 1)
+        mail, ends = record("mail", "open at 7", trusted=False), (vertex("old"), vertex("new"))
+        links = (edge("old", "new", "SUPERSEDES", trusted=False), edge("mail", "old", "SUPERSEDES", trusted=trusted))
+        assert written(store, *ends, mail, *links).errors == ()
+        assert written(store, record("old", "open at 8")).errors == ()
+        assert written(store, record("new", "open at 9", supersedes=("old",))).errors == ()
+        assert stored(store, "old").invalid_at is not None
+        assert stored(store, "new").invalid_at is None
+        links_now = store.graph.relationships(ACME, ids=["old"], types=("SUPERSEDES",))
+        assert [(link.source, link.target) for link in links_now] == [("new", "old")]
+        report = written(store, record("old", "open at 8", supersedes=("new",)))
+        assert [error.message for error in report.errors] == ["'old' would be superseded by itself: old → new → old"]
 
     def test_an_edge_leads_to_a_record_that_was_written_before_without_a_vertex(self, store: WriteStore) -> None:
         written(store, record("r", "a turbine hums"))

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.errors import needs_extra
 
 from tests.e2e.conftest import run
 from tests.e2e.test_serve import fetch, serving
@@ -58,7 +59,7 @@ def test_a_server_goes_on_with_its_callers_traces_and_sends_what_is_left_when_it
         ),
         (
             {"PYTHONPATH": "hidden"},
-            "OTEL_EXPORTER_OTLP_ENDPOINT: export needs the extra otel: pip install 'braid[otel]'",
+            needs_extra("otel", "OTEL_EXPORTER_OTLP_ENDPOINT: export"),
         ),
     ],
     ids=["another protocol", "without the extra"],

@@ -137,3 +137,29 @@ def test_an_answer_from_what_is_trusted_is_reached_by_no_edge_of_a_strangers(str
     assert answer["results"]
     del answer["plan"]  # which names the tenant's types of relationships
     assert "OWNED_BY" not in str(answer)
+
+
+@pytest.mark.parametrize("condition", [{"gte": 2}, "2"])
+def test_no_value_of_a_stranger_s_field_changes_what_a_condition_finds_among_the_trusted(
+    door: FrontDoor, condition: object
+) -> None:
+    write(door, *({"id": f"room{n}", "content": f"Ledger of room {n}", "metadata": {"floor": n}} for n in range(4)))
+    conditions = {"floor": condition}
+    search = {
+        "text": "ledger of a room",
+        "filters": {"trusted_only": True, "metadata": conditions},
+        "facets": ["floor"],
+    }
+    context = {"query": "ledger of a room", "metadata": conditions}
+
+    def asked() -> tuple[list[str], int]:
+        found = door.ask("POST", "/search", search, authorizer=claims(TENANT))
+        built = door.ask("POST", "/context", context, authorizer=claims(TENANT))
+        assert (found.status, built.status) == (200, 200), (found.text, built.text)
+        return sorted(result["id"] for result in found.json()["results"]), len(built.json()["messages"])
+
+    before = asked()
+    assert before[0][0] == "room2"
+    mail = {"id": "mail", "content": "Ledger of a room", "trusted": False, "metadata": {"floor": "all"}}
+    write(door, mail)
+    assert asked() == before

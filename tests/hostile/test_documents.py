@@ -6,12 +6,13 @@ import io
 import json
 import os
 import sys
+import time
 import zipfile
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import ObjectChanged
+from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.bulk import local_imports, manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.ingestion.documents import reader_process, reading, uploads
@@ -21,8 +22,9 @@ from braid.ingestion.documents.files import find
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
-from braid.ingestion.documents.records import document_id
+from braid.ingestion.documents.records import document_id, records_of
 from braid.ingestion.regular_files import open_regular
+from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MAX_ID_BYTES
 from braid.models.records import MAX_METADATA_VALUE_BYTES
 from braid.ports.ingestion import ImportJob, ImportStatus, JobStatus
@@ -433,14 +435,44 @@ def written_whole(name: str, event: dict[str, Any], store: DemoStages) -> JobSta
     return steps.finish(Finish(job=job), store).status
 
 
+VERSIONS = [
+    ("documents/a.md", "documents/a.md"),
+    ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), VERSIONS)
+def test_a_version_that_takes_long_to_cut_is_not_stored_over_a_newer_one(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str
+) -> None:
+    cut = records_of
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(uploads, "records_of", cut)
+        found = cut(*given, **named)
+        store.objects.put(TENANT, new, b"It closes at nine.")
+        assert written_whole("new", {"tenant_id": TENANT, "key": new}, store) is JobStatus.WRITTEN
+        return found
+
+    monkeypatch.setattr(uploads, "records_of", slowly)
+    store.objects.put(TENANT, old, b"It closes at eight.")
+    with pytest.raises(ObjectChanged):
+        written_whole("old", {"tenant_id": TENANT, "key": old}, store)
+    assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+def test_a_version_that_was_posted_while_the_clock_was_ahead_is_replaced_by_a_newer_one(store: DemoStages) -> None:
+    now = time.time_ns()
+    for name, posted in (("eight", now + 2 * 3_600 * 10**9), ("nine", now), ("ten", now + 1)):
+        key = f"posted/{posted:020d}-f/=a.md"
+        store.objects.put(TENANT, key, f"The seal opens at {name}.".encode())
+        assert written_whole(name, {"tenant_id": TENANT, "key": key}, store) is JobStatus.WRITTEN
+        (record,) = store.index.scan(TENANT).records
+        assert name in record.content
+
+
 @pytest.mark.parametrize("is_readable", [True, False])
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("documents/a.md", "documents/a.md"),
-        ("posted/00000000000000000009-f/=a.md", "posted/00000000000000000010-0/=a.md"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), VERSIONS)
 def test_a_version_that_takes_long_to_read_is_not_stored_over_a_newer_one(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch, old: str, new: str, is_readable: bool
 ) -> None:
@@ -482,6 +514,27 @@ def test_a_version_that_takes_long_to_embed_is_not_stored_over_a_newer_one(
     with pytest.raises(ObjectChanged):
         written_whole("old", {"tenant_id": TENANT, "key": "documents/a.md"}, store)
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
+
+
+@pytest.mark.parametrize(("owner", "step"), [(ReaderProcess, "read"), (uploads, "records_of"), (WordEncoder, "encode")])
+@pytest.mark.parametrize("key", [old for old, _ in VERSIONS])
+def test_a_document_is_not_stored_after_its_tenant_was_deleted_while_it_was_imported(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch, key: str, owner: Any, step: str
+) -> None:
+    done = getattr(owner, step)
+
+    def slowly(*given: Any, **named: Any) -> Any:
+        monkeypatch.setattr(owner, step, done)
+        found = done(*given, **named)
+        delete_tenant(TENANT, store)
+        return found
+
+    monkeypatch.setattr(owner, step, slowly)
+    store.objects.put(TENANT, key, b"It closes at eight.")
+    with pytest.raises((ObjectMissing, ObjectChanged)):
+        written_whole("job", {"tenant_id": TENANT, "key": key}, store)
+    assert list(store.index.scan(TENANT).records) == []
+    assert list(store.objects.list(TENANT)) == []
 
 
 def test_a_document_that_is_cut_off_and_put_again_loses_nothing_while_the_rest_of_it_is_removed(

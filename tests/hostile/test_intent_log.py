@@ -11,17 +11,17 @@ from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import Fault, repair
 from braid.ingestion.unfinished_writes import forget, unfinished
-from braid.ingestion.writing import WriteRequest, write
+from braid.ingestion.writing import MissingEnds, WriteRequest, write
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.settings import Settings
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
-from tests.contract.shapes import ACME, GLOBEX, edge, record, vertex
-from tests.stages import DemoStages
+from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
+from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from braid.engines.embedded.object_store import EmbeddedObjectStore
@@ -168,6 +168,46 @@ def test_of_two_writes_of_the_same_records_beside_each_other_the_one_that_breaks
     mentions = {one.source for one in page.relationships if one.target == "note"}
     assert "Osprey Mill" in {vertex.name for vertex in page.vertices if vertex.id in mentions}
     assert list(unfinished(ACME, store.objects)) == []
+
+
+def test_what_is_superseded_while_it_is_embedded_stays_so(store: Apart, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrote(*records: Any) -> None:
+        assert not write(WriteRequest(tenant_id=ACME, records=records), store).errors
+
+    encode, encoded = WordEncoder.encode, list[str]()
+
+    def slowly(self: WordEncoder, texts: Sequence[str], **how: Any) -> list[bytes]:
+        encoded.extend(texts)
+        if len(encoded) == 1:
+            wrote(record("fee-2", "The fee is three.", supersedes=("fee-1",), valid_at=day(3)))
+        return encode(self, texts, **how)
+
+    wrote(record("fee-1", "The fee is two."))
+    monkeypatch.setattr(WordEncoder, "encode", slowly)
+    wrote(record("fee-1", "The fee is two, as ever."))
+    (now,) = store.index.get_many(ACME, ["fee-1"])
+    assert (now.content, now.invalid_at) == ("The fee is two, as ever.", day(3))
+    assert len(encoded) == 2, "no text is embedded again"
+    assert repair(ACME, store, dry_run=True).findings == ()
+
+
+def test_what_stands_for_a_missing_entity_does_not_replace_it_when_it_is_written_meanwhile(
+    store: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "writing_turn", lambda *_: nullcontext())  # as in two processes
+    upsert = store.graph.upsert
+    mill = vertex("x", name="Osprey Mill", aliases=("the mill",), has_record=False)
+
+    def meanwhile(*written: Any) -> None:
+        monkeypatch.setattr(store.graph, "upsert", upsert)
+        write(WriteRequest(tenant_id=ACME, vertices=(mill,)), store)
+        upsert(*written)
+
+    write(WriteRequest(tenant_id=ACME, vertices=(vertex("a"),)), store)
+    monkeypatch.setattr(store.graph, "upsert", meanwhile)
+    stated = WriteRequest(tenant_id=ACME, relationships=(edge("a", "x"),), missing=MissingEnds.STUB)
+    assert write(stated, store).stubs == 1
+    assert store.graph.get_many(ACME, ["x"]) == [mill]
 
 
 def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(store: Apart) -> None:

@@ -54,11 +54,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     uv = os.environ["UV"]
     (export,) = re.findall(r"uv (export .+?) +--output-file (\S+)", BUILT)
     requirements = folder / export[1]
-    (wheel,) = (ROOT / "dist").glob("braid-*.whl")
+    (wheel,) = (ROOT / "dist").glob("braid_retrieval-*.whl")
     digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
     subprocess.run([uv, *export[0].split(), "--output-file", requirements], check=True, cwd=ROOT, capture_output=True)  # noqa: S603 - as the Dockerfile
     with requirements.open("a", encoding="utf-8") as opened:
-        opened.write(f"braid @ file://{wheel} --hash=sha256:{digest}\n")
+        opened.write(f"braid-retrieval @ file://{wheel} --hash=sha256:{digest}\n")
     for command in re.findall(r"uv ((?:venv|pip) .+?)(?: +&&|\n|$)", BUILT):
         here = command.replace("/opt/", f"{folder}/").replace("--compile-bytecode", "").split()
         here += ["--python", os.environ["PYTHONS"].split()[0]] if here[0] == "venv" else []

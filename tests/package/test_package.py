@@ -1,12 +1,14 @@
-"""What `pip install braid` brings, tried in an empty environment outside of any clone."""
+"""What the wheel brings, tried in an empty environment outside of any clone."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import tarfile
 import time
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +21,17 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 DIST = ROOT / "dist"
-MAX_MEGABYTES = 700
+MAX_MEGABYTES = 300
+"""Without compiled files and pip."""
+NOT_BROUGHT = {"torch", "sentence_transformers", "opensearchpy", "gremlin_python"} | {
+    "boto3",
+    "botocore",
+    "moto",
+    "docker",
+    "werkzeug",
+    "cryptography",
+    "scipy",
+}
 QUESTION = "What was the root cause of the Lisbon label stoppage?"
 THREE_LINES = """
 from braid import Braid
@@ -67,18 +79,50 @@ def cache() -> Path:
 def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     """Return an environment of one Python, with what the lock says of the default install, and the wheel."""
     folder = tmp_path_factory.mktemp("installed")
-    (wheel,) = DIST.glob("braid-*.whl")
+    (folder / "work" / "user").mkdir(parents=True)
+    return Installed(environment_of(request.param, folder), folder / "work")
+
+
+@pytest.fixture(scope="session")
+def with_workflow(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    """Return another environment, which has the extra ``workflow`` as well, and works in the same folder."""
+    folder = tmp_path_factory.mktemp("with_workflow")
+    python = str((installed.environment / "bin" / "python").resolve())
+    return Installed(environment_of(python, folder, "workflow"), installed.folder)
+
+
+def environment_of(python: str, folder: Path, extra: str = "") -> Path:
+    """Make an environment of one Python with the wheel, and an extra of it, in the versions of the lock."""
     environment = folder / "environment"
 
     def uv(*arguments: str) -> None:
         subprocess.run([os.environ["UV"], *arguments], check=True, cwd=folder)  # noqa: S603 - as make names it
 
-    uv("venv", "--quiet", "--python", request.param, str(environment))
+    uv("venv", "--quiet", "--python", python, str(environment))
     into = ("pip", "install", "--quiet", "--python", str(environment))
-    uv(*into, "--require-hashes", "--only-binary", ":all:", "--requirement", str(DIST / "requirements.txt"))
-    uv(*into, "--offline", str(wheel))  # which declares nothing that is not there
-    (folder / "work" / "user").mkdir(parents=True)
-    return Installed(environment, folder / "work")
+    requirements = DIST / f"requirements{extra and f'-{extra}'}.txt"
+    uv(*into, "--require-hashes", "--only-binary", ":all:", "--requirement", str(requirements))
+    uv(*into, "--offline", f"{wheel()}{extra and f'[{extra}]'}")  # which declares nothing that is not there
+    return environment
+
+
+def wheel() -> Path:
+    """Return the wheel, of which there is one."""
+    (built,) = DIST.glob("braid_retrieval-*.whl")
+    return built
+
+
+def test_the_wheel_says_what_it_is_called_and_what_it_brings() -> None:
+    with zipfile.ZipFile(wheel()) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        said = opened.read(name).decode().partition("\n\n")[0]
+        scripts = opened.read(name.replace("METADATA", "entry_points.txt")).decode()
+    assert "\nName: braid-retrieval\n" in said
+    assert "\nbraid = braid_cli.main:main\n" in scripts
+    default = [line for line in re.findall(r"(?m)^Requires-Dist: (.+)$", said) if "extra ==" not in line]
+    names = {re.split(r"[^\w.-]", line)[0] for line in default}
+    assert len(names) > 10
+    assert not names & (NOT_BROUGHT | {"braid", "braid-retrieval", "ir-measures"})
 
 
 def test_it_is_small_and_has_no_pytorch_and_no_client_of_deployed_stores(
@@ -88,7 +132,7 @@ def test_it_is_small_and_has_no_pytorch_and_no_client_of_deployed_stores(
     figures.append(f"installed: {size:.0f} MB")
     assert size < MAX_MEGABYTES
     names = {path.name for path in installed.environment.glob("lib/*/site-packages/*")}
-    assert not names & {"torch", "sentence_transformers", "opensearchpy", "gremlin_python"}
+    assert not names & NOT_BROUGHT
     assert not list(installed.environment.glob("lib/*/site-packages/braid_cli/local_servers"))
 
 
@@ -110,14 +154,26 @@ def test_the_first_three_lines_answer_from_a_folder_of_notes(installed: Installe
         figures.append(f"three lines, {when}: {time.perf_counter() - began:.1f} s")
 
 
-def test_the_demo_runs_by_the_deployed_state_machine(installed: Installed) -> None:
-    shown = installed.run("braid", "demo")
-    assert "Eleven inboxes closed" in shown
-    found = json.loads(installed.run("braid", "search", QUESTION, "-t", "saltmarrow", "--json"))
-    assert not found["degraded"]
-    by_workflow = json.loads(
-        installed.run("braid", "search", QUESTION, "-t", "saltmarrow", "--json", "--state-machine")
+def test_the_demo_is_the_same_by_the_stages_and_by_the_deployed_state_machine(
+    installed: Installed, with_workflow: Installed
+) -> None:
+    shown, by_workflow = (each.run("braid", "demo") for each in (installed, with_workflow))
+    assert "needs the extra workflow" in shown
+    assert "needs the extra workflow" not in by_workflow
+    for said in ("Eleven inboxes closed", "degraded: the search index did not answer", "saltmarrow: 63 judged"):
+        assert said in shown
+        assert said in by_workflow
+    titles = re.compile(r"(?m)^ *\d+\. .+$")
+    assert len(titles.findall(shown)) > 30
+    assert titles.findall(shown) == titles.findall(by_workflow)
+
+
+def test_the_state_machine_answers_where_the_extra_workflow_is(installed: Installed, with_workflow: Installed) -> None:
+    ask = ("braid", "search", QUESTION, "-t", "saltmarrow", "--json")
+    found, by_workflow = (
+        json.loads(each) for each in (installed.run(*ask), with_workflow.run(*ask, "--state-machine"))
     )
+    assert not found["degraded"]
     assert [one["id"] for one in by_workflow["results"]] == [one["id"] for one in found["results"]]
 
 
@@ -133,7 +189,13 @@ def test_a_folder_is_ingested_and_asked(installed: Installed) -> None:
 def test_a_command_that_needs_an_extra_names_it(installed: Installed) -> None:
     aws = ("BRAID_OPENSEARCH_ENDPOINT=http://127.0.0.1:9", "BRAID_NEPTUNE_ENDPOINT=ws://127.0.0.1:9/gremlin")
     braid = str(installed.environment / "bin" / "braid")
-    for extra, command in {"mcp": ["mcp"], "aws": ["repair", "--engine", "aws"]}.items():
+    commands = {
+        "mcp": ["mcp"],
+        "aws": ["repair", "--engine", "aws"],
+        "workflow": ["search", QUESTION, "-t", "acme", "--state-machine"],
+    }
+    named, where = wheel().name, "docs/library.md#installing"
+    for extra, command in commands.items():
         done = subprocess.run(  # noqa: S603 - of the environment that was made here
             ["/usr/bin/env", *aws, braid, *command],
             cwd=installed.folder,
@@ -144,7 +206,7 @@ def test_a_command_that_needs_an_extra_names_it(installed: Installed) -> None:
         )
         assert (done.returncode, done.stderr.strip()) == (
             2,
-            f"braid: this needs the extra {extra}: pip install 'braid[{extra}]'",
+            f"braid: this needs the extra {extra}: install Braid's wheel as '{named}[{extra}]' ({where})",
         )
 
 
@@ -168,14 +230,14 @@ def test_it_is_served(installed: Installed) -> None:
 
 def test_it_says_its_version_and_where_things_lie(installed: Installed) -> None:
     version = installed.run("braid", "--version").split()[1]
-    assert (DIST / f"braid-{version}-py3-none-any.whl").exists()
+    assert wheel().name == f"braid_retrieval-{version}-py3-none-any.whl"
     places = json.loads(installed.run("braid", "home", "--json"))
     assert places["home"] == str(installed.folder / "user" / ".local" / "share" / "braid")
     assert places["store"]
 
 
 def test_the_source_distribution_has_what_the_wheel_is_built_of_and_no_tests() -> None:
-    (archive,) = DIST.glob("braid-*.tar.gz")
+    (archive,) = DIST.glob("braid_retrieval-*.tar.gz")
     with tarfile.open(archive) as opened:
         names = {name.partition("/")[2] for name in opened.getnames()}
     assert {"LICENSE", "CHANGELOG.md", "shared/models/profiles.json", "layers/braid/braid/py.typed"} <= names

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 PLAN_S, EMBED_S, SEARCH_S, GRAPH_S, FUSE_S = 5.0, 10.0, 5.0, 5.0, 10.0
-"""Time limits of the stages in seconds, equal to the workflow's."""
+"""Time limits of the stages in seconds, equal to those of the workflow's tasks; without a reranker it fuses in 5."""
 SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
@@ -114,7 +114,9 @@ class Application(ModelSelection):
             candidates=self.settings.candidates,
             # The index is opened only if the plan needs one of these.
             count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
-            field_kinds=lambda tenant_id, fields: self.index.field_kinds(tenant_id, fields),  # noqa: PLW0108
+            field_kinds=lambda tenant_id, fields, trusted_only: self.index.field_kinds(
+                tenant_id, fields, trusted_only=trusted_only
+            ),
         )
 
     def embed(self, request: EmbedRequest) -> Embedded:

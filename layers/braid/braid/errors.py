@@ -35,6 +35,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
+from braid.version import __version__
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
@@ -72,6 +74,20 @@ def plainly(detail: Mapping[str, Any]) -> str:
             return f"must not hold more than {most:,} items"
         case kind:
             return _PLAINER.get(kind, message.removeprefix("Value error, ")).replace("Input should be", "must be", 1)
+
+
+def needs_extra(extra: str, what: str = "this") -> str:
+    """Return what is said where an extra is missing."""
+    return f"{what} needs the extra {extra}: {how_to_install(extra)}"
+
+
+def how_to_install(extra: str) -> str:
+    """Return how an extra is added to what is installed.
+
+    It names the wheel's file: a name alone would be looked up in an index, where Braid is not and others may be.
+    """
+    wheel = f"braid_retrieval-{__version__}-py3-none-any.whl[{extra}]"
+    return f"install Braid's wheel as '{wheel}' (docs/library.md#installing)"
 
 
 class BraidError(Exception):

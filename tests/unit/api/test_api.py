@@ -197,11 +197,12 @@ def test_the_page_is_served_with_its_files_and_may_load_no_others(door: FrontDoo
 
 
 def test_how_an_answer_came_about_can_be_asked_afterwards_and_holds_no_text(door: FrontDoor) -> None:
-    answer = door.ask("POST", "/search", QUESTION).json()
+    answer = door.ask("POST", "/search", {**QUESTION, "facets": ["why it was asked"]}).json()
     kept = door.ask("GET", f"/traces/{answer['trace_id']}")
     assert kept.json()["latency_ms"] == answer["latency_ms"]
     assert [result["id"] for result in kept.json()["results"]] == [result["id"] for result in answer["results"]]
-    for text in (QUESTION["text"], answer["results"][0]["content"][:40], answer["results"][0]["title"]):
+    stored = (answer["results"][0]["content"][:40], answer["results"][0]["title"])
+    for text in (QUESTION["text"], "why it was asked", *stored):
         assert str(text) not in kept.text
 
 

@@ -7,12 +7,14 @@ import random
 import shutil
 from typing import TYPE_CHECKING, Any
 
+import ir_measures
 import pytest
 from braid.errors import DatasetError, InvalidRequest, TransientStoreError
 from braid.models import Fusion, Query, RerankerKind
 from braid.retrieval.pipeline import answer
 from braid.retrieval.stages.confidence import Features
 from braid.settings import Settings
+from ir_measures import RR, R, nDCG
 from pydantic import SecretStr
 from rich.console import Console
 
@@ -24,7 +26,16 @@ from braid_cli.evaluation.confidence import Asked, Reliability, WithoutRecords, 
 from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
 from braid_cli.evaluation.document import write
 from braid_cli.evaluation.failures import Failure, failures
-from braid_cli.evaluation.metrics import Difference, Figures, bootstrap, difference, percentile, randomisation_p, score
+from braid_cli.evaluation.metrics import (
+    CURVE,
+    Difference,
+    Figures,
+    bootstrap,
+    difference,
+    percentile,
+    randomisation_p,
+    score,
+)
 from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder, evaluate_stored
 from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
@@ -52,6 +63,29 @@ def test_figures_of_one_question_are_those_worked_out_by_hand() -> None:
         "ndcg@10": pytest.approx(discounted / ideal),
         "mrr": 0.5,
     }
+
+
+def test_every_figure_is_that_of_ir_measures() -> None:
+    dice = random.Random(11)  # noqa: S311 - test data
+    documents = [f"d{number}" for number in range(40)]
+    run, qrels = {}, {}
+    for question in map(str, range(60)):
+        ranking = dice.sample(documents, dice.choice((0, 1, 4, 10, 30)))
+        run[question] = {one: 1.0 / rank for rank, one in enumerate(ranking, start=1)}
+        qrels[question] = {one: dice.choice((1, 1, 2)) for one in dice.sample(documents, dice.randint(1, 15))}
+    ties = {one: dice.choice((0.25, 0.5)) for one in dice.sample(documents, 30)}
+    run |= {"ties": ties, "not judged": {"d1": 1.0}}
+    qrels |= {"ties": dict.fromkeys(documents[::3], 1), "not asked": {"d1": 1}}
+    theirs = {"ndcg@10": nDCG @ 10} | {f"recall@{rank}": R @ rank for rank in range(1, CURVE + 1)}
+    ours = score(run, qrels)
+    means = ir_measures.calc_aggregate(list(theirs.values()), qrels, run)
+    for label in ours.means.keys() & theirs.keys():
+        assert ours.means[label] == pytest.approx(means[theirs[label]]), label
+        each = ir_measures.iter_calc([theirs[label]], qrels, run)
+        assert ours.per_query[label] == pytest.approx({one.query_id: one.value for one in each}), label
+    assert ours.curve == pytest.approx([means[theirs[f"recall@{rank}"]] for rank in range(1, CURVE + 1)])
+    del run["ties"], qrels["ties"]  # whose order is another one where ir-measures takes MS MARCO's reciprocal rank
+    assert score(run, qrels).means["mrr"] == pytest.approx(ir_measures.calc_aggregate([RR @ 10], qrels, run)[RR @ 10])
 
 
 def test_a_question_that_was_not_answered_counts_as_nothing_found() -> None:

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from tests.ended_later import ENDED_LATER, ENDS
 from tests.stages import NOW, DemoStages, WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 ROWS = 20
 TENANT = "acme"
@@ -398,6 +399,47 @@ def test_what_somebody_else_wrote_or_deleted_meanwhile_is_noticed(stages: DemoSt
     assert len(found(stages, "turbine")) == ROWS
     delete_tenant(TENANT, stages)
     assert ingest(dataset, stages).written == ROWS
+
+
+@pytest.mark.parametrize("others", [range(4, 12), range(8)], ids=["other content", "the same content"])
+def test_of_two_ingests_of_a_name_beside_each_other_nothing_is_left_or_missing(
+    stages: DemoStages, tmp_path: Path, others: range
+) -> None:
+    def corpus(folder: Path, rows: Iterable[int]) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        lines_file(folder / "corpus.jsonl", *({"_id": f"r{row}", "text": f"turbine number {row}"} for row in rows))
+        return folder
+
+    ours, theirs = corpus(tmp_path / "ours" / "data", range(8)), corpus(tmp_path / "theirs" / "data", others)
+    beside: list[object] = []
+
+    def ingest_theirs(done: int, _of: int) -> None:
+        if done and not beside:
+            beside.append(ingest(read_dataset(theirs, TENANT), stages))
+
+    refused = others != range(8)
+    with pytest.raises(DatasetError, match="another ingest of this name") if refused else nullcontext():
+        ingest(read_dataset(ours, TENANT), stages, on_progress=ingest_theirs)
+    assert beside
+    assert ingest(read_dataset(ours, TENANT), stages).unchanged is not refused
+    assert found(stages, "turbine") == [f"r{row}" for row in range(8)]
+
+
+def test_an_ingest_whose_tenant_was_deleted_meanwhile_says_so_and_is_finished_by_the_next(
+    stages: DemoStages, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "data")
+    (folder / "relationships.jsonl").unlink()
+    deleted: list[object] = []
+
+    def delete(done: int, _of: int) -> None:
+        if done and not deleted:
+            deleted.append(delete_tenant(TENANT, stages))
+
+    with pytest.raises(DatasetError, match="its tenant was deleted"):
+        ingest(read_dataset(folder, TENANT), stages, on_progress=delete)
+    assert not ingest(read_dataset(folder, TENANT), stages).unchanged
+    assert len(found(stages, "turbine")) == ROWS
 
 
 def test_a_dataset_that_contradicts_itself_is_refused_whole(stages: DemoStages, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,9 +20,8 @@ from rich.console import Console
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import run as evaluating
-from braid_cli.evaluation.metrics import score
 from braid_cli.tuning import run as tuning
-from braid_cli.tuning.captured import CapturedQuestion, Found, capture, measures
+from braid_cli.tuning.captured import CapturedQuestion, Found, capture
 from braid_cli.tuning.coordinate_search import TUNED_PARAMETERS, quality, search
 from braid_cli.tuning.run import Tuning, assign_folds, tune, tune_folders, write
 from braid_cli.tuning.show import show_tuning
@@ -68,16 +66,6 @@ def test_what_is_fused_offline_is_what_the_pipeline_answers_whatever_the_paramet
     answered = [put_first(stages, judged, parameters) for parameters in OTHERS]
     assert [[one.ranking(parameters) for one in captured] for parameters in OTHERS] == answered
     assert len({str(answer) for answer in answered}) >= 3  # or it would be no wonder
-
-
-def test_offline_figures_are_those_of_ir_measures() -> None:
-    dice = random.Random(11)  # noqa: S311 - test data
-    documents = [f"d{number}" for number in range(20)]
-    for _ in range(30):
-        ranking = dice.sample(documents, dice.choice((0, 1, 4, 10)))
-        relevant = {one: dice.choice((1, 1, 2)) for one in dice.sample(documents, dice.randint(1, 5))}
-        run = {"q": {identity: 1.0 / rank for rank, identity in enumerate(ranking, start=1)}}
-        assert measures(ranking, relevant) == pytest.approx(score(run, {"q": relevant}).means)
 
 
 def found(number: int, *, by: Source, dataset: str = "made", intent: Intent = Intent.EXPLORATORY) -> CapturedQuestion:

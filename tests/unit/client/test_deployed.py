@@ -145,6 +145,13 @@ def test_an_answer_that_cannot_be_read_is_an_error_of_the_client(grudging: tuple
                 client.stats()
 
 
+def test_what_a_newer_server_adds_to_an_answer_is_passed_over(grudging: tuple[type[Grudging], str]) -> None:
+    kind, address = grudging
+    kind.answers = [(200, STATS.replace(b"}", b', "named_since": "2.0", "more": [{"a": 1}]}'))]
+    with Braid.deployed(address, "t", attempts=1) as client:
+        assert client.stats().records == 1
+
+
 @pytest.mark.parametrize("status", [200, 503])
 @pytest.mark.parametrize("encoding", ["gzip", "identity"])
 def test_an_answer_of_any_length_takes_little_memory(

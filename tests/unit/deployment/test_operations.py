@@ -61,10 +61,11 @@ def parts_that_may_be_lost() -> set[str]:
     """Return the parts that the workflow and the last stage mark as lost, as they stand there."""
     workflow = (ROOT / "shared/statemachines/retrieve.asl.yaml").read_text(encoding="utf-8")
     stage = (ROOT / "layers/braid/braid/retrieval/stages/fuse_rerank.py").read_text(encoding="utf-8")
+    (of_the_stage,) = re.findall(r"lost_here = \{(.*)\}", stage)
     return {
         *re.findall(r"ResultPath: \$\.lost\.(\w+)", workflow),
         *re.findall(r'yield "(\w+)"', stage),
-        *re.findall(r'\*\(\["(\w+)"\] if \w', stage),
+        *re.findall(r'"(\w+)":', of_the_stage),
     }
 
 

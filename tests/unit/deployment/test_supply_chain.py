@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from braid.errors import needs_extra
 from braid.settings.files import load_profiles
+from braid.version import __version__
 
 from braid_cli.local_servers import localstack_server
 
@@ -28,6 +30,18 @@ ROOT = Path(__file__).resolve().parents[3]
 BY_DIGEST = re.compile(r"\S+:\S+@sha256:[0-9a-f]{64}")
 BY_TAG = {"tinkerpop/gremlin-server:3.7.3"}
 """Whose digest nobody could look up: a server for tests on loopback, of which no image of ours is made."""
+
+NAME = r"(?:braid|braid[-_.]retrieval)"
+INSTALLED = re.compile(
+    r"\b(?:pip3?|pipx|uv|uvx|poetry|pdm|conda)\b(?: tool| pip)? (?:install|add|run)(?: +[^\s`;&|]+)*? +['\"]?"
+    rf"{NAME}(?:\[[\w, ]+\])?(?:[=<>~!]=?[\w.*]+)?['\"]?(?=[\s`;&|.,)]|\\n|$)(?! *@)"
+)
+"""An installer's command with the bare name among its arguments."""
+WITH_EXTRA = re.compile(
+    rf"(?<![\w./-]){NAME}\[(?:aws|documents|export|langchain|llamaindex|mcp|otel|workflow)[\w, ]*\](?! *@)"
+)
+NO_ADVICE = {"tests/unit/deployment/test_supply_chain.py"}
+"""Which quotes what must not be said."""
 
 
 def script(name: str) -> ModuleType:
@@ -95,11 +109,72 @@ def test_nothing_is_installed_without_hashes() -> None:
 
 def test_what_builds_this_package_is_taken_from_the_lock() -> None:
     project = tomllib.loads(read("pyproject.toml"))
-    assert project["tool"]["uv"]["no-build-isolation-package"] == ["braid"]  # else uv would fetch it anew, by no hash
+    assert project["tool"]["uv"]["no-build-isolation-package"] == [
+        project["project"]["name"]
+    ]  # else uv would fetch it anew, by no hash
     (backend,) = project["build-system"]["requires"]
     assert backend in project["dependency-groups"]["clone"]
     (locked,) = re.findall(r'(?ms)^name = "hatchling"$.*?(?=^\[\[package)', read("uv.lock"))
     assert 'hash = "sha256:' in locked
+
+
+def advice(text: str) -> list[str]:
+    """Return what would have an index looked up: Braid's name, or `braid`, to be installed or with an extra."""
+    plain = re.sub(r"\"\s*\n\s*f?\"|\\\n", "", text)  # a message, or a command, may go on in the next line
+    plain = re.sub(r"(?<=\binstall)\s*\n\W*", " ", plain)
+    return [match[0] for match in (*INSTALLED.finditer(plain), *WITH_EXTRA.finditer(plain))]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("pip install braid", True),
+        ("`pip install -U 'braid'`", True),
+        ("%pip install --quiet 'braid[mcp]'", True),
+        ("install braid[documents]", True),
+        ("pip install numpy braid-retrieval==0.1.0", True),
+        ("uv add braid_retrieval", True),
+        ("uv tool install 'braid-retrieval[otel]>=0.1'", True),
+        ("pipx run braid-retrieval", True),
+        ('"pip install "\n    f"\'braid[otel]\'"', True),
+        ("# pip install\n# braid", True),
+        ("pip install -U \\\n  braid", True),
+        ("pip install dist/braid_retrieval-*.whl", False),
+        ("pip install 'dist/braid_retrieval-0.1.0-py3-none-any.whl[otel]'", False),
+        ("pip install 'braid-retrieval[otel] @ file:///tmp/braid_retrieval-0.1.0-py3-none-any.whl'", False),
+        ("pip install '/path/to/braid[mcp]'", False),
+        ("pip install -r requirements.txt; braid demo", False),
+        ("pip uninstall braid", False),
+        ("pip install x.whl\nbraid serve", False),
+        ("`pip install X` brings what braid serves", False),
+    ],
+)
+def test_an_advice_that_names_no_file_would_be_told(text: str, wrong: bool) -> None:
+    assert bool(advice(text)) is wrong
+
+
+def test_nobody_is_told_to_install_braid_from_an_index() -> None:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)  # noqa: S607 - git
+    files = [name for name in done.stdout.split("\0") if name and name not in NO_ADVICE]
+    assert {"README.md", "docs/tutorial.ipynb", "layers/braid/braid/errors.py", "braid_cli/main.py"} <= set(files)
+    for name in files:
+        content = (ROOT / name).read_bytes() if (ROOT / name).is_file() else b""
+        if b"\0" not in content:
+            assert not advice(content.decode("utf-8", "replace")), name
+
+
+def test_the_distribution_is_not_called_as_anothers_and_the_documents_say_so() -> None:
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    assert (project["name"], list(project["scripts"])) == ("braid-retrieval", ["braid"])
+    assert '\nname = "braid-retrieval"\n' in read("uv.lock")
+    assert '\nname = "braid"\n' not in read("uv.lock")
+    for name in ("README.md", "docs/library.md"):
+        assert re.search(
+            r"Braid is on no package index yet.{,80}`braid` on PyPI is somebody else's project", read(name)
+        )
+    said = needs_extra("otel")
+    assert said.startswith(f"this needs the extra otel: install Braid's wheel as 'braid_retrieval-{__version__}-py3-")
+    assert "\n## Installing\n" in read("docs/library.md")  # to which it points
 
 
 def test_an_action_of_github_would_be_named_by_its_commit() -> None:

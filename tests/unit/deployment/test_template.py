@@ -445,6 +445,12 @@ def test_the_template_offers_every_reranker_and_the_models_of_bedrock_whose_pric
     assert set(parameters["BedrockRerankModel"]["AllowedValues"]) == set(USD_PER_1000_QUERIES)
 
 
+def test_the_template_offers_every_profile() -> None:
+    configured = set(load_profiles(ROOT / "shared").profiles)
+    assert set(TEMPLATE["Parameters"]["ModelProfile"]["AllowedValues"]) == configured
+    assert set(TEMPLATE["Parameters"]["NextModelProfile"]["AllowedValues"]) == {"", *configured}
+
+
 def test_a_reranker_gives_up_before_its_task_which_gives_up_before_its_function() -> None:
     assert float(TEMPLATE["Parameters"]["RerankTimeout"]["MaxValue"]) == DEPLOYED_RERANK_LIMIT_S
     task = TASKS["FuseRerank"]["TimeoutSeconds"]

@@ -11,7 +11,8 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.graph import adjacency, changes, saved, surroundings, tenant_graphs
+from braid.engines.embedded import graph_changes
+from braid.engines.embedded.graph import adjacency, saved, surroundings, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.graph_query import GraphQuery
@@ -170,7 +171,7 @@ def test_a_process_that_is_far_behind_takes_the_file_that_another_saved(
 ) -> None:
     graph = saving(store)
     answers(graph)
-    monkeypatch.setattr(changes, "MAX_LOGGED", 0)
+    monkeypatch.setattr(graph_changes, "MAX_LOGGED", 0)
     EmbeddedKnowledgeGraph(store).upsert([], [edge("~", "a")])
     saving(store).prepare_walks(ACME)
     assert read == ["load"]

@@ -60,6 +60,14 @@ def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
     assert all(step[1] == Cardinality.single for step in properties if step not in keys)
 
 
+def test_names_of_any_length_fit_into_the_messages_of_a_write() -> None:
+    long = [vertex(str(each), aliases=tuple(f"{n} " + "\U0001d4b3" * 500 for n in range(100))) for each in range(20)]
+    batches = [*elements.vertex_batches(long, 50), *elements.vertex_batches([vertex("a")] * 60, 50)]
+    assert [len(batch) for batch in batches] == [3] * 6 + [2, 50, 10]
+    written = [steps_named(elements.write_vertices(source(), batch), "property") for batch in batches]
+    assert max(sum(len(str(step[-1]).encode()) for step in steps) for steps in written) < 8_000_000
+
+
 def test_every_write_replaces_all_that_another_wrote() -> None:
     full = vertex("a", name="Atlas", timestamp=day(1), valid_at=day(1), invalid_at=day(2), entity_type="Event")
     keys = [

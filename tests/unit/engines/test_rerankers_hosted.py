@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -338,6 +339,12 @@ def stubbed() -> Iterator[tuple[BedrockReranker, Stubber]]:
     with Stubber(made) as stub:
         yield BedrockReranker(made, MODEL), stub
         stub.assert_no_pending_responses()
+
+
+def test_bedrock_without_its_client_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    with pytest.raises(ConfigurationError, match=r"^reranker bedrock needs the extra aws: .+-any\.whl\[aws\]"):
+        BedrockReranker.connect(Settings(bedrock_region="eu-west-1"))
 
 
 def test_bedrock_is_asked_as_documented_and_its_scores_are_in_the_order_of_the_texts(

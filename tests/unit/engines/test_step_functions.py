@@ -69,6 +69,15 @@ def test_a_workflow_that_does_not_succeed_is_an_error_that_names_it_and_quotes_n
     assert "secret" not in str(caught.value)
 
 
+def test_a_refused_question_is_told_which_field_is_wrong(service: Stubber) -> None:
+    cause = json.dumps({"errorType": "InvalidRequest", "errorMessage": "filters.metadata.floor: no number"})
+    execution = ended("FAILED", error="InvalidRequest", cause=cause)
+    service.add_response("start_sync_execution", execution, {"stateMachineArn": ARN, "name": ANY, "input": ANY})
+    with pytest.raises(InvalidRequest, match=r"^filters\.metadata\.floor: no number$") as caught:
+        RetrieveWorkflow(service.client, ARN).answer(query())
+    assert caught.value.field == "filters.metadata.floor"
+
+
 def test_a_throttled_start_is_transient(service: Stubber) -> None:
     service.add_client_error("start_sync_execution", "ThrottlingException", http_status_code=400)
     with pytest.raises(TransientStoreError, match="workflow retrieve: ThrottlingException"):

@@ -37,6 +37,7 @@ EVENT = {
         "embedding_type": "causal",
         "model_id": "m",
         "reasons": ["entity Osprey Bay"],
+        "unknown_fields": ["bay of Osprey"],
     },
 }
 
@@ -156,7 +157,7 @@ def test_a_step_of_an_import_says_whose_it_is(asked: dict[str, Any]) -> None:
 
 
 def test_a_page_that_is_embedded_again_says_whose_it_is() -> None:
-    page = {"step": "page", "job": "refresh", "run": 1, "page": {"tenant": "acme", "until": "r9"}}
+    page = {"step": "page", "job": "refresh", "run": 1, "page": {"tenant": "acme", "scan": "schema", "until": "r9"}}
     assert Step.model_validate(page).tenant_id == "acme"
     assert Step.model_validate({"step": "plan"}).tenant_id is None
 
@@ -191,6 +192,7 @@ def test_a_question_is_logged_when_the_operator_asks_for_it(
     (line,) = [line for line in lines(capsys.readouterr().out) if line.get("message") == "stage done"]
     assert line["query"] == QUESTION
     assert line["plan"]["reasons"] == ["entity Osprey Bay"]
+    assert line["plan"]["unknown_fields"] == ["bay of Osprey"]
 
 
 @pytest.mark.usefixtures("in_lambda")
@@ -303,7 +305,7 @@ def slow_answer(_: Request) -> Answer:
         [record("a")],
         started_at=NOW - timedelta(seconds=SLOW_S),
         searched=searched(("a", 0.9)),
-        plan=plan(reasons=("entity Osprey Bay",)),
+        plan=plan(reasons=("entity Osprey Bay",), unknown_fields=("bay of Osprey",)),
     )
 
 

@@ -28,7 +28,9 @@ DOCUMENTS = sorted(path for pattern in PATTERNS for path in ROOT.glob(pattern))
 COMMAND = re.compile(r"(?m)^(?:\S+=\S+ +)*(?P<command>braid .+?)\s*(?:#.*)?$")
 INLINE = re.compile(r"`(?P<command>braid [^`…]+)`")
 BLOCK = re.compile(r"(?ms)^```[^\n]*\n(.*?)^```")
-LINK = re.compile(r"\]\((?P<target>[^)#\s]+)(?:#[^)]*)?\)")
+LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+LINKED = re.compile(r"\[([^\]]*)\]\([^)]*\)")
+HEADING = re.compile(r"(?m)^#+ (.*)$")
 NOT_OPTIONS = {"--help"}
 LANGUAGES = {"sh", "python", "json", "text", "http", "mermaid"}
 NESTED = re.compile(r"\$\(([^()]*)\)")
@@ -43,6 +45,12 @@ def commands(text: str) -> list[str]:
     blocks = "\n".join(BLOCK.findall(text))
     found = [match["command"] for match in COMMAND.finditer(blocks)]
     return found + [match["command"] for match in INLINE.finditer(BLOCK.sub("", text))]
+
+
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of a page's headings."""
+    headings = HEADING.findall(page.read_text(encoding="utf-8"))
+    return {re.sub(r"[^\w\- ]", "", LINKED.sub(r"\1", each).strip().lower()).replace(" ", "-") for each in headings}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -63,9 +71,12 @@ def test_every_command_of_the_documentation_exists_with_its_options(document: Pa
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_link_of_the_documentation_leads_somewhere(document: Path) -> None:
     for match in LINK.finditer(document.read_text(encoding="utf-8")):
-        target = match["target"]
+        target, anchor = match["target"], match["anchor"]
         if not target.startswith(("http://", "https://")):
-            assert (document.parent / target).exists(), target
+            page = document.parent / target if target else document
+            assert page.exists(), target
+            if anchor and page.suffix == ".md":
+                assert anchor in anchors(page), f"{target}#{anchor}"
 
 
 def test_every_make_target_of_the_documentation_exists() -> None:
@@ -133,5 +144,5 @@ def test_what_is_installed_has_the_version_and_the_extras_of_the_package() -> No
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     for document in DOCUMENTS:
         text = document.read_text(encoding="utf-8")
-        assert set(re.findall(r"braid-(\d+\.\d+\.\d+)-py3", text)) <= {__version__}, document
-        assert set(re.findall(r"pip install '?(?:dist/)?braid\S*\[(\w+)\]", text)) <= set(extras), document
+        assert set(re.findall(r"braid_retrieval-(\d+\.\d+\.\d+)-py3", text)) <= {__version__}, document
+        assert set(re.findall(r"\.whl\[(\w+)\]", text)) <= set(extras), document

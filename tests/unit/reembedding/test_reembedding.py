@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
+from braid.ingestion.writing import WriteRequest, write
 from braid.models import Query
 from braid.ports.shared_limits import writing_in_bulk
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
@@ -16,18 +17,20 @@ from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, run_step
 from braid.retrieval import pipeline
 
+from tests.contract import shapes
 from tests.second_profile import SECOND, SECOND_MODEL, TENANT, demo_with_a_second_profile, raise_schema
+from tests.stages import WordEncoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from braid.models import Record
     from braid.models.model_profiles import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
-    from braid.reembedding.pages import Listed, Position, RecordPage
+    from braid.reembedding.pages import IdRange, Listed, Position
 
-    from tests.stages import DemoStages, WordEncoder
+    from tests.stages import DemoStages
 
 MODEL = "all-minilm-l6-v2"
 FIRST_SPACE, SECOND_SPACE = "all_minilm_l6_v2", "second_model"
@@ -238,7 +241,7 @@ def listed(services: Services, job: ReembeddingJob, done: Position | None = None
     return run_step(step, services, step_s=60).listed
 
 
-def embed(services: Services, job: ReembeddingJob, page: RecordPage) -> None:
+def embed(services: Services, job: ReembeddingJob, page: IdRange) -> None:
     run_step(Step(step=StepName.PAGE, job=job.name, run=job.run, page=page), services, step_s=60)
 
 
@@ -261,6 +264,16 @@ def test_pages_are_embedded_beside_each_other_and_those_that_are_left_are_listed
     (ended,) = reembedding.status(services)
     assert (ended.status, ended.written) == (Status.FINISHED, job.total)
     assert {record.schema_version for record in records(stages).values()} == {5}
+
+
+def test_a_page_that_was_listed_for_a_model_which_is_no_longer_active_is_left_out(
+    stages: DemoStages, services: Services
+) -> None:
+    raise_schema(stages, 5)
+    job = reembedding.plan(services)
+    page = listed(services, job).pages[0].model_copy(update={"scan": "a-model-of-before"})
+    embed(services, job, page)
+    assert reembedding.status(services)[0].seen == 0
 
 
 def test_a_list_that_is_asked_for_twice_ends_its_phase_once(services: Services) -> None:
@@ -497,3 +510,22 @@ def test_a_tenant_is_moved_by_its_name_alone_and_only_where_tenants_share_an_ind
     with pytest.raises(InvalidRequest, match="and no profile"):
         reembedding.plan(services, tenant=TENANT, profile=SECOND, move_tenant=reembedding.Place.OWN)
     assert reembedding.status(services) == []
+
+
+@pytest.mark.parametrize("tenant", [TENANT, "newcomer"])
+def test_a_write_that_is_embedded_while_a_move_is_made_has_the_vectors_of_the_new_profile(
+    stages: DemoStages, services: Services, monkeypatch: pytest.MonkeyPatch, tenant: str
+) -> None:
+    encode = WordEncoder.encode
+
+    def slowly(self: WordEncoder, texts: Sequence[str], **how: Any) -> list[bytes]:
+        monkeypatch.setattr(WordEncoder, "encode", encode)
+        made = self.encode(texts, **how)
+        assert finish(services, profile=SECOND).status is Status.FINISHED
+        return made
+
+    monkeypatch.setattr(WordEncoder, "encode", slowly)
+    late = shapes.record("late", "the late turbine hums", tenant_id=tenant)
+    assert write(WriteRequest(tenant_id=tenant, records=(late,)), stages).written == 1
+    (stored,) = stages.index.get_many(tenant, ["late"], with_vectors=True)
+    assert {each.model_id for each in stored.embeddings} == {MODEL, SECOND_MODEL}

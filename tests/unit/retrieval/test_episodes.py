@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from braid.models import Record
+
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Iterator[Remembered]:
@@ -207,3 +209,32 @@ def test_a_wrong_episode_is_refused_by_field_and_not_written(
         record_decision(store=memory, **arguments)
     assert (caught.value.field or "").startswith(name)
     assert memory.index.stats(TENANT).records == 0
+
+
+def test_an_episode_that_is_written_again_stays_ended(memory: Remembered) -> None:
+    decide(memory, "the gateway stays closed", record_id="mine")
+    (before,) = memory.index.get_many(TENANT, ["mine"])
+    memory.index.upsert([before.model_copy(update={"invalid_at": NOW})])
+    assert decide(memory, "the gateway stays closed", record_id="mine").invalid_at == NOW
+    assert found_ids(memory, "gateway") == []
+
+
+@pytest.mark.parametrize(
+    ("before", "trusted", "field"),
+    [
+        (
+            record("mine", content="the gateway", kind=Kind.ENTITY, entity_type="Gate", name="Gateway"),
+            True,
+            "record_id",
+        ),
+        (record("mine", content="the gateway is open", kind=Kind.DECISION), False, "trusted"),
+    ],
+)
+def test_an_episode_takes_the_place_of_no_other_record_and_of_no_trusted_one_where_it_is_not(
+    memory: Remembered, before: Record, trusted: bool, field: str
+) -> None:
+    memory.index.upsert([before])
+    with pytest.raises(InvalidRequest) as error:
+        decide(memory, "the gateway is shut", record_id="mine", trusted=trusted)
+    assert error.value.field == field
+    assert memory.index.get_many(TENANT, ["mine"])[0].content == before.content

@@ -11,7 +11,6 @@ from braid.errors import (
     StoresUnavailable,
     StoreTooSlow,
     TransientStoreError,
-    UnknownTenant,
 )
 from braid.models import Answer, GraphConstraint, Hints, Plan, PlanStep, StepOperation, Strategy, Weights
 from braid.retrieval import pipeline
@@ -263,7 +262,7 @@ def test_a_graph_that_was_asked_already_is_not_asked_again() -> None:
     assert stages.names() == ["plan", "constrain", "embed", "search", "fuse"]
 
 
-@pytest.mark.parametrize("error", [InvalidRequest("top_k"), UnknownTenant("acme")])
+@pytest.mark.parametrize("error", [InvalidRequest("top_k")])
 def test_a_plan_that_refuses_the_question_ends_it(error: Exception) -> None:
     stages = FakeStages(plan=error)
     with pytest.raises(type(error)):

@@ -56,16 +56,16 @@ def test_fields_are_looked_at_only_where_some_are_named() -> None:
 
 
 def test_conditions_are_typed_as_the_tenants_records_are_and_unknown_fields_are_named() -> None:
-    asked: list[tuple[str, list[str]]] = []
+    asked: list[tuple[str, list[str], bool]] = []
 
-    def kinds(tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        asked.append((tenant_id, list(fields)))
+    def kinds(tenant_id: str, fields: Sequence[str], trusted_only: bool) -> dict[str, frozenset[ValueKind]]:
+        asked.append((tenant_id, list(fields), trusted_only))
         return {"floor": frozenset({ValueKind.NUMBER})}
 
     filters = Filters(metadata=["floor=3", "owner=x"])
     request = REQUEST.model_copy(update={"query": query(filters=filters, facets=("floor", "kind"))})
     planned = run(FakeGraph(), request, field_kinds=kinds)
-    assert asked == [(planned.query.tenant_id, ["floor", "owner", "kind"])]
+    assert asked == [(planned.query.tenant_id, ["floor", "owner", "kind"], False)]
     assert planned.query.filters.metadata[0].any_of == (3, 3)
     assert planned.plan.unknown_fields == ("owner", "kind")
     assert "no record has the fields 'owner', 'kind'" in planned.plan.reasons

@@ -332,6 +332,62 @@ def test_coherence_can_be_switched_off() -> None:
     assert song_answer(asked, limits=off) == ["song", "marsh", "quill"]
 
 
+OUTAGE = {
+    "page": ("Stratum", "Stratum is our database, owned by the Data team."),
+    "report": ("Stratum read outage", "The outage was caused by Wiebke Harms, who locked a table."),
+    "owner": ("Data team", "The team is led by Hana Kobayashi."),
+}
+
+
+def outage_answer(
+    text: str, vector: tuple[str, ...], lexical: tuple[str, ...], **changes: object
+) -> tuple[list[str], Answer]:
+    records = [record(one, name=name, content=content) for one, (name, content) in OUTAGE.items()]
+    pieces: dict[str, object] = {
+        "query": query(text),
+        "plan": SPREADING,
+        "searched": Searched(
+            vector=hits(*((one, 0.9 - place / 10) for place, one in enumerate(vector))),
+            lexical=hits(*((one, 0.9 - place / 10) for place, one in enumerate(lexical))),
+            took_ms=1,
+        ),
+        "linked": GraphFound(links=(link("e", "Stratum"),), took_ms=1),
+        "expanded": found(
+            spread_hit("page", 1.0, 1), spread_hit("owner", 0.6, 2), spread_hit("report", 0.4, 3), propagated=True
+        ),
+    }
+    answer = fused(records, **(pieces | changes))
+    return [result.id for result in answer.results], answer
+
+
+def test_the_best_text_that_has_most_of_the_questions_words_comes_before_the_page_about_what_it_names() -> None:
+    vector, lexical = ("report", "owner", "page"), ("page", "report", "owner")
+    order, answer = outage_answer("Who caused the Stratum outage?", vector, lexical)
+    assert order == ["report", "page", "owner"]
+    assert answer.results[0].relevance >= answer.results[1].relevance
+
+
+def test_a_text_that_has_less_of_the_question_stays_where_the_graph_puts_it() -> None:
+    asked = "Who leads the team that owns the database Stratum?"
+    assert outage_answer(asked, ("report", "page"), ("owner", "report", "page"))[0][0] == "page"
+
+
+def test_where_vectors_and_words_agree_on_the_best_text_half_of_the_question_is_enough() -> None:
+    asked = "Who caused the costly Stratum harm of Hana Kobayashi?"
+    first, second = ("report", "owner", "page"), ("page", "report", "owner")
+    assert outage_answer(asked, first, first)[0][0] == "report"
+    assert outage_answer(asked, first, second)[0][0] == "page"
+
+
+def test_a_text_of_an_older_schema_is_not_put_first_for_its_words() -> None:
+    asked, agreed = "Who caused the Stratum outage?", ("report", "page")
+    records = [
+        record(one, name=name, content=content, schema_version=1 if one == "report" else 3)
+        for one, (name, content) in OUTAGE.items()
+    ]
+    assert outage_answer(asked, agreed, agreed, schema_version=3, index=FakeIndex(records))[0][0] == "page"
+
+
 def test_a_weighted_answer_is_not_reordered() -> None:
     records = [record(one, name=name, content=content) for one, (name, content) in PEOPLE.items()]
     pieces = {"query": query("Which writer wrote Harbour Lights?"), "plan": plan()}

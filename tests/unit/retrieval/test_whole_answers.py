@@ -51,8 +51,8 @@ def write(stages: DemoStages, *, versions: range = range(1, 2)) -> None:
         stages.index.upsert([written])
 
 
-def ask(stages: DemoStages) -> Answer:
-    return stages.answer(Query(text=QUESTION, tenant_id=TENANT))
+def ask(stages: DemoStages, **fields: Any) -> Answer:
+    return stages.answer(Query(text=QUESTION, tenant_id=TENANT, **fields))
 
 
 def test_a_question_queues_what_it_meets_that_is_outdated(stages_of: Callable[..., DemoStages]) -> None:
@@ -102,7 +102,7 @@ def test_a_slow_answer_in_process_is_warned_of_with_its_plan_and_no_text(
     with caplog.at_level(logging.WARNING, "braid.app"):
         ask(stages_of())
         assert "slow answer" not in caplog.text
-        ask(stages_of(slow_total_ms=1e-6))
+        ask(stages_of(slow_total_ms=1e-6), facets=("maker of the scanner",))
     (line,) = [entry.getMessage() for entry in caplog.records if "slow answer" in entry.getMessage()]
     assert '"strategy": "semantic"' in line
     assert "scanner" not in line

@@ -46,6 +46,53 @@ def test_a_word_that_only_begins_a_sentence_is_no_name_unless_it_is_one_elsewher
     assert set(found("Keelson hums. We saw Keelson.")) == {"keelson"}
 
 
+QUILLBACK = "Quillback issues invoices. It depends on Norbank.\n\nOwner\n\nQuillback is owned by Finance."
+
+
+def test_a_word_that_heads_its_document_and_begins_its_sentences_is_what_the_document_is_about() -> None:
+    assert "quillback" in found(QUILLBACK, title="Quillback billing")
+    assert "quillback" in found(f"Quillback\n\n{QUILLBACK}", title="Billing")
+    assert "quillback" in found("Quillback\n\nIt issues invoices.", title="Quillback billing")
+    assert "quillback" not in found(QUILLBACK, title="Billing")
+
+
+def test_a_word_that_its_document_has_in_small_letters_is_not_its_subject() -> None:
+    text = "Invoices are sent monthly. Invoices go by post. We keep each invoice."
+    assert "invoices" not in found(text, title="Invoices of customers")
+    assert "owner" not in found("Owner\n\nIt is Finance.", title="Billing")
+
+
+def test_a_word_alone_in_the_cell_of_a_table_is_no_name_unless_it_is_one_elsewhere() -> None:
+    table = "| Data | Kept for |\n|---|---|\n| Invoices | ten years |\n| We met Anna Berg | Forever |"
+    assert set(found(table)) == {"anna berg"}
+    assert found("Plan | Price\nSprout | 49 EUR") == {}
+    assert "sprout" in found("Plan | Price\nSprout | 49 EUR\n\nMost farms take Sprout.")
+
+
+def test_a_unit_behind_a_number_is_no_name_unless_it_is_one_elsewhere() -> None:
+    assert found("It costs 450 EUR or 38,000 USD, at 14:03 UTC.") == {}
+    assert set(found("In 1999 NASA paid 12 EUR. We pay in EUR.")) == {"nasa", "eur"}
+
+
+def test_the_columns_of_a_tables_rows_are_no_names() -> None:
+    rows = "plan: Sprout; account_manager: Anna Berg\nplan: Meadow; account_manager: Joost Mol"
+    assert "account manager" not in found(rows)
+    assert "daily limit" in found("daily_limit: 12\nquiet_hours: 3")
+
+
+@pytest.mark.parametrize(
+    ("title", "names"),
+    [
+        ("INC-131: Stratum read outage", {"inc 131 stratum read outage", "inc 131"}),
+        ("INC-131 – Stratum read outage", {"inc 131 stratum read outage", "inc 131"}),
+        ("INC-131 and what followed", {"inc 131 and what followed"}),
+        ("Cause: a lock", {"cause a lock"}),
+    ],
+)
+def test_the_identifier_that_a_title_begins_with_is_a_name(title: str, names: set[str]) -> None:
+    assert found("It was slow.", title=title) == {key: [1.0] for key in names}
+
+
 def test_a_title_is_a_name_with_and_without_its_brackets_and_says_what_the_text_is_about() -> None:
     names = found("A peak. It is near Denver.", title="Humboldt Peak (Colorado)")
     assert names == {"humboldt peak colorado": [1.0], "humboldt peak": [1.0], "denver": [0.8]}

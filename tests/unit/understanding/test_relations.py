@@ -94,6 +94,7 @@ def test_other_words_say_no_relationship(question: str) -> None:
         ("RELATED_TO", "", "Ada is related to Atlas"),
         ("RELATED_TO", "is the sister of", "Ada is the sister of Atlas"),
         ("DIRECTOR", "", "Ada has director Atlas"),
+        ("MENTIONS", "", "Atlas mentions Ada"),
     ],
 )
 def test_a_relationship_is_said_from_its_source_to_its_target(label: str, predicate: str, expected: str) -> None:

@@ -15,15 +15,14 @@ from pydantic import Field
 
 from braid.adapters.retrieving import metadata_of, search
 from braid.client.braid import Braid  # noqa: TC001 - pydantic reads annotations
+from braid.errors import needs_extra
 from braid.models import Filters
 
 try:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "braid.adapters.langchain needs the extra langchain: pip install 'braid[langchain]'", name=error.name
-    ) from error
+    raise ModuleNotFoundError(needs_extra("langchain", __name__), name=error.name) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,15 +12,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from braid.adapters.retrieving import ABOUT, metadata_of, search
+from braid.errors import needs_extra
 from braid.models import Filters
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.schema import NodeWithScore, TextNode
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError(
-        "braid.adapters.llamaindex needs the extra llamaindex: pip install 'braid[llamaindex]'", name=error.name
-    ) from error
+    raise ModuleNotFoundError(needs_extra("llamaindex", __name__), name=error.name) from error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

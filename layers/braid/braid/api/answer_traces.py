@@ -28,8 +28,7 @@ def keep(library: Library, tenant_id: str, text: str, answer: Answer) -> None:
         answer,
         asked_at=library.now(),
         question=text if with_text else None,
-        # Reasons quote names from the question.
-        plan=answer.plan if with_text else answer.plan.model_copy(update={"reasons": ()}),
+        plan=answer.plan if with_text else answer.plan.without_quotes(),
         results=tuple(_result(result) for result in answer.results),
     )
     library.cache.put(tenant_id, _key(answer.trace_id), trace.model_dump_json().encode(), library.settings.trace_ttl_s)

@@ -157,11 +157,11 @@ class Braid:
         from importlib.util import find_spec
 
         from braid.client.in_process import InProcess
-        from braid.errors import ConfigurationError
+        from braid.errors import ConfigurationError, needs_extra
         from braid.settings import EngineKind, read_settings
 
         if not (find_spec("opensearchpy") and find_spec("gremlin_python")):
-            raise ConfigurationError("deployed stores need the extra aws: pip install 'braid[aws]'")
+            raise ConfigurationError(needs_extra("aws", "Braid.aws"))
         if settings is not None and settings.engine is not EngineKind.AWS:
             raise ConfigurationError("settings: are of a folder's store; Settings(engine='aws', …) names deployed ones")
         return cls._of(InProcess(settings or read_settings(engine=EngineKind.AWS)), tenant)

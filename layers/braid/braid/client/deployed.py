@@ -212,7 +212,8 @@ class Deployed:
         if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
             raise refusal(answer, content)
         try:
-            return shape.model_validate_json(content)
+            # A newer server may add fields.
+            return shape.model_validate_json(content, extra="ignore")
         except ValidationError as error:
             raise ApiError(f"{self._url}: the answer is no {shape.__name__}", status=answer.status) from error
 

@@ -114,7 +114,6 @@ class _Import:
         self.folder, self.manifest, self.store, self.tenant_id = folder, manifest, store, tenant_id
         self.threads = threads
         self.embedded = self.unchanged = 0
-        self.given = dict.fromkeys(PartKind, 0)
         self.stored = dict.fromkeys(PartKind, 0)
         """Sums of the items' hashes."""
         self.counts = dict.fromkeys(PartKind, 0)

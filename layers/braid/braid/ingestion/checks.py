@@ -50,7 +50,8 @@ class Accepted:
     """Those that are new or differ from the stored ones."""
     stated: set[EdgeId] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
-    stubs: int = 0
+    stubs: set[str] = field(default_factory=set)
+    """Ids of ``vertices`` that are made only because an end of an edge is missing."""
     names: int = 0
     """Found names that are new."""
     mentions: int = 0
@@ -60,6 +61,8 @@ class Accepted:
     successors: dict[str, str] = field(default_factory=dict)
     """Given entities that replace found names of the same name, by the ids of these found names."""
     supersession: Supersession = field(default_factory=Supersession)
+    void_links: list[Relationship] = field(default_factory=list)
+    """Stored ``SUPERSEDES`` edges that are to be deleted, as they are not trusted and what they end is now."""
     errors: list[ItemError] = field(default_factory=list)
 
 
@@ -175,7 +178,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
                 given.errors.append(ItemError(place=place, id=name, field="supersedes", message=refused.message))
         if not (found.refused and given.request.partial):  # if nothing is written, the first errors suffice
             break
-    accepted.supersession = found.supersession
+    accepted.supersession, accepted.void_links = found.supersession, found.void_links
     given.edges |= {edge.identity(): edge for edge in found.dated_links}
 
 
@@ -261,7 +264,7 @@ def _wanted_edges(
             if reserved or request.missing is MissingEnds.REFUSE:
                 accepted.errors += dangling(edge, given.edge_places.get(identity, edge.source), missing)
                 continue
-            accepted.stubs += len({end for _, end in missing})
+            accepted.stubs.update(end for _, end in missing)
             wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id)) for _, end in missing)
         if not edge.found:
             accepted.stated.add(identity)

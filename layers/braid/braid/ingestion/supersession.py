@@ -3,7 +3,7 @@
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
 only evidence, which ends the facts that these edges are, in whichever order they are written. Cycles are refused.
-Entities are never ended.
+Entities are never ended, nor is what is trusted by what is not.
 """
 
 from __future__ import annotations
@@ -107,6 +107,8 @@ class StatedSupersession:
     supersession: Supersession
     dated_links: list[Relationship]
     """The ``SUPERSEDES`` edges, each with the time from which it holds."""
+    void_links: list[Relationship] = field(default_factory=list)
+    """Stored ``SUPERSEDES`` edges that end a record of the request no more, as that is trusted now and they are not."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
     """Some invalid items; the others are to be checked again without them."""
 
@@ -137,9 +139,12 @@ def find_supersession(
     ends = {end for link in links.values() for end in (link.source, link.target)}
     looked_up = ends | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
+    void = _void_links(stored.values(), records, store, tenant_id)
+    for identity in void:
+        del stored[identity]
     of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
     known = {**stored_records(store, tenant_id, ends - set(records)), **records}
-    found = StatedSupersession(Supersession(), [])
+    found = StatedSupersession(Supersession(), [], [link for identity, link in void.items() if identity not in links])
     found.refused += [
         RefusedRecord(named_by[identity], wrong)
         for identity, link in links.items()
@@ -163,7 +168,7 @@ def find_supersession(
         dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
         found.dated_links.append(dated)
         stored[identity] = dated
-    found.supersession.records = _ended_records(stored.values(), known)
+    found.supersession.records = _ended_records(stored.values(), known, store, tenant_id)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
     found.refused += _find_edges(edges, store, tenant_id, found.supersession)
     return found
@@ -246,17 +251,41 @@ def _ended_evidence(
     """Return the ends of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
-    return _ended_records(links, stored_records(store, tenant_id, evidence & {link.target for link in links}))
+    known = stored_records(store, tenant_id, evidence & {link.target for link in links})
+    return _ended_records(links, known, store, tenant_id)
 
 
-def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+def _ended_records(
+    links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
     """Return the ends of known records: the earliest time that a link states."""
+    void = _void_links(links, known, store, tenant_id)
     until: dict[str, datetime] = {}
     for link in links:
         old, since = known.get(link.target), link.valid_at or link.timestamp
-        if old is not None and old.kind is not Kind.ENTITY and since is not None:
-            until[old.id] = min(until.get(old.id, since), since)
+        if old is None or old.kind is Kind.ENTITY or since is None or link.identity() in void:
+            continue
+        until[old.id] = min(until.get(old.id, since), since)
     return until
+
+
+def _void_links(
+    links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
+) -> dict[EdgeId, Relationship]:
+    """Return the links that end no known record: it is trusted, and they or their sources are not.
+
+    They may have been written before it was, or while it was not trusted itself.
+    """
+    ending_trusted = [link for link in links if link.target in known and known[link.target].trusted]
+    sources = {link.source for link in ending_trusted if link.trusted}
+    others = sorted(sources - set(known))
+    doubtful = {name for name in sources & set(known) if not known[name].trusted}
+    doubtful |= {
+        vertex.id
+        for vertex in (store.graph.get_many(tenant_id, others) if others else ())
+        if vertex.has_record and not vertex.trusted
+    }
+    return {link.identity(): link for link in ending_trusted if not link.trusted or link.source in doubtful}
 
 
 def _find_edges(

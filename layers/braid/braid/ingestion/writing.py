@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 from braid import deadline
 from braid.errors import InvalidRequest, TenantBeingDeleted, TransientStoreError
@@ -57,6 +58,15 @@ MAX_OVERTAKEN = 5
 
 class _Overtaken(Exception):
     """Another process wrote to the tenant between the check of a write and its transaction."""
+
+
+class _Basis(NamedTuple):
+    """State that a write is prepared under; what it was prepared for no longer holds once it has changed."""
+
+    generation: int | None
+    """Write generation of the tenant; None where stores do not commit in one transaction."""
+    models: tuple[str, ...]
+    """Ids of the models that embed records: a move to others begins no generation of a tenant without records."""
 
 
 def _nothing() -> None:
@@ -113,34 +123,30 @@ def write(
         request = request.model_copy(update=left_out)
     tenant_id, vectors = request.tenant_id, ahead or RecordVectors(store, threads)
     mark = refuse_while_deleted(tenant_id, store.cache)
-    # Before the transaction, so that others can write while the models run.
-    generation, accepted, embedded = _prepared(request, store, vectors, batch, on_progress)
-    if embedded is None:
-        return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
+    prepare = partial(_prepare, request, store, vectors, batch)
+    prepared = prepare(on_progress)  # before the transaction, so that others can write while the models run
+    if prepared.records is None:
+        return WriteReport(tenant_id=tenant_id, errors=tuple(prepared.accepted.errors))
     vectors.waits, superseded = False, 0
     began = time.perf_counter()
     # A write that has begun is completed.
     with (
         deadline.suspended(),
-        _undone_if_deleted(tenant_id, accepted, store, mark),
+        # Where stores do not commit together, a write is prepared once: these are all of its items.
+        _undone_if_deleted(tenant_id, prepared.accepted, store, mark),
         writing_turn(tenant_id, store.graph, store.index),
     ):
-        # Again where another process wrote to the tenant meanwhile: others can write while this one is prepared.
-        for is_last in (False,) * MAX_OVERTAKEN + (True,):
-            if store.write_generation(tenant_id) != generation:  # this write may depend on others made meanwhile
-                generation, accepted, embedded = _prepared(request, store, vectors, batch)
-            if embedded is None:
+        for times_left in reversed(range(MAX_OVERTAKEN + 1)):
+            if prepared.is_overtaken(store):
+                prepared = prepare()
+            if prepared.records is None:
                 break
             require()
-            with suppress(_Overtaken), store.transaction(tenant_id):
-                if store.write_generation(tenant_id) != generation:
-                    if not is_last:
-                        raise _Overtaken
-                    generation, accepted, embedded = _prepared(request, store, vectors, batch)
-                refuse_if_deleted_since(tenant_id, store.cache, mark)
-                if embedded is not None:
-                    superseded = _commit(request, accepted, embedded, store, batch)
+            with suppress(_Overtaken):
+                again = None if times_left else prepare
+                prepared, superseded = _commit(request, prepared, store, batch, mark, again=again)
                 break
+    accepted, embedded = prepared.accepted, prepared.records
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
     return WriteReport(
@@ -152,7 +158,7 @@ def write(
         relationships=len(accepted.stated),
         unchanged_relationships=len(accepted.stated) - sum(not edge.found for edge in accepted.edges),
         superseded=superseded,
-        stubs=accepted.stubs,
+        stubs=len(accepted.stubs),
         names=accepted.names,
         mentions=accepted.mentions,
         unmentioned=len(accepted.stale),
@@ -162,25 +168,49 @@ def write(
     )
 
 
-def _prepared(
+class _Prepared(NamedTuple):
+    """A request that is checked and embedded."""
+
+    request: WriteRequest
+    basis: _Basis
+    """What it was checked and embedded under."""
+    accepted: Accepted
+    records: list[Record] | None
+    """The records to write, with their vectors; None if nothing is to be written, as items are invalid."""
+
+    def is_overtaken(self, store: WriteStore) -> bool:
+        """Return whether this write may depend on what others have written since."""
+        return _basis(self.request, store) != self.basis
+
+
+def _prepare(
     request: WriteRequest,
     store: WriteStore,
     vectors: RecordVectors,
     batch: int,
     on_progress: Callable[[int, int], None] | None = None,
-) -> tuple[int | None, Accepted, list[Record] | None]:
-    """Check a request and embed its records.
-
-    Returns the write generation, the accepted items under it, and the records to write, with their vectors. The records
-    are None if items are invalid and the request is not ``partial``, so that nothing is to be written.
-    """
+) -> _Prepared:
+    """Check a request and embed its records."""
+    tenant_id, is_again = request.tenant_id, False
     while True:
-        generation, accepted = store.write_generation(request.tenant_id), check(request, store)
+        basis, begun = _basis(request, store), store.cache.generation(tenant_id)
+        accepted = check(request, store)
+        prepared = _Prepared(request, basis, accepted, None)
         if not accepted.errors or request.partial:
-            return generation, accepted, vectors.records(accepted.records, batch, on_progress)
-        if store.write_generation(request.tenant_id) == generation:
-            return generation, accepted, None
+            records = vectors.records(accepted.records, batch, None if is_again else on_progress)
+            # Where no transaction will tell of it: others may have ended, named or removed something meanwhile.
+            is_again = basis.generation is None and not is_again and store.cache.generation(tenant_id) != begun
+            if not (is_again and records):
+                return prepared._replace(records=records)
+        elif not prepared.is_overtaken(store):
+            return prepared
         deadline.check()  # the errors may be due to another write that was made during the check: check again
+
+
+def _basis(request: WriteRequest, store: WriteStore) -> _Basis:
+    generation = store.write_generation(request.tenant_id)
+    is_known = generation is not None and request.records
+    return _Basis(generation, tuple(model.id for model in store.models()) if is_known else ())
 
 
 @contextmanager
@@ -207,18 +237,38 @@ def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, ma
 
 
 def _commit(
-    request: WriteRequest, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int
-) -> int:
-    """Write a prepared request, logged where stores do not commit together; return the number of items ended."""
-    whole = UnfinishedWrite(
-        tenant_id=request.tenant_id,
-        records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
-        vertices=tuple(accepted.vertices),
-        relationships=tuple(accepted.edges),
-        stale=tuple(accepted.stale),
-    )
-    with logged(whole, request, store.intent_log), deadline.within(STORES_S):
-        return _put(request.tenant_id, accepted, embedded, store, batch)
+    request: WriteRequest,
+    prepared: _Prepared,
+    store: WriteStore,
+    batch: int,
+    mark: bytes | None,
+    *,
+    again: Callable[[], _Prepared] | None,
+) -> tuple[_Prepared, int]:
+    """Write a prepared request in one transaction, logged where stores do not commit together.
+
+    Returns what was written, and the number of items ended. If another process wrote to the tenant meanwhile, the
+    request is prepared by ``again`` in the transaction; without it, _Overtaken is raised.
+    """
+    tenant_id, superseded = request.tenant_id, 0
+    with store.transaction(tenant_id):
+        if prepared.is_overtaken(store):
+            if again is None:
+                raise _Overtaken
+            prepared = again()
+        refuse_if_deleted_since(tenant_id, store.cache, mark)
+        if prepared.records is not None:
+            accepted = prepared.accepted
+            whole = UnfinishedWrite(
+                tenant_id=tenant_id,
+                records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
+                vertices=tuple(accepted.vertices),
+                relationships=tuple(accepted.edges),
+                stale=tuple(accepted.stale),
+            )
+            with logged(whole, request, store.intent_log), deadline.within(STORES_S):
+                superseded = _put(tenant_id, accepted, prepared.records, store, batch)
+    return prepared, superseded
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
@@ -229,9 +279,11 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
         deadline.check()
         store.index.upsert(records[start : start + batch])
     deadline.check()
+    if accepted.void_links:
+        store.graph.delete_relationships(tenant_id, accepted.void_links)
     if accepted.vertices or accepted.edges:
         with _ends_are_there():
-            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys)
+            store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys, accepted.stubs)
     if accepted.successors:
         # Before the other mentions are reassigned, which changes their identities.
         store.graph.delete_relationships(

@@ -292,8 +292,7 @@ def _described(parsed: Frozen, *, with_text: bool) -> Mapping[str, object]:
     fields: dict[str, object] = {}
     plan = getattr(parsed, "plan", None)
     if isinstance(plan, Plan):
-        # Reasons quote names that the question mentions.
-        fields["plan"] = plan.model_dump(mode="json", exclude=None if with_text else {"reasons"})
+        fields["plan"] = (plan if with_text else plan.without_quotes()).model_dump(mode="json")
     query = parsed if isinstance(parsed, Query) else getattr(parsed, "query", None)
     if with_text and isinstance(query, Query):
         fields["query"] = query.text

@@ -251,7 +251,11 @@ class FactSet(Frozen):
 
 
 class Result(Frozen):
-    """One result of an answer, with its scores and its evidence."""
+    """One result of an answer, with its scores and its evidence.
+
+    Scores are in [0, 1], higher is better, and rank what was found for this question: the best of unfitting results has
+    a high one too. The answer's ``confidence`` says whether the question is answered.
+    """
 
     id: RecordId
     rank: Annotated[int, Field(ge=1)]
@@ -260,14 +264,20 @@ class Result(Frozen):
     title: str
     content: str
     relevance: Score
+    """How well it fits: the combined score, raised by path coherence and lowered by drift, or the reranker's score."""
     recency: Score
     final: Score
+    """The score that results are ordered by: of relevance, and of recency and use as the ranking profile says."""
     combined_score: Score
+    """The strands' scores fused, relative to the best result."""
     vector_score: Score | None
+    """Cosine of its vector and the question's, where vectors found it."""
     vector_supplied: bool = False
     """Whether the vector that found it came with the record, and so was not made by the model of its space."""
     lexical_score: Score | None
+    """Its BM25 score b as b / (b + 10), where words found it."""
     graph_score: Score | None
+    """Score of the best walk to it, where the graph found it; 1 of an entity that the question names."""
     rerank_score: Score | None
     fused_rank: Annotated[int, Field(ge=1)]
     """Rank after fusion, before rerank, drift and ranking profile."""

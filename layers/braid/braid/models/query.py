@@ -263,6 +263,10 @@ class Plan(Frozen):
     unknown_fields: tuple[FieldName, ...] = ()
     """Fields of the filters and facets that no record has."""
 
+    def without_quotes(self) -> Self:
+        """Return the plan without what quotes the question: names from its text, and fields that no record has."""
+        return self.model_copy(update={"reasons": (), "unknown_fields": ()})
+
 
 def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]) -> None:
     """Refuse a hosted reranker that is not enabled. Raises InvalidRequest, which names the allowed ones."""

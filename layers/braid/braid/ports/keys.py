@@ -114,19 +114,19 @@ def pages(scan: Callable[..., _P], tenant_id: str, *, after: str | None = None, 
             return
 
 
-def encode_phase(phase: int, cursor: str | None) -> str:
+def encode_scan_cursor(scan: int, cursor: str | None) -> str:
     """Return the cursor of several scans in sequence: the index of the current one, and its own cursor."""
-    return f"{phase:d}:{cursor or ''}"
+    return f"{scan:d}:{cursor or ''}"
 
 
-def decode_phase(text: str | None) -> tuple[int, str | None]:
-    """Return the scan's index and cursor from a cursor of :func:`encode_phase`; None begins the first scan.
+def decode_scan_cursor(text: str | None) -> tuple[int, str | None]:
+    """Return the scan's index and cursor from a cursor of :func:`encode_scan_cursor`; None begins the first scan.
 
     Raises InvalidRequest if it is no such cursor.
     """
     if text is None:
         return 0, None
-    phase, _, cursor = text.partition(":")
-    if not phase.isascii() or not phase.isdigit():
+    scan, _, cursor = text.partition(":")
+    if not scan.isascii() or not scan.isdigit():
         raise InvalidRequest("after: this is no cursor that a scan returned", field="after")
-    return int(phase), cursor or None
+    return int(scan), cursor or None

@@ -267,6 +267,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         vertices: Sequence[Vertex],
         relationships: Sequence[Relationship],
         keys: Mapping[RecordId, NameKeys] = MappingProxyType({}),
+        stubs: Collection[RecordId] = (),
     ) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
@@ -277,6 +278,8 @@ class WritableGraph(KnowledgeGraph, Protocol):
         keys
             Results of :meth:`name_keys`: the names of these vertices are written. Those of the others are computed and
             written if they differ from the stored ones.
+        stubs
+            Ids of vertices that are written only where none is stored: another write may have stored a whole one.
         """
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:

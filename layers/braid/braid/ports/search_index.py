@@ -184,8 +184,10 @@ class SearchIndex(Protocol):
     def passing(self, request: SearchRequest) -> frozenset[RecordId]:
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""
 
-    def field_kinds(self, tenant_id: TenantId, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of values of each metadata field that any of the tenant's records has."""
+    def field_kinds(
+        self, tenant_id: TenantId, fields: Sequence[str], *, trusted_only: bool = False
+    ) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values of each metadata field that any of the tenant's records, or trusted ones, has."""
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field, with counts, among the records that a search considers.

@@ -11,11 +11,9 @@ import logging
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pydantic import Field
-
 from braid.errors import InvalidRequest, ModelError, StoreError, TransientStoreError
 from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
-from braid.ports.keys import decode_phase, encode_phase
+from braid.ports.keys import decode_scan_cursor, encode_scan_cursor
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.ports.shared_limits import share_of_writers
 from braid.reembedding import writing
@@ -40,12 +38,12 @@ _EMBEDDED_CHARACTERS: Final = 1_000_000
 """Characters of text after which a part of a page is written: a few long texts take as long as many short ones."""
 
 
-class RecordPage(Frozen):
+class IdRange(Frozen):
     """Some of a tenant's records, by the range of their ids: ``after < id <= until``."""
 
     tenant: TenantId
-    scan: int = Field(default=0, ge=0)
-    """Index of the scan, among those of the phase, that lists them."""
+    scan: str
+    """Name of the phase's scan that lists them, such as the reason for which they are outdated."""
     after: RecordId | None = None
     until: RecordId
 
@@ -63,7 +61,7 @@ class Position(Frozen):
 class Listed(Frozen):
     """The next pages of a job."""
 
-    pages: tuple[RecordPage, ...] = ()
+    pages: tuple[IdRange, ...] = ()
     position: Position | None = None
     """Position that the job saves once they are done; None if its phase has no pages."""
     writers: int = 0
@@ -98,27 +96,27 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     """
     services = services.moving(job.moves_tenant)
     began, at = services.seconds(), services.now()
-    pages: list[RecordPage] = []
+    pages: list[IdRange] = []
     size = 0
     tenant = job.tenant or _next_tenant(services, job, None)
     cursor = job.cursor
     while tenant is not None and len(pages) < most and size < _MAX_BYTES:
-        number, after = decode_phase(cursor)
-        scans = list(_scans(services, job, tenant).values())
+        number, after = decode_scan_cursor(cursor)
+        scans = list(_scans(services, job, tenant).items())
         if number >= len(scans):
             tenant, cursor = _next_tenant(services, job, tenant), None
             continue
         wanted = min(MAX_IDS, (most - len(pages)) * services.limits.page)
-        scan = scans[number]
-        found = [] if scan is None else services.migration.ids(tenant, after=after, limit=wanted, **scan)
+        name, conditions = scans[number]
+        found = [] if conditions is None else services.migration.ids(tenant, after=after, limit=wanted, **conditions)
         for last in _last_of_each_page(found, services.limits.page):
-            pages.append(RecordPage(tenant=tenant, scan=number, after=after, until=last))
+            pages.append(IdRange(tenant=tenant, scan=name, after=after, until=last))
             after = last
             size += len(json.dumps(pages[-1].model_dump()))
             if size >= _MAX_BYTES:
                 break
         whole = len(found) < wanted and (not found or after == found[-1])
-        cursor = encode_phase(number + 1, None) if whole else encode_phase(number, after)
+        cursor = encode_scan_cursor(number + 1, None) if whole else encode_scan_cursor(number, after)
         if seconds is not None and services.seconds() - began > seconds:
             break
     position = Position(phase=job.phase, tenant=tenant, cursor=cursor, began=at)
@@ -145,7 +143,7 @@ def _next_tenant(services: Services, job: ReembeddingJob, tenant: str | None) ->
 
 
 def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str, Mapping[str, Any] | None]:
-    """Return the scans that list a tenant's records in this phase: conditions by reason; None if no record meets it."""
+    """Return the scans that list a tenant's records in this phase: conditions by name; None if no record meets them."""
     if job.phase is Phase.RECONCILE:
         return {"served": {}, "following": {"following": True}}
     if job.phase is Phase.FILL and job.kind is JobKind.MOVE:
@@ -156,7 +154,7 @@ def _scans(services: Services, job: ReembeddingJob, tenant: str) -> Mapping[str,
     return conditions
 
 
-def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Done:
+def embed_page(services: Services, job: ReembeddingJob, page: IdRange) -> Done:
     """Process a page as the job's phase requires: embed its records and write them, or reconcile them.
 
     A record that fails alone, while the stores answer, is set aside.
@@ -171,10 +169,12 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
         If more records fail than are set aside.
     """
     services = services.moving(job.moves_tenant)
-    reason, scan = list(_scans(services, job, page.tenant).items())[page.scan]
+    conditions = _scans(services, job, page.tenant).get(page.scan)  # none of a model that is not active any more
     # More may have been written into the range since it was listed: they are left for the next run.
     limit = services.limits.page
-    found = [] if scan is None else services.migration.ids(page.tenant, after=page.after, limit=limit, **scan)
+    if conditions is None:
+        return Done()
+    found = services.migration.ids(page.tenant, after=page.after, limit=limit, **conditions)
     ids = [record_id for record_id in found if record_id <= page.until]
     if job.phase is Phase.RECONCILE:
         return Done(repaired=services.migration.reconcile(page.tenant, ids))
@@ -189,7 +189,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: RecordPage) -> Don
         done = _added(
             done,
             part,
-            *_write_each(part, _write(services, job, page.tenant, reason), len(job.set_aside) + len(done.set_aside)),
+            *_write_each(part, _write(services, job, page.tenant, page.scan), len(job.set_aside) + len(done.set_aside)),
         )
         _throttle(services, len(part), services.seconds() - began)
         if records:

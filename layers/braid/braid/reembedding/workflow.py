@@ -13,7 +13,7 @@ from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
 from braid.reembedding.outdated_queue import ReembedMessage
-from braid.reembedding.pages import PAGED, Done, Listed, Position, RecordPage, embed_page, list_pages, settle
+from braid.reembedding.pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
 from braid.reembedding.services import RunBudget
 from braid.reembedding.switching import switch, verify
@@ -58,7 +58,7 @@ def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float)
     return Progress.of(job).model_copy(update={"listed": listed})
 
 
-def _embed(services: Services, job: ReembeddingJob, page: RecordPage) -> Progress:
+def _embed(services: Services, job: ReembeddingJob, page: IdRange) -> Progress:
     """Embed a page, in parallel with others, and add its result to the job."""
     if job.status is Status.RUNNING:
         with services.writer(job.only_tenant):
@@ -107,7 +107,7 @@ class Step(Frozen):
     """For ``list``: the position up to which the pages of the previous list are done."""
     outcomes: tuple[Outcome, ...] = ()
     """For ``list``: the outcomes of those pages."""
-    page: RecordPage | None = None
+    page: IdRange | None = None
     """For ``page``: the page to embed."""
 
     @property

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 LONGEST_WAIT_S = 0.2
 """Longest wait before a stage is tried again; the wait is uniformly random (full jitter)."""
-REFUSED_BY_PLAN = frozenset({"InvalidRequest", "UnknownTenant"})
+REFUSED_BY_PLAN = frozenset({"InvalidRequest"})
 REFUSED_BY_FUSE = frozenset({"InvalidRequest", "StoresUnavailable"})
 """Errors that end a question rather than degrade it, by exact class name, as the state machine matches them."""
 _POOL = ThreadPoolExecutor(64, thread_name_prefix="braid-link")

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from opentelemetry import metrics, trace
 
-from braid.errors import ConfigurationError
+from braid.errors import ConfigurationError, needs_extra
 from braid.version import __version__
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def start(service: str) -> None:
             for signal in wanted:
                 starts[signal](resource)
         except ModuleNotFoundError as error:
-            raise ConfigurationError(f"{ENDPOINT}: export needs the extra otel: pip install 'braid[otel]'") from error
+            raise ConfigurationError(needs_extra("otel", f"{ENDPOINT}: export")) from error
 
 
 def _wanted(signal: str) -> bool:

@@ -12,6 +12,7 @@ begins a sentence, months and weekdays, function words, and the words of a text 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final
@@ -19,7 +20,15 @@ from typing import TYPE_CHECKING, Final
 from braid.ports.name_finder import FoundMention, FoundName
 from braid.understanding.given_names import LONGEST_PIECE, LONGEST_TEXT, given_in, longest_by_first_word
 from braid.understanding.name_forms import without_brackets
-from braid.understanding.name_patterns import LONGEST_NAME, NAME_TYPE, Candidate, name_candidates, name_key, words_of
+from braid.understanding.name_patterns import (
+    LONGEST_NAME,
+    NAME_TYPE,
+    Candidate,
+    leading_identifier,
+    name_candidates,
+    name_key,
+    words_of,
+)
 from braid.understanding.tokens import cased_words, normalise, word_set
 
 if TYPE_CHECKING:
@@ -32,6 +41,7 @@ MAX_NAMES: Final = 200
 """Most names of one text, the first ones."""
 TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
 """Confidence of a mention, by where the text has the name: as title, in its first sentence, or elsewhere."""
+_SENTENCES_OF_SUBJECT: Final = 2
 _NO_SURNAME: Final = word_set("of the for")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
 """Control characters besides white space, which no name may hold."""
@@ -64,13 +74,14 @@ class RuleNameFinder:
 def title_names(title: str) -> list[str]:
     """Return the names in a title: the whole, that without brackets at its end, and that up to the first comma.
 
-    Empty for a title that is too long to be a name.
+    And the identifier that it begins with, which is the only one of a title that is too long to be a name.
     """
     whole = " ".join(title.split())
-    if not whole or len(whole) > LONGEST_NAME or len(whole.split()) > MAX_TITLE_WORDS:
-        return []
-    short = without_brackets(whole)
-    return [name for name in dict.fromkeys((whole, short, short.partition(",")[0].strip())) if name_key(name)]
+    names = [identifier] if (identifier := leading_identifier(whole)) else []
+    if whole and len(whole) <= LONGEST_NAME and len(whole.split()) <= MAX_TITLE_WORDS:
+        short = without_brackets(whole)
+        names = [whole, short, short.partition(",")[0].strip(), *names]
+    return [name for name in dict.fromkeys(names) if name_key(name)]
 
 
 def _names_of_document(
@@ -87,7 +98,7 @@ def _names_of_document(
         _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
     full_names = _short_forms(every) | _surnames([*(each.name for each in every), *(name for _, name in titles)])
     known_keys = full_names.keys() | {each.key for each in every if each.unambiguous}
-    known_keys |= {name_key(name) for _, name in titles}
+    known_keys |= {name_key(name) for _, name in titles} | _subjects(texts[0].title, contents, every)
     for text, found in candidates:
         kept = 0
         for each in found:
@@ -131,6 +142,27 @@ def _confidence(start: int, times: int, first_sentence: int) -> float:
 def _first_sentence_end(content: str) -> int:
     begins = (word.start for word in words_of(content[: 4 * LONGEST_PIECE]) if word.begins and word.start)
     return next(begins, len(content))
+
+
+def _subjects(title: str, contents: Sequence[str], found: Sequence[Candidate]) -> set[str]:
+    """Return the keys of the words that head a document and are its subject, such as "Quillback" of its page.
+
+    Such a word begins the title, or is the whole first line. It heads the document in both ways, or begins two more
+    sentences. The document has it nowhere in lower case, neither in the singular nor in the plural.
+    """
+    first_line = next((line.strip() for line in contents[0].splitlines() if line.strip()), "")
+    heads = {head for head in (title.partition(" ")[0], first_line) if head.istitle() and head.isalpha()}
+    counted = Counter(each.key for each in found)
+    subjects = set()
+    for head in heads:
+        key, alone = name_key(head), first_line == head
+        if counted[key] - alone < _SENTENCES_OF_SUBJECT and not (alone and title.startswith(f"{head} ")):
+            continue
+        plain = head.lower()
+        forms = {plain, f"{plain}s", plain.removesuffix("s")}
+        if all(forms.isdisjoint(cased_words(content)) for content in contents):
+            subjects.add(key)
+    return subjects
 
 
 def _short_forms(found: Sequence[Candidate]) -> dict[str, str]:

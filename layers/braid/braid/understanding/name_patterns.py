@@ -9,7 +9,7 @@ Time is linear in the length of the text: it is split at white space, and no pat
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -47,7 +47,7 @@ _OPENERS: Final = word_set("""
     among between against across along around below above toward towards per via plus first second third finally
     originally currently recently eventually initially together nothing something everything nobody somebody
     everybody anyone someone everyone many few most more less much each what why when where how which who whom
-    whose it this that these those there
+    whose it this that these those there none true false
 """)
 """Words that begin a sentence and belong to no name."""
 _NEXT_SENTENCE: Final = _OPENERS | FUNCTION_WORDS
@@ -84,7 +84,14 @@ _ADJECTIVE = re.compile(
 """Ending that makes an adjective of a name and is no part of it: "Hindi-language", "Oct4-transduced"."""
 _NUMBER = re.compile(r"\d{1,4}(?:\.\d+)*|[IVX]+")
 _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]")
-_SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f")
+_AMOUNT = re.compile(r"(?!(?:1\d|20)\d\d$)\d+(?:\.\d+)?")
+"""Number that a unit may follow; not one that may be a year."""
+_UNIT_CHARACTERS: Final = 4
+_FIELD = re.compile(r"(?:^|; )([^:;\n]{1,60}): ", re.MULTILINE)
+"""Name of a column in the text of a table's row."""
+_DASHES: Final = frozenset("-\u2013\u2014")
+_SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f", "|")
+"""What ends a sentence, or the cell of a table, whose first word has a capital for its place alone as well."""
 _FORMS_KNOWN: Final = 4_096
 """Size of the cache of words' types; words have at most :data:`LONGEST_PIECE` characters, and most recur."""
 _NAMES_KNOWN: Final = 4_096
@@ -128,6 +135,15 @@ def name_key(name: str) -> str:
     return " ".join(words)
 
 
+def leading_identifier(title: str) -> str | None:
+    """Return the identifier before a colon or dash that a title begins with: "INC-131: Stratum read outage"."""
+    first, _, rest = title.partition(" ")
+    if not first.endswith(":") and rest[:1] not in _DASHES:
+        return None
+    identifier = first.rstrip(":")
+    return identifier if rest and _type_by_form(identifier) == IDENTIFIER_TYPE else None
+
+
 def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
     """Yield the strings written like names: quoted titles, then identifiers and the like, then capitalised words.
 
@@ -143,14 +159,39 @@ def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
     own = without_brackets(title).strip()
     if " " in own and (start := content.find(own)) >= 0:
         whole.append((start, start + len(own)))
-    words = list(_outside(whole, words_of(content)) if whole else words_of(content))
+    words = _units_set_apart(_outside(whole, words_of(content)) if whole else words_of(content))
+    columns = _columns(content)
     for word in words:
-        if form_type := _type_by_form(word.text):
+        form_type = _type_by_form(word.text)
+        if form_type and not (form_type == CODE_TYPE and word.text in columns):
             yield Candidate(normalise(word.text) or word.text.casefold(), word.text, form_type, word.start)
     letters = [word for word in words if word.text[:1].isalpha()]
     capitals = sum(word.text[:1].isupper() for word in letters)
     if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
         yield from _capitalised(words, content)
+
+
+def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
+    """Return the words, a unit behind a number ("450 EUR") marked as a word whose capital says nothing."""
+    found: list[_Word] = []
+    for word in words:
+        text = word.text
+        is_unit = (
+            len(text) <= _UNIT_CHARACTERS
+            and text.isalpha()
+            and sum(map(str.isupper, text)) > 1
+            and not word.begins
+            and bool(found)
+            and _AMOUNT.fullmatch(found[-1].text) is not None
+        )
+        found.append(word._replace(begins=True) if is_unit else word)
+    return found
+
+
+def _columns(content: str) -> set[str]:
+    """Return the names of columns in a text of a table's rows: what several fields begin with, before a colon."""
+    counted = Counter(match[1] for match in _FIELD.finditer(content))
+    return {name for name, times in counted.items() if times > 1}
 
 
 def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterator[_Word]:

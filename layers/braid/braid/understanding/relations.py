@@ -13,6 +13,7 @@ from enum import Enum, auto
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from braid.models import MENTIONS
 from braid.understanding.multi_hop import BEING, label_words, singular, stem
 from braid.understanding.tokens import STOP_WORDS, word_set, words
 
@@ -387,7 +388,12 @@ def _edge_said(
 
 
 def sentence(source: str, label: Label, target: str, predicate: str = "") -> str:
-    """Return a relationship as a sentence without its full stop, source first: "Platform team owns Keelson"."""
+    """Return a relationship as a sentence without its full stop, source first: "Platform team owns Keelson".
+
+    A mention leads from the entity to the text that has its name, and it is the text that mentions.
+    """
+    if label == MENTIONS:
+        source, target = target, source
     parts = label_words(label)
     if predicate and is_symmetric(parts):
         return f"{source} {predicate} {target}"

@@ -26,6 +26,11 @@ _ENTITIES, _VERTICES = "entities", "vertices"
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
+def refusal(message: str) -> InvalidRequest:
+    """Return the error of a function that refused a request; its message begins with the field."""
+    return InvalidRequest(message, field=message.partition(":")[0])
+
+
 class _Function:
     """A Lambda function."""
 
@@ -56,7 +61,7 @@ class _Function:
         """Return the error that the function raised, by its name."""
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
-            return InvalidRequest(message, field=message.partition(":")[0])
+            return refusal(message)
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
         return StoreError(f"function {self._name} failed: {kind}")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from botocore.exceptions import ClientError
 from opentelemetry.trace import SpanKind
 
 from braid.engines.aws.clients import code_of, named_errors, open_client
+from braid.engines.aws.functions import refusal
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
 from braid.ports.ingestion import Import, ImportStatus, JobReport
@@ -84,7 +86,16 @@ class RetrieveWorkflow(_StateMachine):
         message = f"{self._name}: {status} {error}".rstrip()
         if status == "TIMED_OUT":
             raise TransientStoreError(message)
+        if error == InvalidRequest.__name__ and (refused := _message(execution.get("cause", ""))):
+            raise refusal(refused)
         raise _ERRORS.get(error, StoreError)(message)
+
+
+def _message(cause: str) -> str:
+    """Return the message of the error that a function raised, from the cause that Lambda makes of it."""
+    with suppress(ValueError, AttributeError):
+        return str(json.loads(cause).get("errorMessage", ""))
+    return ""
 
 
 class IngestWorkflow(_StateMachine):

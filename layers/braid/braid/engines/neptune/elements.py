@@ -12,7 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import Cardinality, Direction, P, T, TextP
+from gremlin_python.process.traversal import Cardinality, Direction, Merge, P, T, TextP
 from gremlin_python.statics import long
 
 from braid.models import MENTIONS, Relationship, Vertex
@@ -60,6 +60,8 @@ EDGES_AT_ONCE = 1_000
 UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
+NAMES_AT_ONCE = 200_000
+"""Most characters of names that one traversal writes: some 4 MB of bytecode, of the 10 MB that a server reads."""
 _SEPARATOR = "\x01"  # ids hold no control characters
 _T = TypeVar("_T")
 
@@ -67,6 +69,21 @@ _T = TypeVar("_T")
 def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
     """Yield a sequence in batches of at most ``size``."""
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def vertex_batches(vertices: Iterable[Vertex], size: int) -> Iterator[list[Vertex]]:
+    """Yield vertices in batches of at most ``size``, and of fewer if their names are long: a message has a limit."""
+    batch: list[Vertex] = []
+    characters = 0
+    for vertex in vertices:
+        own = sum(map(len, (vertex.name or "", *vertex.aliases)))
+        if batch and (len(batch) == size or characters + own > NAMES_AT_ONCE):
+            yield batch
+            batch, characters = [], 0
+        batch.append(vertex)
+        characters += own
+    if batch:
+        yield batch
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:
@@ -111,26 +128,35 @@ def walkable(steps: GraphTraversal, as_of: datetime, *, trusted_only: bool) -> G
     return steps.not_(__.has(UNTRUSTED, True)) if trusted_only else steps
 
 
-def write_vertices(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
-    """Write vertices in one traversal. Merge maps are constants, which Neptune executes natively."""
+def write_vertices(
+    source: GraphTraversalSource, vertices: Sequence[Vertex], stubs: Collection[str] = ()
+) -> GraphTraversal:
+    """Write vertices in one traversal. Merge maps are constants, which Neptune executes natively.
+
+    Those whose ids are among ``stubs`` are only created.
+    """
     steps: Any = source
     for vertex in vertices:
         steps = steps.merge_v({T.id: vertex_id(vertex.tenant_id, vertex.id), T.label: LABEL})
-        steps = steps.side_effect(__.properties(LINK_KEY).drop())
         name = normalise(vertex.name) if vertex.name else ""
-        for key, value in (
-            (TENANT, vertex.tenant_id),
-            (ENTITY_TYPE, vertex.entity_type),
-            (NAME, vertex.name or ""),
-            (ALIASES, json.dumps(vertex.aliases, ensure_ascii=False)),
-            (HAS_RECORD, vertex.has_record),
-            (UNTRUSTED, not vertex.trusted),
-            (ROW, _vertex_row(vertex)),
-            (LINK_NAME, link_key(vertex.tenant_id, name) if name else ""),
-            (TIMESTAMP, stored(vertex.timestamp, UNKNOWN_TIME)),
-            (VALID_FROM, stored(vertex.valid_at, FIRST_MOMENT)),
-            (VALID_UNTIL, stored(vertex.invalid_at, LAST_MOMENT)),
-        ):
+        properties = {
+            TENANT: vertex.tenant_id,
+            ENTITY_TYPE: vertex.entity_type,
+            NAME: vertex.name or "",
+            ALIASES: json.dumps(vertex.aliases, ensure_ascii=False),
+            HAS_RECORD: vertex.has_record,
+            UNTRUSTED: not vertex.trusted,
+            ROW: _vertex_row(vertex),
+            LINK_NAME: link_key(vertex.tenant_id, name) if name else "",
+            TIMESTAMP: stored(vertex.timestamp, UNKNOWN_TIME),
+            VALID_FROM: stored(vertex.valid_at, FIRST_MOMENT),
+            VALID_UNTIL: stored(vertex.invalid_at, LAST_MOMENT),
+        }
+        if vertex.id in stubs:
+            steps = steps.option(Merge.on_create, properties)
+            continue
+        steps = steps.side_effect(__.properties(LINK_KEY).drop())
+        for key, value in properties.items():
             # Without ``single`` Neptune would add the new value to the old one.
             steps = steps.property(Cardinality.single, key, value)
         forms = stored_forms(*filter(None, (vertex.name, *vertex.aliases)))

@@ -112,6 +112,7 @@ class GremlinGraph:
         vertices: Sequence[Vertex],
         relationships: Sequence[Relationship],
         keys: Mapping[str, NameKeys] = MappingProxyType({}),  # noqa: ARG002 - the port's
+        stubs: Collection[str] = (),
     ) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
@@ -126,8 +127,8 @@ class GremlinGraph:
                 ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
                 own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
                 counting.enter_context(self._counts.changing(tenant, ids, own))
-            for batch in batches(list(last_vertices.values()), BATCH):
-                self._connection.submit(partial(elements.write_vertices, vertices=batch))
+            for batch in elements.vertex_batches(last_vertices.values(), BATCH):
+                self._connection.submit(partial(elements.write_vertices, vertices=batch, stubs=stubs))
             for edges in batches(list(last_edges.values()), BATCH):
                 try:
                     self._connection.submit(partial(elements.write_edges, edges=edges))

@@ -165,10 +165,12 @@ class OpenSearchIndex:
         index, until = self._of_question(request.tenant_id)
         return index.passing(request, until)
 
-    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of values that the tenant's records have in each field that any has."""
+    def field_kinds(
+        self, tenant_id: str, fields: Sequence[str], *, trusted_only: bool = False
+    ) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values that the tenant's records, or trusted ones, have in each field that any has."""
         index, until = self._of_question(tenant_id)
-        return index.field_kinds(tenant_id, until, fields)
+        return index.field_kinds(tenant_id, until, fields, trusted_only=trusted_only)
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""

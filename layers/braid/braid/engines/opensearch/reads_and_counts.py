@@ -11,6 +11,7 @@ from braid.engines.opensearch.mapping import (
     SOURCE_EXCLUDES,
     SPACES,
     TERMS,
+    TRUSTED,
     WORDS,
 )
 from braid.models import FacetValue, Kind, ValueKind
@@ -130,16 +131,19 @@ def ids_of(clause: dict[str, Any], *, most: int) -> dict[str, Any]:
     return {"size": most, "_source": False, "track_total_hits": False, "sort": [{"id": "asc"}], "query": clause}
 
 
-def field_kinds(tenant_id: str, fields: Sequence[str]) -> dict[str, Any]:
-    """Return the search that counts a tenant's records by the kinds of values in fields of their metadata."""
+def field_kinds(tenant_id: str, fields: Sequence[str], *, trusted_only: bool) -> dict[str, Any]:
+    """Return the search that counts a tenant's records, or trusted ones, by the kinds of values in metadata fields."""
     spans = {
         f"{place}{kind}": span_of(field, kind, tenant_id) for place, field in enumerate(fields) for kind in ValueKind
     }
     counted = {name: {"range": {TERMS: {"gte": span.start, "lt": span.end}}} for name, span in spans.items()}
+    among: dict[str, Any] = {"filter": [{"term": {"tenant_id": tenant_id}}]}
+    if trusted_only:
+        among["must_not"] = [{"term": {TRUSTED: False}}]
     return {
         "size": 0,
         "track_total_hits": False,
-        "query": {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}]}},
+        "query": {"bool": among},
         "aggs": {"kinds": {"filters": {"filters": counted}}},
     }
 

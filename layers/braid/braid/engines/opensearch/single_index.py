@@ -238,11 +238,13 @@ class SingleIndex:
         (answer,) = self._ask(request.tenant_id, [body], until)
         return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
 
-    def field_kinds(self, tenant_id: str, until: Deadline, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of values that the tenant's records have in each field that any has."""
+    def field_kinds(
+        self, tenant_id: str, until: Deadline, fields: Sequence[str], *, trusted_only: bool
+    ) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values that the tenant's records, or trusted ones, have in each field that any has."""
         if not fields:
             return {}
-        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields)], until)
+        (answer,) = self._ask(tenant_id, [query.field_kinds(tenant_id, fields, trusted_only=trusted_only)], until)
         return query.field_kinds_of(answer, fields)
 
     def count_values(

@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING, Any, Protocol
 
 from braid.engines.rerankers.requests import CallBudget, TryAgain, prepare, tokens
-from braid.errors import ConfigurationError, RerankFailed
+from braid.errors import ConfigurationError, RerankFailed, needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,9 +81,15 @@ class BedrockReranker:
 
     @classmethod
     def connect(cls, settings: Settings) -> BedrockReranker:
-        """Open a client. No request is sent yet. Raises ConfigurationError if no region is configured."""
-        import boto3
-        from botocore.exceptions import BotoCoreError
+        """Open a client. No request is sent yet.
+
+        Raises ConfigurationError if no region is configured, or the extra ``aws`` is not installed.
+        """
+        try:
+            import boto3
+            from botocore.exceptions import BotoCoreError
+        except ModuleNotFoundError as error:
+            raise ConfigurationError(needs_extra("aws", "reranker bedrock")) from error
 
         from braid.engines.aws.clients import client_config
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from braid.errors import how_to_install
 from braid.ingestion.documents.document import Empty, Unreadable, UnreadableNow, bounded, too_long
 from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
 from braid.ingestion.documents.readers.html import read_html
@@ -92,7 +93,7 @@ def read(source: Source) -> Document:
     except Unreadable:
         raise
     except ModuleNotFoundError as error:
-        raise UnreadableNow(f"needs the package {error.name}: install braid[documents]") from None
+        raise UnreadableNow(f"needs the package {error.name}: {how_to_install('documents')}") from None
     except MemoryError:
         raise Unreadable("needs more memory than one file may take") from None
     except RecursionError:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 from dataclasses import asdict, replace
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Final
@@ -36,6 +37,8 @@ REMOVED_AT_ONCE: Final = 100
 """Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
 """Memory limit of the reader process, beside which the smallest function has room for the encoder."""
+_CLOCKS_DIFFER_NS: Final = 60_000_000_000
+"""Nanoseconds by which the clocks of two machines may differ."""
 
 
 def path_of(key: str) -> str | None:
@@ -60,10 +63,10 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
         If it is removed while it is read.
     """
     document, sha256 = _read(tenant_id, path, info, store)
-    _require_newest_version(tenant_id, path, info, store)
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
     records = records_of(document, chunker.chunks(document), tenant_id=tenant_id, identity=identity, file=path)
+    _require_newest_version(tenant_id, path, info, store)  # last, as to cut it takes as long as to read it
     title = records[0].source.title or ""
     _begin(
         tenant_id,
@@ -94,11 +97,14 @@ def refused(
 
 
 def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str) -> None:
-    """Raise ObjectChanged if another import has begun to write the document since.
+    """Raise ObjectChanged if another import has begun to write the document since, or the tenant was deleted.
 
     Deployed imports run in parallel, and would leave some chunks of either version.
     """
-    if not _is_newest(read_upload(store.objects, tenant_id, path_of(key) or ""), lines_key):
+    state = read_upload(store.objects, tenant_id, path_of(key) or "")
+    if state is None:  # it is stored before anything is written
+        raise ObjectChanged(f"document {key!r} was deleted while it was imported")
+    if not _is_newest(state, lines_key):
         raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
 
 
@@ -162,16 +168,19 @@ def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key:
 def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> None:
     """Refuse to write a version that is no longer the newest: to read it may have taken minutes, and others seconds.
 
-    What was posted later lies under another key; its import is begun later as well, but may be the first to end.
+    What was posted later lies under another key; its import is begun later as well, but may be the first to end. An
+    object that was removed meanwhile, as with its tenant, is not written either.
     """
-    if info.key.startswith(POSTED):
+    is_newest = store.objects.open(tenant_id, info.key).info.version == info.version
+    if is_newest and info.key.startswith(POSTED):
         before = read_upload(store.objects, tenant_id, path)
-        if before is None or before.modified_ns <= _posted_ns(info):
-            return
-        store.objects.delete(tenant_id, info.key)  # nothing else would remove it
-    elif store.objects.open(tenant_id, info.key).info.version == info.version:
-        return
-    raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
+        newest = before.modified_ns if before else 0
+        # One that was posted in the future was by a clock that was set since; nothing would replace it until then.
+        is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
+        if not is_newest:
+            store.objects.delete(tenant_id, info.key)  # nothing else would remove it
+    if not is_newest:
+        raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
 
 
 def _posted_ns(info: ObjectInfo) -> int:

@@ -277,7 +277,8 @@ def _ask(request: ContextRequest, memory: Memory, limits: ContextLimits, now: da
 def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest:
     """Return a request with its conditions' values as their fields' types. Raises InvalidRequest if one cannot be."""
     fields = list(dict.fromkeys(condition.field for condition in request.metadata))
-    kinds = _attempt("the fields' kinds", lambda: memory.index.field_kinds(request.tenant_id, fields)) if fields else {}
+    of = partial(memory.index.field_kinds, request.tenant_id, fields, trusted_only=not request.untrusted)
+    kinds = _attempt("the fields' kinds", of) if fields else {}
     try:
         return request.model_copy(update={"metadata": typed(request.metadata, kinds or {})})
     except InvalidRequest as error:

@@ -125,6 +125,7 @@ def record_decision(
         When it was made; by default now.
     record_id
         Id of the record; by default a hash of all other values, the time included, so that a repeated call writes once.
+        An episode that is stored under it is replaced, and stays ended if another record supersedes it.
     metadata
         More fields; those whose names end in ``_id`` are shown in contexts.
     trusted
@@ -133,7 +134,8 @@ def record_decision(
     Raises
     ------
     InvalidRequest
-        If a value is not valid; it is named.
+        If a value is not valid, or ``record_id`` is that of a record which is no episode, or is trusted while this one
+        is not; it is named.
     StoreError
         If it was not written.
     """
@@ -213,6 +215,24 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         raise InvalidRequest(f"{field}: {found.message}", field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
     refuse_while_deleted(record.tenant_id, store.cache)
+    if record_id is not None:
+        record = _in_place_of_stored(record, store.index)
     store.index.upsert([record])
     store.cache.advance(record.tenant_id)
+    return record
+
+
+def _in_place_of_stored(record: Record, index: SearchIndex) -> Record:
+    """Return an episode with the end of the one that it replaces.
+
+    Raises InvalidRequest where the graph would have to change with the record, which no episode's writing does: its
+    vertex, or the trust of edges that have it as their evidence.
+    """
+    for before in index.get_many(record.tenant_id, [record.id]):
+        if before.kind not in EPISODES:
+            raise InvalidRequest(f"record_id: {record.id!r} is no decision and no tool call", field="record_id")
+        if before.trusted and not record.trusted:
+            message = f"trusted: {record.id!r} is stored as trusted; write it as any other record to take that back"
+            raise InvalidRequest(message, field="trusted")
+        record = record.model_copy(update={"invalid_at": before.invalid_at})
     return record

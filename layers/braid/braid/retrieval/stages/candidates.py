@@ -13,6 +13,7 @@ of the question's words, names left out, are near the mention.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -21,15 +22,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from braid.models import Candidate, Filters, Query, Record, Source, StoredRecord, earliest
 from braid.models.metadata_filters import meet
 from braid.ranking import scoring
+from braid.ranking.fusion import in_order, sum_of_texts
 from braid.ranking.scoring import DRIFT_FACTORS, clamp
 from braid.understanding.name_forms import without_brackets
-from braid.understanding.tokens import normalise, search_words, without_marks, words
+from braid.understanding.tokens import (
+    STOP_WORDS,
+    TranslationTable,
+    has_ideographs,
+    normalise,
+    search_words,
+    without_marks,
+    words,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, Path, TimeRange
+    from braid.models import EntityLink, Path, TimeRange, Weights
     from braid.ports.search_index import SearchIndex
 
 
@@ -361,3 +371,117 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
             return word[: -len(ending)]
     return word
+
+
+READ_CHARACTERS: Final = 6_000
+"""Longest prefix of a text that is searched for the question's words."""
+_SHORT_ENDINGS: Final = ("", "d", "ed", "r", "er", "ing")
+"""Endings of other forms of a word of three letters and "s", such as "owned" of "owns"."""
+_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
+
+
+def searchable(text: str) -> str:
+    """Return the beginning of a text in lower case, each word between spaces."""
+    words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
+    return f" {' '.join(words)} "
+
+
+def has_word(text: str, beginning: str) -> bool:
+    """Return whether a :func:`searchable` text has a word that begins with a stem.
+
+    For a stem that is too short to be cut, such as "owns", other forms of it count too.
+    """
+    if has_ideographs(beginning):
+        return beginning.replace(" ", "") in text
+    is_short = len(beginning) == SHORTEST_STEM and beginning.endswith("s")
+    return f" {beginning}" in text or (
+        is_short and any(f" {beginning[:-1]}{ending} " in text for ending in _SHORT_ENDINGS)
+    )
+
+
+TEXTS_WEIGHED: Final = 20
+"""Number of best texts in which the question's words are counted."""
+MOST_WORDS, MOST_WORDS_AGREED = 2 / 3, 1 / 2
+"""Least weighted share of the question's words that a text must have to be put first; the second value holds where
+vectors and words both rank it first."""
+
+
+def keep_best_text(
+    question: str,
+    ranked: Sequence[Ranked],
+    vector: Mapping[str, float],
+    lexical: Mapping[str, float],
+    weights: Weights,
+    *,
+    cut_off: bool,
+) -> list[Ranked]:
+    """Put the best text of vectors and words first, if it has most of the question's words by itself.
+
+    Such a text answers the question alone; what the graph adds comes after it.
+
+    Parameters
+    ----------
+    ranked
+        Candidates, best first.
+    vector, lexical, weights, cut_off
+        As of :func:`best_text`.
+    """
+    read = {item.candidate.id: item for item in ranked}
+    first = ranked[0].candidate.id if ranked else None
+    found = best_text(question, read, vector, lexical, weights, cut_off=cut_off, first=first)
+    if found is None:
+        return list(ranked)
+    best = read[found]
+    return [best._replace(relevance=ranked[0].relevance), *(item for item in ranked if item is not best)]
+
+
+def best_text(
+    question: str,
+    read: Mapping[str, Ranked],
+    vector: Mapping[str, float],
+    lexical: Mapping[str, float],
+    weights: Weights,
+    *,
+    cut_off: bool,
+    first: str | None,
+) -> str | None:
+    """Return the id of the text to put first; None if the order stays.
+
+    Parameters
+    ----------
+    read
+        Records that can be results, by id.
+    vector, lexical
+        Scores of the text strands by id.
+    weights, cut_off
+        As of :func:`braid.ranking.fusion.fuse`.
+    first
+        Id of the best candidate.
+    """
+    summed = sum_of_texts(vector, lexical, weights.vector, weights.lexical, cut_off=cut_off)
+    order, by_vector, by_words = (
+        in_order({one: score * read[one].factor for one, score in scores.items() if one in read})
+        for scores in (summed, vector, lexical)
+    )
+    if not order or order[0] == first:
+        return None
+    agreed = order[:1] == by_vector[:1] == by_words[:1]
+    least = MOST_WORDS_AGREED if agreed else MOST_WORDS
+    share = share_of_words(question, [read[one].record for one in order[:TEXTS_WEIGHED]])
+    return order[0] if share >= least else None
+
+
+def share_of_words(question: str, records: Sequence[Record]) -> float:
+    """Return the weighted share of a question's words that the first record's title and text have, in [0, 1].
+
+    A word's weight is its inverse document frequency among the records; it is 0 if no record has the word.
+    """
+    searched = search_words(without_marks(question))
+    asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
+    texts = [searchable(f"{record.source.title or ''} {record.text()}") for record in records]
+    weight: dict[str, float] = {}
+    for word in asked:
+        held = sum(has_word(text, word) for text in texts)
+        weight[word] = math.log(1.0 + len(texts) / (held + 0.5)) if held else 0.0
+    total = sum(weight.values())
+    return sum(weight[word] for word in asked if has_word(texts[0], word)) / total if total else 0.0

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
-from braid.retrieval.stages.candidates import SHORTEST_STEM, stem
+from braid.retrieval.stages.candidates import has_word, searchable, stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
-    TranslationTable,
     cased_words,
-    has_ideographs,
     normalise,
     search_words,
     without_marks,
@@ -33,8 +31,6 @@ if TYPE_CHECKING:
 
 FIRST: Final = 5
 """Number of first results that count: the chance is that one of them answers the question."""
-READ_CHARACTERS: Final = 6_000
-"""Longest prefix of a text that is searched for the question's words."""
 BACKGROUND: Final = 40
 """Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
@@ -45,9 +41,6 @@ USUAL: Final = 200
 """Records of the smallest index that the model was fitted on. BM25 grows with the logarithm of their number."""
 MAX_TITLES: Final = 2.0
 """Most titles named in a question that count."""
-_SHORT_ENDINGS: Final = ("", "d", "ed", "r", "er", "ing")
-"""Endings of other forms of a word of three letters and "s", such as "owned" of "owns"."""
-_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
 
 
 class Coefficient(NamedTuple):
@@ -172,26 +165,12 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
     # The first word of a question is capitalised even if it is no name.
     named = [word for word in cased[1:] if word[0].isupper()] + [word for word in cased if not word.isalpha()]
     names = asked & {stem(word.casefold()) for word in named}
-    written = list(map(_searchable, texts))
+    written = list(map(searchable, texts))
     shares = [(_share(names, text), _share(asked - names, text)) for text in (*written, "".join(written))]
     *each, together = (of_names * of_others for of_names, of_others in shares)
     return max((max(each) + together) / 2, min(1.0, titles) * shares[-1][1])
 
 
-def _searchable(text: str) -> str:
-    """Return the beginning of a text in lower case, each word between spaces."""
-    words = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
-    return f" {' '.join(words)} "
-
-
 def _share(beginnings: Set[str], text: str) -> float:
     """Return the share of some stems with which a word of the text begins; 1 if there are no stems."""
-    return sum(_has(text, word) for word in beginnings) / len(beginnings) if beginnings else 1.0
-
-
-def _has(text: str, word: str) -> bool:
-    """Return whether a word of the text begins with a stem, or is another form of one that is too short to be cut."""
-    if has_ideographs(word):
-        return word.replace(" ", "") in text
-    is_short = len(word) == SHORTEST_STEM and word.endswith("s")
-    return f" {word}" in text or (is_short and any(f" {word[:-1]}{ending} " in text for ending in _SHORT_ENDINGS))
+    return sum(has_word(text, word) for word in beginnings) / len(beginnings) if beginnings else 1.0

@@ -142,7 +142,7 @@ class Excerpts:
                 weight = self._weights.get(stem, _OF_PATH) * (_OF_TITLE if stem in title else 1.0)
                 total += weight * math.log(1 + len(ends) / among[stem])
             text = content[ends[place] : ends[place + 1]]
-            if begin + place == 0 and not found[place] <= title:
+            if begin == 0 and place == 0 and not found[place] <= title:
                 total += _LEADS * math.log(1 + len(ends))
             if self._number and _NUMBER.search(text):
                 total += _ASKED_FOR * math.log(1 + len(ends))

@@ -25,7 +25,7 @@ from braid.ranking.scoring import (
     placeholder_score,
     recency,
 )
-from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, without_text
+from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, keep_best_text, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
@@ -157,6 +157,10 @@ def run(
     if fused.method is Fusion.PROPAGATE and not hydrated.text_lost:
         weight = fused.propagation_weight * limits.parameters.coherence
         ranked = cohere(query.text, linked.links if linked else (), ranked, weight=weight)
+        if fused.propagation_weight > 0:
+            vector, lexical = best_scores(strands.vector), best_scores(strands.lexical)
+            cut_off = query.graph_constraint is None
+            ranked = keep_best_text(query.text, ranked, vector, lexical, fused.weights, cut_off=cut_off)
     fuse_ms = watch.lap()
     ranked, rerank_lost, cost_usd = rerank(request, ranked, reranker, limits, text_lost=hydrated.text_lost)
     if sending:

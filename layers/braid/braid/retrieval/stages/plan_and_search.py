@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.namespace import EmbeddingCache
 
-    FieldKinds: TypeAlias = Callable[[str, Sequence[str]], dict[str, frozenset[ValueKind]]]
+    FieldKinds: TypeAlias = Callable[[str, Sequence[str], bool], dict[str, frozenset[ValueKind]]]
 
 
 def run_plan(
@@ -61,7 +61,8 @@ def run_plan(
         Returns the number of a tenant's records in the search index, counted up to the bound that matters to a plan;
         called only for a question with a graph constraint.
     field_kinds
-        Returns the types of the values in fields of a tenant's metadata; called only for a question that names fields.
+        Returns the types of the values in fields of a tenant's metadata, of all its records or only of the trusted ones
+        (True); called only for a question that names fields.
     """
     watch = Stopwatch()
     stats: GraphStats | None
@@ -91,7 +92,7 @@ def _with_known_fields(query: Query, plan: Plan, field_kinds: FieldKinds) -> tup
     if not fields:
         return query, plan
     try:
-        kinds = field_kinds(query.tenant_id, fields)
+        kinds = field_kinds(query.tenant_id, fields, query.filters.trusted_only)
     except StoreError:
         return query, plan.model_copy(update={"reasons": (*plan.reasons, "the fields' kinds could not be read")})
     filters = query.filters.model_copy(update={"metadata": typed(conditions, kinds)})

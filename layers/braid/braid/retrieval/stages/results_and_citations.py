@@ -297,7 +297,7 @@ def slow_answer_fields(answer: Answer, limit_ms: float, *, with_text: bool) -> d
     limit_ms
         Total milliseconds above which an answer is slow.
     with_text
-        Whether the plan's reasons are included: they quote names from the question.
+        Whether what the plan quotes from the question is included.
     """
     if answer.latency_ms["total"] <= limit_ms:
         return None
@@ -307,5 +307,5 @@ def slow_answer_fields(answer: Answer, limit_ms: float, *, with_text: bool) -> d
         "limit_ms": limit_ms,
         "stages_ms": {stage: took for stage, took in answer.latency_ms.items() if stage != "total"},
         "degraded": list(answer.degraded),
-        "plan": answer.plan.model_dump(mode="json", exclude=None if with_text else {"reasons"}),
+        "plan": (answer.plan if with_text else answer.plan.without_quotes()).model_dump(mode="json"),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from braid.ranking.neighbourhood import are_among, distinct
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     EdgeKey = tuple[str, str, str]
 
+_T = TypeVar("_T")
 MAX_FOLLOWED = 4_000
 """Most vertices and edges in the overlay; beyond, the graph is loaded again."""
 JOINED_AT_ONCE = 2_000
@@ -93,45 +94,49 @@ class FollowedGraph:
     Vertices are numbered as in the loaded graph, new ones after them; edges likewise.
     """
 
-    def __init__(self, read: Adjacency, changed: ChangedRows) -> None:
+    def __init__(self, loaded: Adjacency, changed: ChangedRows) -> None:
         self.changed = changed
         vertices = sorted((row for row in changed.vertices.values() if row is not None), key=lambda row: row[1])
         edges = [row for rows in changed.edges.values() for row in rows]
-        self._read = read
-        self._new = new = of_rows([vertices] if vertices else [], [edges] if edges else [], changed.generation)
-        self._size, self._edges = len(read.ids), len(read.sources)
-        self._place_of_new = np.array(
-            [read.numbers.get(identity, self._size + place) for place, identity in enumerate(new.ids)], dtype=np.int64
-        )
-        order = np.argsort(self._place_of_new)
-        self._places, self._new_at = self._place_of_new[order], order
+        self._loaded = loaded
+        self._overlay = of_rows([vertices] if vertices else [], [edges] if edges else [], changed.generation)
+        self._loaded_vertices, self._loaded_edges = len(loaded.ids), len(loaded.sources)
+        numbers = [
+            loaded.numbers.get(identity, self._loaded_vertices + place)
+            for place, identity in enumerate(self._overlay.ids)
+        ]
+        self._overlay_numbers = np.array(numbers, dtype=np.int64)
+        """Numbers of the overlay's vertices in this graph, by their index in the overlay."""
+        self._overlay_order = np.argsort(self._overlay_numbers)
+        self._sorted_numbers = self._overlay_numbers[self._overlay_order]
         self._asked = 0
         """Requests since the last write."""
-        self._gone = {identity for identity, row in changed.vertices.items() if row is None}
-        self._dead = np.array(sorted(self._dead_edges()), dtype=np.int64)
+        self._removed = {identity for identity, row in changed.vertices.items() if row is None}
+        self._replaced_edges = np.array(sorted(self._find_replaced_edges()), dtype=np.int64)
         self._touched = {*changed.vertices, *(end for source, _, target in changed.edges for end in (source, target))}
         """Vertices that are changed, new or an end of a changed edge."""
-        numbers = sorted(read.numbers[one] for one in self._touched if one in read.numbers)
-        self._touched_numbers = np.array(numbers, dtype=np.int64)
-        self._types, self._type_codes = _both(read.relationship_types, new.relationship_types)
-        self._entity_types, self._entity_codes = _both(read.entity_types, new.entity_types)
+        touched_numbers = sorted(loaded.numbers[one] for one in self._touched if one in loaded.numbers)
+        self._touched_numbers = np.array(touched_numbers, dtype=np.int64)
+        self._types, self._type_codes = _union(loaded.relationship_types, self._overlay.relationship_types)
+        self._entity_types, self._entity_codes = _union(loaded.entity_types, self._overlay.entity_types)
 
     def around(self, seen: Around) -> Adjacency:
         """Return the part of the graph that a request can see, as ``surroundings.read`` does."""
         as_of = to_microseconds(seen.as_of) or 0
-        frontier = self._walkable_among(self._places_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
+        frontier = self._walkable_among(self._numbers_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
-        as_read = self._touched.isdisjoint(seen.seeds)
+        meets_no_change = self._touched.isdisjoint(seen.seeds)
         for hop in seen.hops:
             check()
             found = self._edges_of(frontier, hop.direction)
-            as_read = as_read and not are_among(found[2], self._touched_numbers).any()
+            meets_no_change = meets_no_change and not are_among(found[2], self._touched_numbers).any()
             edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=seen.trusted_only)
             followed.append(edges)
             frontier = frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
-        # A walk that meets no change can use the loaded graph.
-        return self._read if as_read else self._part(distinct(np.concatenate(followed)), vertices)
+        if meets_no_change:
+            return self._loaded
+        return self._subgraph(distinct(np.concatenate(followed)), vertices)
 
     def joined(self) -> Adjacency | None:
         """Return the whole graph with its overlay applied, once requests have cost about as much; None before.
@@ -140,12 +145,12 @@ class FollowedGraph:
         keep those that no longer occur.
         """
         self._asked += 1
-        if self._read.mapped is not None or self._asked * JOINED_AT_ONCE < self._edges:
+        if self._loaded.mapped is not None or self._asked * JOINED_AT_ONCE < self._loaded_edges:
             return None
-        edges = np.delete(np.arange(self._edges + len(self._new.sources)), self._dead)
-        gone = [self._read.numbers[identity] for identity in self._gone if identity in self._read.numbers]
-        kept = np.delete(np.arange(self._size), np.array(gone, dtype=np.int64))
-        return self._part(edges, distinct(np.concatenate((kept, self._place_of_new))))
+        edges = np.delete(np.arange(self._loaded_edges + len(self._overlay.sources)), self._replaced_edges)
+        gone = [self._loaded.numbers[identity] for identity in self._removed if identity in self._loaded.numbers]
+        kept = np.delete(np.arange(self._loaded_vertices), np.array(gone, dtype=np.int64))
+        return self._subgraph(edges, distinct(np.concatenate((kept, self._overlay_numbers))))
 
     def _follow(
         self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
@@ -181,55 +186,39 @@ class FollowedGraph:
 
     def _edges_of(self, frontier: Numbers, direction: Direction) -> tuple[Numbers, Numbers, Numbers]:
         """Return all edges of the frontier's vertices as arrays: index in ``frontier``, edge, far end."""
-        read = np.flatnonzero(frontier < self._size)
-        parents, edges, targets = edges_of(self._read.neighbours(direction), frontier[read])
-        if len(self._dead):
-            alive = ~np.isin(edges, self._dead)
+        read = np.flatnonzero(frontier < self._loaded_vertices)
+        parents, edges, targets = edges_of(self._loaded.neighbours(direction), frontier[read])
+        if len(self._replaced_edges):
+            alive = ~np.isin(edges, self._replaced_edges)
             parents, edges, targets = parents[alive], edges[alive], targets[alive]
-        at, changed = self._in_new(frontier)
+        at, changed = self._in_overlay(frontier)
         own = np.flatnonzero(changed)
-        new_parents, new_edges, new_targets = edges_of(self._new.neighbours(direction), at[own])
+        new_parents, new_edges, new_targets = edges_of(self._overlay.neighbours(direction), at[own])
         return (
             np.concatenate((read[parents], own[new_parents])),
-            np.concatenate((edges, new_edges + self._edges)),
-            np.concatenate((targets, self._place_of_new[new_targets])),
+            np.concatenate((edges, new_edges + self._loaded_edges)),
+            np.concatenate((targets, self._overlay_numbers[new_targets])),
         )
 
-    def _part(self, edges: Numbers, seeds: Numbers) -> Adjacency:
-        """Return the subgraph of these edges, their ends and further vertices (``seeds``)."""
-        read, new = self._read, self._new
-        is_new = edges >= self._edges
-        old, own = edges[~is_new], edges[is_new] - self._edges
-        sources = np.concatenate((read.sources[old], self._place_of_new[new.sources[own]]))
-        targets = np.concatenate((read.targets[old], self._place_of_new[new.targets[own]]))
-        vertices = distinct(np.concatenate((seeds, sources, targets)))
-        at, changed = self._in_new(vertices)
-        numbers = vertices.tolist()
-        ids = [read.ids[one] if one < self._size else new.ids[one - self._size] for one in numbers]
-        rank = np.arange(len(ids))
-        if numbers and numbers[-1] >= self._size:
-            order = sorted(range(len(ids)), key=ids.__getitem__)
-            rank[order] = np.arange(len(ids))
-            ids, vertices = [ids[one] for one in order], vertices[order]
-            sources, targets = (rank[np.searchsorted(np.sort(vertices), each)] for each in (sources, targets))
-            at, changed = self._in_new(vertices)
-        else:
-            sources, targets = np.searchsorted(vertices, sources), np.searchsorted(vertices, targets)
-        names = [
-            new.names[place] if is_changed else read.names[one]
-            for one, place, is_changed in zip(vertices.tolist(), at.tolist(), changed.tolist(), strict=True)
-        ]
+    def _subgraph(self, edges: Numbers, further: Numbers) -> Adjacency:
+        """Return the subgraph of these edges, their ends and further vertices, numbered anew in the order of ids."""
+        loaded, overlay = self._loaded, self._overlay
+        is_new = edges >= self._loaded_edges
+        old, new = edges[~is_new], edges[is_new] - self._loaded_edges
+        sources = np.concatenate((loaded.sources[old], self._overlay_numbers[overlay.sources[new]]))
+        targets = np.concatenate((loaded.targets[old], self._overlay_numbers[overlay.targets[new]]))
+        predicates = _at(old, loaded.predicates) + _at(new, overlay.predicates)
+        evidence = _at(old, loaded.evidence) + _at(new, overlay.evidence)
         kinds = self._types_of(edges)
-        predicates = [read.predicates[edge] for edge in old.tolist()] + [new.predicates[edge] for edge in own.tolist()]
-        evidence = [read.evidence[edge] for edge in old.tolist()] + [new.evidence[edge] for edge in own.tolist()]
-        if len(own):
-            words = {word: place for place, word in enumerate(sorted(set(predicates)))}
-            said = np.array([words[word] for word in predicates], dtype=np.int64)
-            by_identity = np.lexsort((said, targets, kinds, sources))
-            edges, kinds = edges[by_identity], kinds[by_identity]
-            sources, targets = sources[by_identity], targets[by_identity]
-            predicates = [predicates[place] for place in by_identity.tolist()]
-            evidence = [evidence[place] for place in by_identity.tolist()]
+        vertices, ids = self._in_order_of_ids(distinct(np.concatenate((further, sources, targets))))
+        sources, targets = _positions(sources, vertices), _positions(targets, vertices)
+        names = self._names_of(vertices)
+        if len(new):  # edges are in the order of their identities, as those of the loaded graph are already
+            words = {word: code for code, word in enumerate(sorted(set(predicates)))}
+            predicate_codes = np.array([words[word] for word in predicates], dtype=np.int64)
+            order = np.lexsort((predicate_codes, targets, kinds, sources))
+            edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]
+            predicates, evidence = _at(order, predicates), _at(order, evidence)
         return Adjacency(
             generation=self.changed.generation,
             ids=ids,
@@ -256,18 +245,34 @@ class FollowedGraph:
             found=self._of_edges("found", edges),
         )
 
-    def _places_of(self, ids: Iterable[str]) -> Numbers:
+    def _in_order_of_ids(self, vertices: Numbers) -> tuple[Numbers, list[str]]:
+        """Return vertices, given in the order of their numbers, in the order of their ids, and these."""
+        size, numbers = self._loaded_vertices, vertices.tolist()
+        ids = [self._loaded.ids[one] if one < size else self._overlay.ids[one - size] for one in numbers]
+        if not numbers or numbers[-1] < size:  # those of the loaded graph are numbered in that order
+            return vertices, ids
+        order = sorted(range(len(ids)), key=ids.__getitem__)
+        return vertices[order], [ids[place] for place in order]
+
+    def _names_of(self, vertices: Numbers) -> list[str]:
+        at, changed = self._in_overlay(vertices)
+        return [
+            self._overlay.names[place] if is_changed else self._loaded.names[one]
+            for one, place, is_changed in zip(vertices.tolist(), at.tolist(), changed.tolist(), strict=True)
+        ]
+
+    def _numbers_of(self, ids: Iterable[str]) -> Numbers:
         found: set[int] = set()
         for identity in ids:
-            if identity in self._new.numbers:
-                found.add(self._place_of_new.item(self._new.numbers[identity]))
-            elif identity in self._read.numbers and identity not in self._gone:
-                found.add(self._read.numbers[identity])
+            if identity in self._overlay.numbers:
+                found.add(self._overlay_numbers.item(self._overlay.numbers[identity]))
+            elif identity in self._loaded.numbers and identity not in self._removed:
+                found.add(self._loaded.numbers[identity])
         return np.array(sorted(found), dtype=np.int64)
 
-    def _dead_edges(self) -> Iterable[int]:
+    def _find_replaced_edges(self) -> Iterable[int]:
         """Yield the edges of the loaded graph that are changed or removed."""
-        read, kinds = self._read, {name: place for place, name in enumerate(self._read.relationship_types)}
+        read, kinds = self._loaded, {name: place for place, name in enumerate(self._loaded.relationship_types)}
         for source, kind, target in self.changed.edges:
             begin, of_kind, end = read.numbers.get(source), kinds.get(kind), read.numbers.get(target)
             if begin is None or of_kind is None or end is None:
@@ -277,41 +282,41 @@ class FollowedGraph:
             alike = (read.edge_types[low:high] == of_kind) & (read.targets[low:high] == end)
             yield from (low + np.flatnonzero(alike)).tolist()
 
-    def _in_new(self, vertices: Numbers) -> tuple[Numbers, Mask]:
+    def _in_overlay(self, vertices: Numbers) -> tuple[Numbers, Mask]:
         """Return each vertex's number in the overlay, and a mask of the vertices that are in it."""
-        if not len(self._places):
+        if not len(self._sorted_numbers):
             return np.zeros(len(vertices), dtype=np.int64), np.zeros(len(vertices), dtype=np.bool_)
-        at = np.minimum(np.searchsorted(self._places, vertices), len(self._places) - 1)
-        return self._new_at[at], self._places[at] == vertices
+        at = np.minimum(np.searchsorted(self._sorted_numbers, vertices), len(self._sorted_numbers) - 1)
+        return self._overlay_order[at], self._sorted_numbers[at] == vertices
 
     def _of_vertices(self, name: str, vertices: Numbers) -> NDArray[Any]:
-        at, changed = self._in_new(vertices)
-        before, since = getattr(self._read, name), getattr(self._new, name)
+        at, changed = self._in_overlay(vertices)
+        before, since = getattr(self._loaded, name), getattr(self._overlay, name)
         values = np.empty(len(vertices), dtype=before.dtype)
         values[~changed], values[changed] = before[vertices[~changed]], since[at[changed]]
         return values
 
     def _entity_types_of(self, vertices: Numbers) -> Numbers:
-        at, changed = self._in_new(vertices)
+        at, changed = self._in_overlay(vertices)
         values = np.empty(len(vertices), dtype=np.int64)
         before, since = self._entity_codes
-        values[~changed] = before[self._read.type_of[vertices[~changed]]]
-        values[changed] = since[self._new.type_of[at[changed]]]
+        values[~changed] = before[self._loaded.type_of[vertices[~changed]]]
+        values[changed] = since[self._overlay.type_of[at[changed]]]
         return values
 
     def _of_edges(self, name: str, edges: Numbers) -> NDArray[Any]:
-        is_new = edges >= self._edges
-        before, since = getattr(self._read, name), getattr(self._new, name)
+        is_new = edges >= self._loaded_edges
+        before, since = getattr(self._loaded, name), getattr(self._overlay, name)
         values = np.empty(len(edges), dtype=before.dtype)
-        values[~is_new], values[is_new] = before[edges[~is_new]], since[edges[is_new] - self._edges]
+        values[~is_new], values[is_new] = before[edges[~is_new]], since[edges[is_new] - self._loaded_edges]
         return values
 
     def _types_of(self, edges: Numbers) -> Numbers:
-        is_new = edges >= self._edges
+        is_new = edges >= self._loaded_edges
         values = np.empty(len(edges), dtype=np.int64)
         before, since = self._type_codes
-        values[~is_new] = before[self._read.edge_types[edges[~is_new]]]
-        values[is_new] = since[self._new.edge_types[edges[is_new] - self._edges]]
+        values[~is_new] = before[self._loaded.edge_types[edges[~is_new]]]
+        values[is_new] = since[self._overlay.edge_types[edges[is_new] - self._loaded_edges]]
         return values
 
     def _walkable(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
@@ -323,9 +328,19 @@ class FollowedGraph:
         return vertices[self._walkable(vertices, as_of, trusted_only=trusted_only)]
 
 
-def _both(before: list[str], since: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
+def _union(before: list[str], since: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
     """Return the sorted union of two lists, and for each list the index of its words in the union."""
     words = sorted({*before, *since})
-    places = {word: place for place, word in enumerate(words)}
-    one, other = (np.array([places[word] for word in each], dtype=np.int64) for each in (before, since))
+    codes = {word: code for code, word in enumerate(words)}
+    one, other = (np.array([codes[word] for word in each], dtype=np.int64) for each in (before, since))
     return words, (one, other)
+
+
+def _at(places: Numbers, values: Sequence[_T]) -> list[_T]:
+    return [values[place] for place in places.tolist()]
+
+
+def _positions(numbers: Numbers, vertices: Numbers) -> Numbers:
+    """Return the positions of numbers among ``vertices``, which are distinct and in any order."""
+    order = np.argsort(vertices)
+    return order[np.searchsorted(vertices, numbers, sorter=order)]

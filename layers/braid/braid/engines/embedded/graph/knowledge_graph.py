@@ -65,6 +65,7 @@ class EmbeddedKnowledgeGraph:
         vertices: Sequence[Vertex],
         relationships: Sequence[Relationship],
         keys: Mapping[str, NameKeys] = MappingProxyType({}),
+        stubs: Collection[str] = (),
     ) -> None:
         """Insert or replace vertices, then edges; of duplicates in a batch the last one counts."""
         last = {(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
@@ -75,7 +76,8 @@ class EmbeddedKnowledgeGraph:
             for tenant_id in tenants:
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 _remove_all_rows(connection, tenant)
-                own = [vertex for vertex in last.values() if vertex.tenant_id == tenant_id]
+                stays = {vertex.id for vertex in self.get_many(tenant_id, sorted(stubs))} if stubs else ()
+                own = [one for one in last.values() if one.tenant_id == tenant_id and one.id not in stays]
                 vertex_rows.upsert_vertices(connection, tenant, own, keys)
                 edges = [edge for edge in relationships if edge.tenant_id == tenant_id]
                 edge_rows.upsert_edges(connection, tenant, edges)

@@ -82,11 +82,16 @@ class HnswGraph:
         self._space = space
         self._lock = threading.Lock()
         self._dimension = 0
+        """Length of the vectors; 0 until the saved graph is read."""
         self._segments: list[Segment] = []
-        self._tombstones: Keys | None = None  # None until the graph was compared with the rows
+        self._tombstones: Keys | None = None
+        """Keys of vectors that no row has any more; None until the graph is compared with the rows."""
         self._generation = -1
+        """Write generation of the rows that the graph has; -1 without any."""
         self._newest = 0
+        """Number of the newest row that the graph has."""
         self._unsaved = 0
+        """Vectors added since it was saved."""
         self._written: set[str] = set()
         self._reads_ahead = 0
         digest = hashlib.sha256(space.encode()).hexdigest()[:16]

@@ -265,12 +265,14 @@ class EmbeddedSearchIndex:
                 return frozenset()
             return rows.passing(connection, to_sql(request, tenant))
 
-    def field_kinds(self, tenant_id: str, fields: Sequence[str]) -> dict[str, frozenset[ValueKind]]:
-        """Return the kinds of values of each metadata field that any of the tenant's records has."""
+    def field_kinds(
+        self, tenant_id: str, fields: Sequence[str], *, trusted_only: bool = False
+    ) -> dict[str, frozenset[ValueKind]]:
+        """Return the kinds of values of each metadata field that any of the tenant's records, or trusted ones, has."""
         with self._question(tenant_id) as (connection, tenant):
             if tenant is None:
                 return {}
-            kinds = {field: rows.field_kinds(connection, tenant, field) for field in fields}
+            kinds = {field: rows.field_kinds(connection, tenant, field, trusted_only=trusted_only) for field in fields}
         return {field: found for field, found in kinds.items() if found}
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.deadline import check, checked
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.tables import (
+    UNTRUSTED,
     from_microseconds,
     to_microseconds,
 )
@@ -275,11 +276,17 @@ def passing(connection: sqlite3.Connection, row_filter: RowFilter) -> frozenset[
     return frozenset(row[0] for row in connection.execute(statement, row_filter.values))
 
 
-def field_kinds(connection: sqlite3.Connection, tenant: int, field: str) -> frozenset[ValueKind]:
-    """Return the kinds of values that a metadata field has in any of the tenant's records."""
-    statement = "SELECT EXISTS (SELECT 1 FROM metadata WHERE tenant = ? AND term >= ? AND term < ?)"
+def field_kinds(
+    connection: sqlite3.Connection, tenant: int, field: str, *, trusted_only: bool = False
+) -> frozenset[ValueKind]:
+    """Return the kinds of values that a metadata field has in any of the tenant's records, or of its trusted ones."""
+    statement = "SELECT 1 FROM metadata WHERE tenant = ?1 AND term >= ?2 AND term < ?3"
+    if trusted_only:
+        statement += f" AND record NOT IN (SELECT number FROM records WHERE tenant = ?1 AND {UNTRUSTED})"  # noqa: S608 - a constant
     return frozenset(
-        kind for kind in ValueKind if connection.execute(statement, (tenant, *span_of(field, kind))).fetchone()[0]
+        kind
+        for kind in ValueKind
+        if connection.execute(f"{statement} LIMIT 1", (tenant, *span_of(field, kind))).fetchone()
     )
 
 
