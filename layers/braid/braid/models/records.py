@@ -279,7 +279,7 @@ _MAY_LACK_TEXT: Final = (Kind.ENTITY, Kind.TOOL_CALL)
 
 
 def no_text(record: Record) -> Refusal | None:
-    """Refuse a record without content, title and vector, which would be near every question, if its kind needs a text."""
+    """Refuse a record without content, title and vector if its kind needs text: it would be near every question."""
     if record.kind in _MAY_LACK_TEXT or record.embeddings or record.text().strip():
         return None
     return Refusal("content", "must not be empty")
