@@ -12,6 +12,7 @@ from braid.engines.neptune.expansion import HUB_EDGES, expand, expansion_travers
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import ConfigurationError
 from braid.models import Direction
+from braid.ports.batches import batches
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
@@ -62,10 +63,17 @@ def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
 
 def test_names_of_any_length_fit_into_the_messages_of_a_write() -> None:
     long = [vertex(str(each), aliases=tuple(f"{n} " + "\U0001d4b3" * 500 for n in range(100))) for each in range(20)]
-    batches = [*elements.vertex_batches(long, 50), *elements.vertex_batches([vertex("a")] * 60, 50)]
-    assert [len(batch) for batch in batches] == [3] * 6 + [2, 50, 10]
-    written = [steps_named(elements.write_vertices(source(), batch), "property") for batch in batches]
+    limits: dict[str, Any] = {"size": elements.NAMES_AT_ONCE, "size_of": elements.characters_of_names}
+    split = [*batches(long, 50, **limits), *batches([vertex("a")] * 60, 50, **limits)]
+    assert [len(batch) for batch in split] == [3] * 6 + [2, 50, 10]
+    written = [steps_named(elements.write_vertices(source(), batch), "property") for batch in split]
     assert max(sum(len(str(step[-1]).encode()) for step in steps) for steps in written) < 8_000_000
+
+
+def test_batches_keep_the_order_and_one_that_is_too_large_stands_alone() -> None:
+    assert list(batches([3, 1, 1, 9, 2], 2, size=4, size_of=int)) == [[3, 1], [1], [9], [2]]
+    assert list(batches("abcde", 2)) == [["a", "b"], ["c", "d"], ["e"]]
+    assert list(batches([], 2)) == []
 
 
 def test_every_write_replaces_all_that_another_wrote() -> None:

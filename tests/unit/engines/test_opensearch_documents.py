@@ -10,7 +10,7 @@ from unittest.mock import Mock
 import pytest
 from braid.engines.opensearch import mapping, question_searches
 from braid.engines.opensearch import reads_and_counts as query
-from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, _chunks
+from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, write_items
 from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, open_client, refusal
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.index import OpenSearchIndex
@@ -188,11 +188,24 @@ def test_the_index_template_is_read_from_the_shared_folder(tmp_path: Path) -> No
 
 
 def test_a_bulk_request_is_bounded_in_items_and_bytes() -> None:
-    assert [len(chunk) for chunk in _chunks(["x"] * (2 * MAX_ITEMS + 1))] == [MAX_ITEMS, MAX_ITEMS, 1]
-    large = "x" * (MAX_BYTES // 2 + 1)
-    assert [len(chunk) for chunk in _chunks([large] * 3)] == [1, 1, 1]
-    assert [len(chunk) for chunk in _chunks(["x" * (2 * MAX_BYTES)])] == [1]
-    assert list(_chunks([])) == []
+    sent: list[str] = []
+
+    class Client:
+        def bulk(self, body: str, **_: Any) -> dict[str, Any]:
+            sent.append(body)
+            return {"items": [{"index": {"status": 201, "result": "created"}}] * (body.count("\n") // 2)}
+
+    def requests(*texts: str) -> list[int]:
+        sent.clear()
+        operations = [({"index": {"_id": "acme|a"}}, {"text": text}) for text in texts]
+        outcomes = write_items(Client(), "records", operations, Settings())  # type: ignore[arg-type]
+        assert [outcome.result for outcome in outcomes] == ["created"] * len(texts)
+        return [body.count("\n") // 2 for body in sent]
+
+    assert requests(*["x"] * (2 * MAX_ITEMS + 1)) == [MAX_ITEMS, MAX_ITEMS, 1]
+    assert requests(*["x" * (MAX_BYTES // 2 + 1)] * 3) == [1, 1, 1]
+    assert requests("x" * (2 * MAX_BYTES)) == [1]
+    assert requests() == []
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from braid.models import Kind, Record, Relationship, Vertex
+from braid.ports.batches import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import EdgeId, RelationshipKey
@@ -71,7 +72,7 @@ class Supersession:
         others = sorted(set(self.records) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
-        for some in _in_batches(present):
+        for some in batches(present, _READ_AT_ONCE):
             stored = store.index.get_many(tenant_id, some, with_vectors=True)
             if changed := _changed(stored, self.record):
                 store.index.end(changed)
@@ -364,14 +365,10 @@ def _trust_problem(link: Relationship, known: Mapping[str, Record]) -> str | Non
     )
 
 
-def _in_batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (ids[start : start + _READ_AT_ONCE] for start in range(0, len(ids), _READ_AT_ONCE))
-
-
 def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
     """Return the records that exist, without their texts, which may be gigabytes for thousands of records."""
     present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
-    pages = (store.index.get_many(tenant_id, some) for some in _in_batches(present))
+    pages = (store.index.get_many(tenant_id, some) for some in batches(present, _READ_AT_ONCE))
     return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
 
 

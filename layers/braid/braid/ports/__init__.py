@@ -10,5 +10,5 @@ breaker there is, and ``shared_limits``, ``deletion_marks`` and ``keys`` are bui
 - ``ingestion``: writes of records and imports of objects
 - ``reembedding``: jobs, the queue of outdated records, and the search index while it moves to another model profile
 - ``deletion_marks``: which tenants are being deleted, and take no writes
-- ``keys``: keys and cursors that every engine shares
+- ``keys``, ``batches``: keys, cursors, and batches within the limits of a request, which every engine shares
 """

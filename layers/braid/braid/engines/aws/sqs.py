@@ -9,12 +9,13 @@ from opentelemetry.trace import SpanKind
 
 from braid.engines.aws.clients import TRANSIENT_CODES, named_errors, open_client
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
+from braid.ports.batches import batches
 from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
 from braid.telemetry import names
 from braid.telemetry.recording import operation, trace_headers
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.ports.message_queue import QueueMessage
     from braid.settings import Settings
@@ -63,8 +64,8 @@ class SqsQueue:
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
         """Send messages; they are durable when this returns."""
-        bodies = encode_messages(messages)
-        for batch in _batches(list(zip(messages, bodies, strict=True))):
+        sent = zip(messages, encode_messages(messages), strict=True)
+        for batch in batches(sent, BATCH, size=BATCH_BYTES, size_of=lambda pair: len(pair[1])):
             with operation(f"send {self._name}", _SENDING, kind=SpanKind.PRODUCER):
                 self._send(batch)
 
@@ -149,17 +150,3 @@ class SqsQueue:
         passing = all(not failure["SenderFault"] or failure["Code"] in TRANSIENT_CODES for failure in failed)
         kind = TransientStoreError if passing else StoreError
         raise kind(f"{self._name}: {len(failed)} {what}: {', '.join(codes)}")
-
-
-def _batches(messages: Sequence[tuple[QueueMessage, str]]) -> Iterator[list[tuple[QueueMessage, str]]]:
-    """Yield batches within the limits of one request."""
-    batch: list[tuple[QueueMessage, str]] = []
-    size = 0
-    for message, body in messages:
-        if batch and (len(batch) == BATCH or size + len(body) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append((message, body))
-        size += len(body)
-    if batch:
-        yield batch

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import Cardinality, Direction, Merge, P, T, TextP
@@ -22,7 +22,7 @@ from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
@@ -63,27 +63,11 @@ LAST_MOMENT = 2**62
 NAMES_AT_ONCE = 200_000
 """Most characters of names that one traversal writes: some 4 MB of bytecode, of the 10 MB that a server reads."""
 _SEPARATOR = "\x01"  # ids hold no control characters
-_T = TypeVar("_T")
 
 
-def batches(items: Sequence[_T], size: int) -> Iterator[Sequence[_T]]:
-    """Yield a sequence in batches of at most ``size``."""
-    return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def vertex_batches(vertices: Iterable[Vertex], size: int) -> Iterator[list[Vertex]]:
-    """Yield vertices in batches of at most ``size``, and of fewer if their names are long: a message has a limit."""
-    batch: list[Vertex] = []
-    characters = 0
-    for vertex in vertices:
-        own = sum(map(len, (vertex.name or "", *vertex.aliases)))
-        if batch and (len(batch) == size or characters + own > NAMES_AT_ONCE):
-            yield batch
-            batch, characters = [], 0
-        batch.append(vertex)
-        characters += own
-    if batch:
-        yield batch
+def characters_of_names(vertex: Vertex) -> int:
+    """Return the length of a vertex's names, which most of its bytecode consists of."""
+    return sum(map(len, (vertex.name or "", *vertex.aliases)))
 
 
 def vertex_id(tenant_id: str, record_id: str) -> str:

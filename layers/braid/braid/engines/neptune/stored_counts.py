@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from gremlin_python.process.graph_traversal import __
 
 from braid.engines.neptune import elements
-from braid.engines.neptune.elements import batches, vertex_ids
+from braid.engines.neptune.elements import vertex_ids
 from braid.errors import StoreError
+from braid.ports.batches import batches
 from braid.ports.keys import pages
 from braid.ports.knowledge_graph import GraphStats, GraphTypes
 

@@ -9,10 +9,11 @@ from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s
 from braid.engines.opensearch.mapping import routing
 from braid.engines.retrying import Deadline, retrying
 from braid.errors import StoreError, TransientStoreError
+from braid.ports.batches import batches
 from braid.settings import OpenSearchService, Refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from opensearchpy import OpenSearch
 
@@ -63,8 +64,9 @@ def write_items(
     serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
     wanted = Refresh.NONE if serverless else refresh or settings.opensearch_refresh
     results = [Outcome("")] * len(lines)
-    for chunk in _chunks(lines):
-        pending = list(chunk)
+    sizes = [len(line.encode()) for line in lines]
+    for chunk in batches(range(len(lines)), MAX_ITEMS, size=MAX_BYTES, size_of=sizes.__getitem__):
+        pending = chunk
         for attempt in retrying(settings.opensearch_attempts, until=Deadline.of_request()):
             with attempt, named_errors():
                 answer = client.bulk(
@@ -121,18 +123,3 @@ def _lines(action: dict[str, Any], body: dict[str, Any] | None, settings: Settin
     ((kind, what),) = action.items()
     first = json.dumps({kind: {**what, **routing(what["_id"], settings)}})
     return f"{first}\n" if body is None else f"{first}\n{json.dumps(body, ensure_ascii=False)}\n"
-
-
-def _chunks(lines: Sequence[str]) -> Iterator[list[int]]:
-    """Yield the positions of each request's items: at most 500 items and 5 MiB."""
-    chunk: list[int] = []
-    size = 0
-    for position, line in enumerate(lines):
-        length = len(line.encode())
-        if chunk and (len(chunk) >= MAX_ITEMS or size + length > MAX_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(position)
-        size += length
-    if chunk:
-        yield chunk

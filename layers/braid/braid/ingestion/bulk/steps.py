@@ -38,6 +38,7 @@ from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import read_missing, write_body
 from braid.ingestion.items import read_lines
 from braid.ingestion.writing import ItemError, MissingEnds, write
+from braid.ports.batches import batches
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 from braid.ports.shared_limits import writing_in_bulk
@@ -263,16 +264,7 @@ def in_batches(lines: Iterable[bytes], most: int | None = None) -> Iterator[list
     None has more than ``most`` or :data:`BATCH_LINES` lines.
     """
     most = min(most or BATCH_LINES, BATCH_LINES)
-    held: list[bytes] = []
-    size = 0
-    for line in lines:
-        if held and (len(held) == most or size + len(line) + 1 > BATCH_BYTES):
-            yield held
-            held, size = [], 0
-        held.append(line)
-        size += len(line) + 1
-    if held:
-        yield held
+    return batches(lines, most, size=BATCH_BYTES, size_of=lambda line: len(line) + 1)
 
 
 def _ranges(lines: Iterable[bytes], total: int, batch_lines: int | None) -> Iterator[BatchRange]:
