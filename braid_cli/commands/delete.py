@@ -40,7 +40,8 @@ def delete_record(
 
     check_tenant(tenant)
     called = ", ".join(map(repr, ids))
-    _show(delete_records(tenant, ids, open_application(engine)), f"is called {called}", as_json=as_json)
+    if not _show(delete_records(tenant, ids, open_application(engine)), f"is called {called}", as_json=as_json):
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command(name="document", epilog=examples("braid delete document runbook.pdf --tenant acme"))
@@ -57,7 +58,8 @@ def delete_document(
     from braid.ingestion.deleting import delete_document as delete
 
     check_tenant(tenant)
-    _show(delete(tenant, document, open_application(engine)), f"is of a document {document!r}", as_json=as_json)
+    if not _show(delete(tenant, document, open_application(engine)), f"is of a document {document!r}", as_json=as_json):
+        raise typer.Exit(EXIT_FAILED)
 
 
 @app.command(name="tenant", epilog=examples("braid delete tenant --tenant acme --yes"))
@@ -85,11 +87,11 @@ def delete_tenant(
     if not as_json:
         for what in report.left:
             out.print(Text(f"left: {what}"), soft_wrap=True)
-    _show(report, "is stored", as_json=as_json)
+    _show(report, "is stored", as_json=as_json)  # no error: a deletion may be repeated to complete it
 
 
-def _show(report: DeleteReport, looked_for: str, *, as_json: bool) -> None:
-    """Print what was removed; exit with 1 if nothing was: ``looked_for`` completes the message "nothing …"."""
+def _show(report: DeleteReport, looked_for: str, *, as_json: bool) -> bool:
+    """Print what was removed, and return whether anything was; ``looked_for`` completes the message "nothing …"."""
     counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
     ones = {name: "vertex" if name == "vertices" else name.removesuffix("s") for name in counts}
     found = ", ".join(counted(count, ones[name], name) for name, count in counts.items())
@@ -99,5 +101,4 @@ def _show(report: DeleteReport, looked_for: str, *, as_json: bool) -> None:
         out.print(f"{report.tenant_id}: removed {found}")
     else:
         complain(f"{report.tenant_id}: nothing {looked_for}; nothing was removed")
-    if not counts:
-        raise typer.Exit(EXIT_FAILED)
+    return bool(counts)
