@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from braid.models import Asked, GraphHit, Intent, Path
 from braid.ports.knowledge_graph import GraphStats
-from braid.understanding.facts import MAX_OF_A_KIND, read_facts
+from braid.understanding.facts import MAX_LABELS, MAX_OF_A_KIND, read_facts
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
 from braid.understanding.relations import Anchor, QuestionWords, Side, explain, sentence
@@ -143,6 +143,15 @@ def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind(
     assert facts is not None
     assert (facts.asked, facts.types) == (Asked.NOT, ())
     assert reason == "facts: what does not stand in a relation was not looked up, as 200 are more than 199"
+
+
+def test_of_very_many_types_a_question_is_compared_with_those_that_the_graph_has_most_of() -> None:
+    rare = {f"AA_{number}": 1 for number in range(MAX_LABELS)}
+    counts = {"by_relationship_type": STATS.by_relationship_type | rare, "by_entity_type": STATS.by_entity_type | rare}
+    question = "Which services depend on Atlas?"
+    facts, _ = read_facts(question, STATS.model_copy(update=counts), Intent.LOOKUP)
+    assert facts is not None
+    assert (facts.kinds, facts.types) == (("Service",), ("DEPENDS_ON",))
 
 
 def test_a_long_question_is_not_read_for_facts() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 MAX_TYPES: Final = 32
 """Relationship types that are looked up at once."""
 MAX_LABELS: Final = 200
-"""Relationship types, and entity types, that a question is compared with."""
+"""Relationship types, and entity types, that a question is compared with: those that the graph has most of."""
 MAX_OF_A_KIND: Final = 199
 """Most entities of a type among which those *without* a relationship are looked up."""
 
@@ -66,7 +67,7 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
     question = QuestionWords(text)
     labels = [
         label
-        for label in sorted(stats.by_relationship_type)[:MAX_LABELS]
+        for label in _commonest(stats.by_relationship_type)
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent):
@@ -96,6 +97,11 @@ def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuesti
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
 
 
+def _commonest(counts: Mapping[Label, int]) -> list[Label]:
+    """Return the :data:`MAX_LABELS` labels that the graph has most of, by name."""
+    return sorted(heapq.nsmallest(MAX_LABELS, counts, key=lambda label: (-counts[label], label)))
+
+
 def _is_for_walks(text: str, intent: Intent) -> bool:
     """Return whether a question is causal or temporal; one that is temporal only by a word for today is not."""
     if intent is not Intent.TEMPORAL:
@@ -122,7 +128,7 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Collection[int]) -
         calls.
     """
     tokens = question.tokens
-    types = {label: tuple(map(singular, label_words(label))) for label in sorted(stats.by_entity_type)[:MAX_LABELS]}
+    types = {label: tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)}
     explained = {
         place
         for place, token in enumerate(tokens)
