@@ -40,7 +40,9 @@ def delete_record(
 
     check_tenant(tenant)
     called = ", ".join(map(repr, ids))
-    if not _show(delete_records(tenant, ids, open_application(engine)), f"is called {called}", as_json=as_json):
+    if not _show(
+        delete_records(tenant, ids, open_application(engine)), f"there is no record or entity {called}", as_json=as_json
+    ):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -58,7 +60,9 @@ def delete_document(
     from braid.ingestion.deleting import delete_document as delete
 
     check_tenant(tenant)
-    if not _show(delete(tenant, document, open_application(engine)), f"is of a document {document!r}", as_json=as_json):
+    if not _show(
+        delete(tenant, document, open_application(engine)), f"there is no document {document!r}", as_json=as_json
+    ):
         raise typer.Exit(EXIT_FAILED)
 
 
@@ -87,11 +91,11 @@ def delete_tenant(
     if not as_json:
         for what in report.left:
             out.print(Text(f"left: {what}"), soft_wrap=True)
-    _show(report, "is stored", as_json=as_json)  # no error: a deletion may be repeated to complete it
+    _show(report, "nothing is stored", as_json=as_json)  # no error: a deletion may be repeated to complete it
 
 
-def _show(report: DeleteReport, looked_for: str, *, as_json: bool) -> bool:
-    """Print what was removed, and return whether anything was; ``looked_for`` completes the message "nothing …"."""
+def _show(report: DeleteReport, absent: str, *, as_json: bool) -> bool:
+    """Print what was removed, and return whether anything was; ``absent`` says what is not there."""
     counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
     ones = {name: "vertex" if name == "vertices" else name.removesuffix("s") for name in counts}
     found = ", ".join(counted(count, ones[name], name) for name, count in counts.items())
@@ -100,5 +104,5 @@ def _show(report: DeleteReport, looked_for: str, *, as_json: bool) -> bool:
     elif counts:
         out.print(f"{report.tenant_id}: removed {found}")
     else:
-        complain(f"{report.tenant_id}: nothing {looked_for}; nothing was removed")
+        complain(f"{report.tenant_id}: {absent}; nothing was removed")
     return bool(counts)

@@ -82,8 +82,8 @@ def test_a_deletion_of_what_is_not_there_says_so_and_fails(here: Callable[..., D
     path = lines(tmp_path / "a.jsonl", {"_id": "guide.pdf#chunk-1", "text": text, "title": "Guide"})
     assert here("ingest", path, "--tenant", "acme").status == 0
     for what, said in {
-        ("record", "nothing"): "nothing is called 'nothing'",
-        ("document", "other.pdf"): "nothing is of a document 'other.pdf'",
+        ("record", "nothing"): "there is no record or entity 'nothing'",
+        ("document", "other.pdf"): "there is no document 'other.pdf'",
     }.items():
         done = here("delete", *what, "--tenant", "acme")
         assert (done.status, done.out) == (1, "")
