@@ -54,7 +54,7 @@ def tune(
     Each question is searched once; fitting only repeats the fusion of its hits. Cross-validation measures the gain on
     held-out questions. If it is no better than the parameters in use, nothing is written and the exit code is 1.
 
-    The file applies to all tenants of the store, from the next search on. Removing it restores the defaults; a file
+    The file applies to all tenants of the store, in every process that starts after that. Removing it restores the defaults; a file
     that it replaces is kept beside it, with the suffix .before.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
@@ -95,5 +95,5 @@ def tune(
     if not as_json:
         undo = f"`mv {quote(str(before))} {quote(str(path))}`" if before else f"`rm {quote(str(path))}`"
         out.print(Text(f"written to {path}"), soft_wrap=True)
-        told = f"it holds for all tenants of this store, from the next question on; {undo} undoes it"
+        told = f"it applies to all tenants of this store, once a running server is restarted; {undo} undoes it"
         out.print(Text(told), soft_wrap=True)

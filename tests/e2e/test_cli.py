@@ -286,7 +286,7 @@ def test_fitted_weights_that_are_not_better_are_written_only_by_force_and_then_u
     assert (forced.status, forced.err) == (0, "")
     assert "held-out questions" in forced.out
     undo = f"`rm {tmp_path / 'home' / 'fitted.json'}` undoes it"
-    assert f"it holds for all tenants of this store, from the next question on; {undo}" in forced.out
+    assert f"it applies to all tenants of this store, once a running server is restarted; {undo}" in forced.out
     after = json.loads(braid("eval", str(DEMO / "pellworth"), "--json", **own).out)["parameters"]
     assert (before["fitted"], after["fitted"]) == (False, True)
     (tmp_path / "home" / "fitted.json").write_text('{"parameters": {"hit_share": 7}}', encoding="utf-8")
