@@ -54,8 +54,8 @@ def tune(
     Each question is searched once; fitting only repeats the fusion of its hits. Cross-validation measures the gain on
     held-out questions. If it is no better than the parameters in use, nothing is written and the exit code is 1.
 
-    The file applies to all tenants of the store, in every process that starts after that. Removing it restores the defaults; a file
-    that it replaces is kept beside it, with the suffix .before.
+    The file applies to all tenants of the store, in every process that starts after that. Removing it restores the
+    defaults; a file that it replaces is kept beside it, with the suffix .before.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
     from braid_cli.tuning.run import tune_folders, write
