@@ -29,6 +29,7 @@ from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
@@ -269,7 +270,7 @@ def _wanted_edges(
         if not edge.found:
             accepted.stated.add(identity)
         before = stored.get(identity)
-        meant = _edge_meant(edge, before, request, accepted.supersession)
+        meant = _edge_meant(edge, before, request, accepted.supersession, store.now())
         # An interrupted write may have stored an edge without counting its type, which questions would not look for.
         is_counted = meant.type in counted or not counted
         if request.rewrite or before is None or meant != before or not is_counted:
@@ -278,14 +279,18 @@ def _wanted_edges(
 
 
 def _edge_meant(
-    edge: Relationship, before: Relationship | None, request: WriteRequest, supersession: Supersession
+    edge: Relationship,
+    before: Relationship | None,
+    request: WriteRequest,
+    supersession: Supersession,
+    now: datetime,
 ) -> Relationship:
     """Return an edge as it is to be stored, given its stored version."""
     meant = supersession.edge(edge.altered(supersedes=()) if edge.supersedes else edge)
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
         # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
         meant = ended(meant, before.invalid_at)
-    return supersession.edge(before) if _stored_stays(before, meant) else meant
+    return supersession.edge(before) if _stored_stays(before, meant, now) else meant
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:
@@ -302,7 +307,7 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
     }
 
 
-def _stored_stays(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
+def _stored_stays(before: Relationship | None, meant: Relationship, now: datetime) -> TypeGuard[Relationship]:
     """Whether a stored edge stays as it is.
 
     An edge that was found in a text replaces no given one, and one that is not trusted no trusted one that is still in
@@ -310,7 +315,9 @@ def _stored_stays(before: Relationship | None, meant: Relationship) -> TypeGuard
     """
     if before is not None and meant.found and not before.found:
         return True
-    if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
+    if before is None or meant.trusted or not before.trusted:
+        return False
+    if before.invalid_at is not None and before.invalid_at <= now:
         return False
     return meant.evidence is not None and meant.evidence != before.evidence
 
