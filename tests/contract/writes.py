@@ -120,6 +120,16 @@ class WritesContract:
         (kept,) = store.graph.get_many(ACME, ["v"])
         assert (kept.has_record, kept.name, kept.aliases) == (True, "Valve", ("tap",))
 
+    def test_a_trusted_record_keeps_no_name_that_one_which_is_not_trusted_gave(self, store: WriteStore) -> None:
+        of_mail = {"kind": Kind.ENTITY, "entity_type": "Pump", "name": "Wrecker", "aliases": ("payroll",)}
+        written(store, record("e", "spam", trusted=False, **of_mail), record("f", "spam", trusted=False, **of_mail))
+        written(store, record("e", "a pump", kind=Kind.ENTITY, entity_type="Pump", name="Bilge pump"))
+        written(store, record("f", "a pump", kind=Kind.ENTITY, entity_type="Pump"))
+        kept = {one.id: (one.name, one.aliases) for one in store.graph.get_many(ACME, ["e", "f"])}
+        assert kept == {"e": ("Bilge pump", ()), "f": (None, ())}
+        asked = ["wrecker", "payroll", "bilge pump"]
+        assert [link.entity_id for link in store.graph.link(ACME, asked, as_of=LATER)] == ["e"]
+
     def test_a_vertex_follows_its_record_in_what_is_trusted(self, store: WriteStore) -> None:
         def trusted() -> list[bool]:
             return [one.trusted for one in store.graph.get_many(ACME, ["r"])]

@@ -68,7 +68,12 @@ class Accepted:
 
 
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
-    """Return the vertex of a record; a name and aliases that only the stored vertex has are kept."""
+    """Return the vertex of a record; a name and aliases that only the stored vertex has are kept.
+
+    A trusted record keeps none of a stored vertex that is not trusted.
+    """
+    if stored and record.trusted and not stored.trusted:
+        stored = None
     return Vertex(
         id=record.id,
         tenant_id=record.tenant_id,
