@@ -121,7 +121,8 @@ class WritesContract:
         assert (kept.has_record, kept.name, kept.aliases) == (True, "Valve", ("tap",))
 
     def test_a_trusted_record_keeps_no_name_that_one_which_is_not_trusted_gave(self, store: WriteStore) -> None:
-        of_mail = {"kind": Kind.ENTITY, "entity_type": "Pump", "name": "Wrecker", "aliases": ("payroll",)}
+        of_mail: dict[str, Any] = {"kind": Kind.ENTITY, "entity_type": "Pump"}
+        of_mail |= {"name": "Wrecker", "aliases": ("payroll",)}
         written(store, record("e", "spam", trusted=False, **of_mail), record("f", "spam", trusted=False, **of_mail))
         written(store, record("e", "a pump", kind=Kind.ENTITY, entity_type="Pump", name="Bilge pump"))
         written(store, record("f", "a pump", kind=Kind.ENTITY, entity_type="Pump"))
@@ -212,6 +213,18 @@ class WritesContract:
         )
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
         assert stored(store, "old").invalid_at is None
+
+    def test_an_edge_that_is_not_trusted_supersedes_nothing_that_is_repeated_beside_it(self, store: WriteStore) -> None:
+        own = edge("a", "b", evidence="own")
+        written(store, vertex("a"), vertex("b"), vertex("c"), own, record("own", "a leads to b"))
+        ending = edge("a", "c", evidence="mail", supersedes=(RelationshipKey(source="a", type="CAUSES", target="b"),))
+        mail, repeated = record("mail", "not b but c", trusted=False), edge("a", "b", evidence="mail")
+        for items in ((mail, repeated, ending), (mail,), (repeated, ending)):
+            errors = written(store, *items).errors
+            assert [error.field for error in errors] == (["supersedes"] if ending in items else [])
+            assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        doubted = record("own", "a leads to b", trusted=False)  # with which the stored edge ceases to be trusted
+        assert written(store, doubted, mail, repeated, ending).errors == ()
 
     def test_what_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
         written(store, record("own", "open at 8"), record("mail", "open at 9", trusted=False))

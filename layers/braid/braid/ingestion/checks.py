@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from braid.ingestion.found_names import find_names, stale_mentions, successors_of_names
 from braid.ingestion.given_entities import NamedEntities, named_entities
@@ -21,7 +21,15 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
+from braid.ingestion.supersession import (
+    RefusedRecord,
+    Supersession,
+    as_trusted_as_written,
+    ended,
+    find_supersession,
+    stored_records,
+    stored_stays,
+)
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -295,7 +303,7 @@ def _edge_meant(
     if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
         # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
         meant = ended(meant, before.invalid_at)
-    return supersession.edge(before) if _stored_stays(before, meant, now) else meant
+    return supersession.edge(before) if stored_stays(before, meant, now) else meant
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:
@@ -305,26 +313,7 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
     """
     possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
     stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
-    untrusted = {record.id for record in given.records.values() if not record.trusted}
-    return {
-        edge.identity(): edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge
-        for edge in stored
-    }
-
-
-def _stored_stays(before: Relationship | None, meant: Relationship, now: datetime) -> TypeGuard[Relationship]:
-    """Whether a stored edge stays as it is.
-
-    An edge that was found in a text replaces no given one, and one that is not trusted no trusted one that is still in
-    force, unless both have the same evidence.
-    """
-    if before is not None and meant.found and not before.found:
-        return True
-    if before is None or meant.trusted or not before.trusted:
-        return False
-    if before.invalid_at is not None and before.invalid_at <= now:
-        return False
-    return meant.evidence is not None and meant.evidence != before.evidence
+    return {edge.identity(): edge for edge in as_trusted_as_written(stored, given.records)}
 
 
 def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:
