@@ -226,6 +226,15 @@ class WritesContract:
         doubted = record("own", "a leads to b", trusted=False)  # with which the stored edge ceases to be trusted
         assert written(store, doubted, mail, repeated, ending).errors == ()
 
+    def test_a_trusted_edge_ends_when_it_is_superseded_whenever_a_stranger_said(self, store: WriteStore) -> None:
+        strange = edge("a", "b", evidence="mail", invalid_at=AS_OF - DAY)
+        written(store, vertex("a"), vertex("b"), vertex("c"), record("mail", "a led to b", trusted=False), strange)
+        ending = (RelationshipKey(source="a", type="CAUSES", target="b"),)
+        for _ in range(2):
+            written(store, edge("a", "b"), edge("a", "c", valid_at=AS_OF, supersedes=ending))
+            kept = {one.target: (one.trusted, one.invalid_at) for one in store.graph.relationships(ACME, ids=["a"])}
+            assert kept == {"b": (True, AS_OF), "c": (True, None)}
+
     def test_what_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
         written(store, record("own", "open at 8"), record("mail", "open at 9", trusted=False))
         report = written(store, record("new", "closed", trusted=False, supersedes=("mail", "own")))

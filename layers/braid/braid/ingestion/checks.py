@@ -300,7 +300,8 @@ def _edge_meant(
 ) -> Relationship:
     """Return an edge as it is to be stored, given its stored version."""
     meant = supersession.edge(edge.altered(supersedes=()) if edge.supersedes else edge)
-    if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
+    is_ended = edge.identity() in supersession.edges or edge.identity() in request.ended_apart
+    if before is not None and is_ended and (before.trusted or not meant.trusted):
         # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
         meant = ended(meant, before.invalid_at)
     return supersession.edge(before) if stored_stays(before, meant, now) else meant
