@@ -137,7 +137,10 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Add the names found in the records, and their mentions, to the given items, which take precedence."""
+    """Add the names found in the records, and their mentions, to the given items.
+
+    A given edge takes precedence, unless only the found one is trusted.
+    """
     tenant_id = given.request.tenant_id
     entities = named_entities(given.vertices.values(), given.records, given.in_graph)
     named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
@@ -151,7 +154,14 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.for_mentions -= {*given.vertices, *(one.id for one in given.records.values() if one.kind is Kind.ENTITY)}
     given.vertices |= found.vertices
     given.in_graph |= found.stored
-    given.edges = found.edges | given.edges
+    given.edges = {
+        **found.edges,
+        **{
+            name: edge
+            for name, edge in given.edges.items()
+            if edge.trusted or name not in found.edges or not found.edges[name].trusted
+        },
+    }
 
 
 def _as_trusted_as_evidence(

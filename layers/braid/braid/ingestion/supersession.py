@@ -326,16 +326,16 @@ def _find_edges(
 def stored_stays(before: Relationship | None, meant: Relationship, now: datetime) -> TypeGuard[Relationship]:
     """Whether a stored edge stays as it is.
 
-    An edge that was found in a text replaces no given one, and one that is not trusted no trusted one that is still in
-    force, unless both have the same evidence.
+    An edge that was found in a text replaces no given one, unless only the found one is trusted. One that is not
+    trusted replaces no trusted one that is still in force, unless both have the same evidence.
     """
     if before is not None and meant.found and not before.found:
-        return True
+        return before.trusted or not meant.trusted
     if before is None or meant.trusted or not before.trusted:
         return False
     if before.invalid_at is not None and before.invalid_at <= now:
         return False
-    return meant.evidence is not None and meant.evidence != before.evidence
+    return (before.found or meant.evidence is not None) and meant.evidence != before.evidence
 
 
 def as_trusted_as_written(stored: Iterable[Relationship], records: Mapping[str, Record]) -> list[Relationship]:
