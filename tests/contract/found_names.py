@@ -226,6 +226,23 @@ class FoundNamesContract:
         written(store, record("a", "It was Anna Berg again."))
         assert mentions(store, "a") == [given]
 
+    @pytest.mark.parametrize("evidence", ["mail", None])
+    @pytest.mark.parametrize("order", ["before", "with", "after"])
+    def test_a_mention_that_is_not_trusted_takes_no_place_of_one_that_a_trusted_text_has(
+        self, store: Application, order: str, evidence: str | None
+    ) -> None:
+        text, mail = record("a", "It was Anna Berg."), record("mail", "Ask me.", trusted=False)
+        strange = edge("berg", "a", MENTIONS, evidence=evidence, trusted=False, confidence=0.1)
+        written(store, vertex("berg", name="Anna Berg"), vertex("a"), mail)
+        if order == "with":
+            written(store, text, strange)
+        for item in {"before": (strange, text), "after": (text, strange)}.get(order, ()):
+            written(store, item)
+        (kept,) = mentions(store, "a")
+        assert (kept.source, kept.evidence, kept.trusted, kept.found) == ("berg", "a", True, True)
+        written(store, record("a", "It was Anna Berg.", trusted=False))
+        assert [one.trusted for one in mentions(store, "a")] == [False]
+
     def test_a_name_that_only_untrusted_texts_have_is_not_trusted(self, store: Application) -> None:
         written(store, record("a", "It was Anna Berg.", trusted=False))
         assert store.graph.link(ACME, ["anna berg"], as_of=AS_OF, trusted_only=True) == []

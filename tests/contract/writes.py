@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from braid.ingestion.writing import WriteStore
 
 LATER = AS_OF + timedelta(days=365)
+DAY = timedelta(days=1)
 
 
 def written(store: WriteStore, *items: Record | Vertex | Relationship, **fields: Any) -> WriteReport:
@@ -119,6 +120,17 @@ class WritesContract:
         (kept,) = store.graph.get_many(ACME, ["v"])
         assert (kept.has_record, kept.name, kept.aliases) == (True, "Valve", ("tap",))
 
+    def test_a_trusted_record_keeps_no_name_that_one_which_is_not_trusted_gave(self, store: WriteStore) -> None:
+        of_mail: dict[str, Any] = {"kind": Kind.ENTITY, "entity_type": "Pump"}
+        of_mail |= {"name": "Wrecker", "aliases": ("payroll",)}
+        written(store, record("e", "spam", trusted=False, **of_mail), record("f", "spam", trusted=False, **of_mail))
+        written(store, record("e", "a pump", kind=Kind.ENTITY, entity_type="Pump", name="Bilge pump"))
+        written(store, record("f", "a pump", kind=Kind.ENTITY, entity_type="Pump"))
+        kept = {one.id: (one.name, one.aliases) for one in store.graph.get_many(ACME, ["e", "f"])}
+        assert kept == {"e": ("Bilge pump", ()), "f": (None, ())}
+        asked = ["wrecker", "payroll", "bilge pump"]
+        assert [link.entity_id for link in store.graph.link(ACME, asked, as_of=LATER)] == ["e"]
+
     def test_a_vertex_follows_its_record_in_what_is_trusted(self, store: WriteStore) -> None:
         def trusted() -> list[bool]:
             return [one.trusted for one in store.graph.get_many(ACME, ["r"])]
@@ -166,6 +178,17 @@ class WritesContract:
         written(store, own)
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
 
+    def test_what_is_not_trusted_replaces_no_trusted_edge_before_its_end(self, store: WriteStore) -> None:
+        now = store.now()
+        leased = edge("a", "b", evidence="own", invalid_at=now + DAY)
+        over = edge("a", "c", evidence="own", invalid_at=now - DAY)
+        written(store, vertex("a"), vertex("b"), vertex("c"), record("own", "leased until then"), leased, over)
+        strange = [edge("a", end, evidence="mail") for end in ("b", "c")]
+        written(store, record("mail", "leased", trusted=False), *strange)
+        kept = {one.target: one for one in store.graph.relationships(ACME, ids=["a"])}
+        assert kept["b"] == leased
+        assert (kept["c"].evidence, kept["c"].trusted) == ("mail", False)
+
     def test_a_write_that_ceases_to_trust_an_edges_evidence_may_give_it_other_evidence(self, store: WriteStore) -> None:
         own, strange = edge("a", "b", evidence="own"), edge("a", "b", evidence="mail", trusted=False)
         written(store, vertex("a"), vertex("b"), record("own", "a leads to b"), own)
@@ -190,6 +213,27 @@ class WritesContract:
         )
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
         assert stored(store, "old").invalid_at is None
+
+    def test_an_edge_that_is_not_trusted_supersedes_nothing_that_is_repeated_beside_it(self, store: WriteStore) -> None:
+        own = edge("a", "b", evidence="own")
+        written(store, vertex("a"), vertex("b"), vertex("c"), own, record("own", "a leads to b"))
+        ending = edge("a", "c", evidence="mail", supersedes=(RelationshipKey(source="a", type="CAUSES", target="b"),))
+        mail, repeated = record("mail", "not b but c", trusted=False), edge("a", "b", evidence="mail")
+        for items in ((mail, repeated, ending), (mail,), (repeated, ending)):
+            errors = written(store, *items).errors
+            assert [error.field for error in errors] == (["supersedes"] if ending in items else [])
+            assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        doubted = record("own", "a leads to b", trusted=False)  # with which the stored edge ceases to be trusted
+        assert written(store, doubted, mail, repeated, ending).errors == ()
+
+    def test_a_trusted_edge_ends_when_it_is_superseded_whenever_a_stranger_said(self, store: WriteStore) -> None:
+        strange = edge("a", "b", evidence="mail", invalid_at=AS_OF - DAY)
+        written(store, vertex("a"), vertex("b"), vertex("c"), record("mail", "a led to b", trusted=False), strange)
+        ending = (RelationshipKey(source="a", type="CAUSES", target="b"),)
+        for _ in range(2):
+            written(store, edge("a", "b"), edge("a", "c", valid_at=AS_OF, supersedes=ending))
+            kept = {one.target: (one.trusted, one.invalid_at) for one in store.graph.relationships(ACME, ids=["a"])}
+            assert kept == {"b": (True, AS_OF), "c": (True, None)}
 
     def test_what_is_not_trusted_supersedes_nothing_that_is(self, store: WriteStore) -> None:
         written(store, record("own", "open at 8"), record("mail", "open at 9", trusted=False))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING
 
 from braid.ingestion.found_names import find_names, stale_mentions, successors_of_names
 from braid.ingestion.given_entities import NamedEntities, named_entities
@@ -21,7 +21,15 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.supersession import RefusedRecord, Supersession, ended, find_supersession, stored_records
+from braid.ingestion.supersession import (
+    RefusedRecord,
+    Supersession,
+    as_trusted_as_written,
+    ended,
+    find_supersession,
+    stored_records,
+    stored_stays,
+)
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -29,6 +37,7 @@ from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from datetime import datetime
 
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
@@ -67,7 +76,12 @@ class Accepted:
 
 
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
-    """Return the vertex of a record; a name and aliases that only the stored vertex has are kept."""
+    """Return the vertex of a record; a name and aliases that only the stored vertex has are kept.
+
+    A trusted record keeps none of a stored vertex that is not trusted.
+    """
+    if stored and record.trusted and not stored.trusted:
+        stored = None
     return Vertex(
         id=record.id,
         tenant_id=record.tenant_id,
@@ -123,7 +137,10 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Add the names found in the records, and their mentions, to the given items, which take precedence."""
+    """Add the names found in the records, and their mentions, to the given items.
+
+    A given edge takes precedence, unless only the found one is trusted.
+    """
     tenant_id = given.request.tenant_id
     entities = named_entities(given.vertices.values(), given.records, given.in_graph)
     named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
@@ -137,7 +154,14 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.for_mentions -= {*given.vertices, *(one.id for one in given.records.values() if one.kind is Kind.ENTITY)}
     given.vertices |= found.vertices
     given.in_graph |= found.stored
-    given.edges = found.edges | given.edges
+    given.edges = {
+        **found.edges,
+        **{
+            name: edge
+            for name, edge in given.edges.items()
+            if edge.trusted or name not in found.edges or not found.edges[name].trusted
+        },
+    }
 
 
 def _as_trusted_as_evidence(
@@ -269,7 +293,7 @@ def _wanted_edges(
         if not edge.found:
             accepted.stated.add(identity)
         before = stored.get(identity)
-        meant = _edge_meant(edge, before, request, accepted.supersession)
+        meant = _edge_meant(edge, before, request, accepted.supersession, store.now())
         # An interrupted write may have stored an edge without counting its type, which questions would not look for.
         is_counted = meant.type in counted or not counted
         if request.rewrite or before is None or meant != before or not is_counted:
@@ -278,14 +302,19 @@ def _wanted_edges(
 
 
 def _edge_meant(
-    edge: Relationship, before: Relationship | None, request: WriteRequest, supersession: Supersession
+    edge: Relationship,
+    before: Relationship | None,
+    request: WriteRequest,
+    supersession: Supersession,
+    now: datetime,
 ) -> Relationship:
     """Return an edge as it is to be stored, given its stored version."""
     meant = supersession.edge(edge.altered(supersedes=()) if edge.supersedes else edge)
-    if before is not None and (edge.identity() in supersession.edges or edge.identity() in request.ended_apart):
+    is_ended = edge.identity() in supersession.edges or edge.identity() in request.ended_apart
+    if before is not None and is_ended and (before.trusted or not meant.trusted):
         # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
         meant = ended(meant, before.invalid_at)
-    return supersession.edge(before) if _stored_stays(before, meant) else meant
+    return supersession.edge(before) if stored_stays(before, meant, now) else meant
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:
@@ -295,24 +324,7 @@ def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Ver
     """
     possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
     stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []
-    untrusted = {record.id for record in given.records.values() if not record.trusted}
-    return {
-        edge.identity(): edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge
-        for edge in stored
-    }
-
-
-def _stored_stays(before: Relationship | None, meant: Relationship) -> TypeGuard[Relationship]:
-    """Whether a stored edge stays as it is.
-
-    An edge that was found in a text replaces no given one, and one that is not trusted no trusted one that is still in
-    force, unless both have the same evidence.
-    """
-    if before is not None and meant.found and not before.found:
-        return True
-    if before is None or meant.trusted or not before.trusted or before.invalid_at is not None:
-        return False
-    return meant.evidence is not None and meant.evidence != before.evidence
+    return {edge.identity(): edge for edge in as_trusted_as_written(stored, given.records)}
 
 
 def _has_record(in_graph: Mapping[str, Vertex], name: str) -> bool:

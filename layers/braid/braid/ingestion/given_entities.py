@@ -134,7 +134,8 @@ def named_entities(
     found: dict[str, NamedEntity] = {}
     for record in records.values():
         if record.kind is Kind.ENTITY and record.trusted and record.entity_type != DOCUMENT_TYPE:
-            stored = in_graph.get(record.id)  # a name or aliases that only the stored vertex has are kept
+            stored = in_graph.get(record.id)  # a name or aliases that only a trusted stored vertex has are kept
+            stored = stored if stored and stored.trusted else None
             name = record.heading() or (stored.name if stored else None)
             found[record.id] = NamedEntity(record.id, name, record.aliases or (stored.aliases if stored else ()))
     for vertex in vertices:

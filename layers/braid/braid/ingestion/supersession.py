@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeGuard, TypeVar
 
 from braid.models import Kind, Record, Relationship, Vertex
 from braid.ports.batches import batches
@@ -171,7 +171,7 @@ def find_supersession(
         stored[identity] = dated
     found.supersession.records = _ended_records(stored.values(), known, store, tenant_id)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
-    found.refused += _find_edges(edges, store, tenant_id, found.supersession)
+    found.refused += _find_edges(edges, records, store, tenant_id, found.supersession)
     return found
 
 
@@ -290,14 +290,22 @@ def _void_links(
 
 
 def _find_edges(
-    edges: Mapping[EdgeId, Relationship], store: WriteStore, tenant_id: str, supersession: Supersession
+    edges: Mapping[EdgeId, Relationship],
+    records: Mapping[str, Record],
+    store: WriteStore,
+    tenant_id: str,
+    supersession: Supersession,
 ) -> list[RefusedEdge]:
     """Add the supersession of edges by edges to ``supersession``; return the invalid superseding edges."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
         return []
-    absent = {key.identity() for _, key in pairs} - set(edges)
-    known = {edge.identity(): edge for edge in _edges_named(absent, store, tenant_id)} | dict(edges)
+    stored = as_trusted_as_written(_edges_named({key.identity() for _, key in pairs}, store, tenant_id), records)
+    known = dict(edges)
+    for edge in stored:
+        given = edges.get(edge.identity())
+        if given is None or stored_stays(edge, given, store.now()):
+            known[edge.identity()] = edge
     refused: dict[EdgeId, RefusedEdge] = {}
     for edge, key in pairs:
         if edge.identity() in refused:
@@ -313,6 +321,27 @@ def _find_edges(
         source, kind, target, _ = identity
         return [RefusedEdge(identity, f"{source!r} {kind} {target!r} would be superseded by itself")]
     return []
+
+
+def stored_stays(before: Relationship | None, meant: Relationship, now: datetime) -> TypeGuard[Relationship]:
+    """Whether a stored edge stays as it is.
+
+    An edge that was found in a text replaces no given one, unless only the found one is trusted. One that is not
+    trusted replaces no trusted one that is still in force, unless both have the same evidence.
+    """
+    if before is not None and meant.found and not before.found:
+        return before.trusted or not meant.trusted
+    if before is None or meant.trusted or not before.trusted:
+        return False
+    if before.invalid_at is not None and before.invalid_at <= now:
+        return False
+    return (before.found or meant.evidence is not None) and meant.evidence != before.evidence
+
+
+def as_trusted_as_written(stored: Iterable[Relationship], records: Mapping[str, Record]) -> list[Relationship]:
+    """Return stored edges, as trusted as their evidence will be once the records of a request are written."""
+    untrusted = {record.id for record in records.values() if not record.trusted}
+    return [edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge for edge in stored]
 
 
 def _edge_problem(edge: Relationship, key: RelationshipKey, known: Mapping[EdgeId, Relationship]) -> str | None:
