@@ -69,7 +69,7 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
         with processor.measured() as spent:
             try:
                 reply = handle(event, LocalContext("search_api"))
-            except BaseException as error:  # noqa: BLE001 - native code may raise it, and the request would keep its place
+            except BaseException as error:  # noqa: BLE001 - native code may raise it; the request would hold its place for ever
                 _LOG.warning("a request failed with %s", type(error).__name__)  # a message may quote the request
         send([number, reply, spent.seconds])
 

@@ -1,6 +1,6 @@
 """Verifies a move to another model profile and switches to it, rolls it back, and drops the previous index.
 
-Before that, ``pages`` fills the index beside the active one; the engine's migration manages both.
+``pages`` has filled the next index before; the engine's migration manages both indexes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from braid.reembedding.services import Services
 
 MAX_ROUNDS: Final = 5
-"""Most further passes of a move; if records are left after them, they change faster than they are embedded."""
+"""Most further passes of a move; if records are left after them, they are written faster than the move embeds them."""
 _ROUNDING: Final = 1e-9
 """Difference of two recalls that is due to rounding."""
 
@@ -77,7 +77,7 @@ def _count_pending(services: Services, job: ReembeddingJob) -> int:
 
 
 def switch(services: Services, name: str, run: int) -> ReembeddingJob:
-    """Atomically make a verified move's profile the active one; a sweep of records without its vectors follows.
+    """Atomically make a verified move's profile the active one; a sweep of records that lack its vectors follows.
 
     Raises TakenOver if another worker has taken the job over.
     """
@@ -99,7 +99,7 @@ def _invalidate_answers(services: Services) -> None:
 
 
 def rollback(services: Services, tenant: str | None = None) -> MigrationState:
-    """Return to the profile before the last switch; or, before the switch of a move, abandon the move.
+    """Abandon the move that runs and has not switched yet; if none does, return to the profile before the last switch.
 
     With ``tenant``, that tenant returns to the index that it was in before its move.
 

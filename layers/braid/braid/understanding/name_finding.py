@@ -40,7 +40,7 @@ MAX_TITLE_WORDS: Final = 12
 MAX_NAMES: Final = 200
 """Most names of one text, the first ones."""
 TITLE, FIRST_SENTENCE, SEVERAL_TIMES, MENTIONED = 1.0, 0.9, 0.85, 0.8
-"""Confidence of a mention, by where the text has the name: as title, in its first sentence, or elsewhere."""
+"""Confidence of a mention, by where the text has the name: as title, in its first sentence, elsewhere twice or once."""
 _SENTENCES_OF_SUBJECT: Final = 2
 _NO_SURNAME: Final = word_set("of the for")
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f]")
@@ -61,7 +61,10 @@ class RuleNameFinder:
     """Finds names by rules; implements :class:`braid.ports.name_finder.NameFinder`."""
 
     def find(self, texts: Sequence[SourceText], given: Mapping[str, str]) -> list[FoundName]:
-        """Return the names in some texts, in the order of their first mention."""
+        """Return the names in some texts, in the order of their first mention.
+
+        ``given`` has the keys of given entities by their normalised names.
+        """
         found: dict[str, FoundName] = {}
         longest = longest_by_first_word(given)
         for _, document in groupby(texts, key=lambda text: text.document):
@@ -74,7 +77,7 @@ class RuleNameFinder:
 def title_names(title: str) -> list[str]:
     """Return the names in a title: the whole, that without brackets at its end, and that up to the first comma.
 
-    And the identifier that it begins with, which is the only one of a title that is too long to be a name.
+    Also the identifier at its beginning; a title that is too long to be a name gives only this one.
     """
     whole = " ".join(title.split())
     names = [identifier] if (identifier := leading_identifier(whole)) else []
@@ -147,8 +150,8 @@ def _first_sentence_end(content: str) -> int:
 def _subjects(title: str, contents: Sequence[str], found: Sequence[Candidate]) -> set[str]:
     """Return the keys of the words that head a document and are its subject, such as "Quillback" of its page.
 
-    Such a word begins the title, or is the whole first line. It heads the document in both ways, or begins two more
-    sentences. The document has it nowhere in lower case, neither in the singular nor in the plural.
+    Such a word begins the title, or is the whole first line. It must be both, or begin two further sentences. The
+    document has it nowhere in lower case, neither in the singular nor in the plural.
     """
     first_line = next((line.strip() for line in contents[0].splitlines() if line.strip()), "")
     heads = {head for head in (title.partition(" ")[0], first_line) if head.istitle() and head.isalpha()}

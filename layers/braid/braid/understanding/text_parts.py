@@ -1,7 +1,7 @@
-"""Splits a long text, at sentences, into parts that fit an encoder's window, so that all of it is embedded.
+"""Splits a long text into parts that fit an encoder's window, so that all of it is embedded.
 
-The first part fills the window. Each further part begins with the sentence that the part before it cut off, or at a
-word if no sentence begins in the second half of that part, and has the heading before it.
+The first part fills the window, and ends at a token. Each further part begins with the sentence that the part before
+it cut off, or at a word if no sentence begins in the second half of that part, and has the heading before it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OpenSearch client: signed requests, time limits, retries, and its errors as Braid's.
 
-What a question does when these are raised, :mod:`braid.retrieval.pipeline` decides.
+:mod:`braid.retrieval.pipeline` decides what a question does when these are raised.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def question_deadline(settings: Settings) -> Deadline:
 
 def call_until(until: Deadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
     """Call the client as :func:`call`, within a question's deadline. Raises StoreTooSlow if the deadline is over."""
-    deadline.check()  # else a request that comes too late could still be answered in the least time that one is given
+    deadline.check()  # else a request past its deadline would still be sent, with the least time limit
 
     @named_errors()
     def ask() -> R:
@@ -156,7 +156,7 @@ def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
 def items_of(answer: object, name: str, count: int) -> list[Any]:
     """Return the list in an answer that has an item for each that was asked for.
 
-    Raises TransientStoreError if it has not as many: what is missing would look like what is not stored.
+    Raises TransientStoreError if it has not as many: a missing item would look like a record that is not stored.
     """
     found = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(found, list) or len(found) != count:

@@ -109,7 +109,7 @@ def link(
     matches = sorted(
         (-match_score(name, is_name=not is_alias), -len(name), name, is_alias)
         for name in (asked_by[key] for (key,) in known)
-        for is_alias in {is_form(name), True}
+        for is_alias in {is_form(name), True}  # a form is never a name itself
     )
     classes: dict[tuple[float, int], int] = {}  # matches of equal rank, which are ordered by entity id
     asked = [

@@ -1,8 +1,8 @@
 """The graphs of tenants for walks: whole in memory, mapped from a file, or read around a walk's seeds.
 
-A walk reads the part of a tenant's graph that it can see, until the walks since the last write of any process have cost
-about as much as loading all of it: then it is loaded, and later writes are followed as an overlay. A large graph is
-then saved to a file, from which every process maps it.
+A walk reads only the part of a tenant's graph that it can see. Once the walks since the last write, by any process,
+have together cost about as much as loading the whole graph, it is loaded, and later writes are followed as an overlay.
+A large graph is then saved to a file, from which every process maps it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ TENANTS_IN_MEMORY = 32
 SMALL = 5_000
 """Most edges of a graph that is loaded whole by the first walk."""
 _DEARER = 5
-"""Edges that loading a whole graph reads in the time of one edge around a walk's seeds."""
+"""Edges that are loaded with a whole graph in the time in which one edge around a walk's seeds is read."""
 _LEAST_SAVED = 100_000
-"""Fewest edges of a graph that is saved to a file: texts of smaller ones are faster kept in memory than decoded."""
+"""Fewest edges of a graph that is saved to a file: of a smaller one, texts in memory are faster than decoded ones."""
 _MAX_AT_ONCE = 1_000_000
-"""Fewest edges of a graph that no question loads whole, as that takes too long. The end of an ingest saves it."""
+"""Fewest edges of a graph that questions load whole only where its part is too large; the end of an ingest saves it."""
 
 
 class TenantGraphs:
@@ -101,7 +101,7 @@ class TenantGraphs:
         if known is None:
             return None
         if known.generation == generation:
-            return self._whole(connection, tenant, generation)
+            return self._whole(connection, tenant, generation)  # loads nothing, but marks it as used last
         if self._store.in_transaction or (around := around_seeds()) is None:
             return None
         followed = self._follow(connection, tenant, generation, known)
@@ -178,7 +178,7 @@ class TenantGraphs:
             self._keep(tenant, mapped)
 
     def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
-        """Save a graph and return it mapped from its file; unchanged if it is small or cannot be saved."""
+        """Save a graph and return it mapped from its file; unchanged if no graph so small is, or it cannot be saved."""
         from braid.engines.embedded.graph import saved
 
         stamp = graph_changes.stamp(connection, tenant, graph.generation)
