@@ -365,14 +365,17 @@ def strand_weights(
     graph: Sequence[GraphHit],
     parameters: FusionParameters,
 ) -> Weights:
-    """Return the fusion weights of the three strands for this question."""
+    """Return the fusion weights of the three strands for this question.
+
+    With propagation, the graph's weight orders only what propagation did not reach; how far a found graph counts is
+    ``propagation_weight``.
+    """
     query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
     text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
     graph_weight = parameters.graph_weight if query.graph_weight is None else query.graph_weight
     lexical_share = parameters.lexical_share
-    if (
-        not query.graph_constraint
-    ):  # inside one, the lists' lowest scores depend on whether the graph or the text was searched first
+    # Inside a constraint, the lists' lowest scores depend on whether the graph or the text was searched first.
+    if not query.graph_constraint:
         lexical_share = adaptive_lexical_share(best_scores(vector), best_scores(lexical), lexical_share)
     return adaptive_weights(
         clamp(text_weight + shift),
