@@ -19,6 +19,7 @@ from unittest.mock import patch
 
 from braid.app import Application
 from braid.models import Timestamp
+from braid.ports.batches import batches
 from braid.ports.knowledge_graph import ExpandRequest, Expansion, PropagateRequest
 from braid.ports.search_index import SearchRequest
 from braid.ranking import pagerank
@@ -26,7 +27,7 @@ from braid.settings import EngineKind, load_settings
 from pydantic import TypeAdapter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.models import Vertex
     from braid.ports.knowledge_graph import KnowledgeGraph
@@ -51,7 +52,7 @@ def ingest(size: int, application: Application) -> dict[str, float]:
     corpus = Synthetic(size)
     vertices, relationships = corpus.vertices(), corpus.relationships()
     writing = 0.0
-    for batch in _batches(corpus.records(), RECORDS_AT_ONCE):
+    for batch in batches(corpus.records(), RECORDS_AT_ONCE):
         began = time.perf_counter()
         application.index.upsert(batch)
         writing += time.perf_counter() - began
@@ -95,17 +96,6 @@ def _forms_over_names(vertices: Sequence[Vertex], application: Application) -> f
         for tenant in seconds:
             application.graph.delete(tenant, [vertex.id for vertex in vertices])
     return seconds["with"] / seconds["without"]
-
-
-def _batches(items: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    batch: list[Any] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == size:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def question(

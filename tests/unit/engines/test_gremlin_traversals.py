@@ -63,7 +63,7 @@ def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
 
 def test_names_of_any_length_fit_into_the_messages_of_a_write() -> None:
     long = [vertex(str(each), aliases=tuple(f"{n} " + "\U0001d4b3" * 500 for n in range(100))) for each in range(20)]
-    limits: dict[str, Any] = {"size": elements.NAMES_AT_ONCE, "size_of": elements.characters_of_names}
+    limits: dict[str, Any] = {"size": elements.CHARACTERS_AT_ONCE, "size_of": elements.characters_of_names}
     split = [*batches(long, 50, **limits), *batches([vertex("a")] * 60, 50, **limits)]
     assert [len(batch) for batch in split] == [3] * 6 + [2, 50, 10]
     written = [steps_named(elements.write_vertices(source(), batch), "property") for batch in split]

@@ -154,13 +154,9 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     given.for_mentions -= {*given.vertices, *(one.id for one in given.records.values() if one.kind is Kind.ENTITY)}
     given.vertices |= found.vertices
     given.in_graph |= found.stored
-    given.edges = {
-        **found.edges,
-        **{
-            name: edge
-            for name, edge in given.edges.items()
-            if edge.trusted or name not in found.edges or not found.edges[name].trusted
-        },
+    trusted = {name for name, edge in found.edges.items() if edge.trusted}
+    given.edges = found.edges | {
+        name: edge for name, edge in given.edges.items() if edge.trusted or name not in trusted
     }
 
 

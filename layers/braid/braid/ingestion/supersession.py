@@ -140,12 +140,11 @@ def find_supersession(
     ends = {end for link in links.values() for end in (link.source, link.target)}
     looked_up = ends | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
-    void = _void_links(stored.values(), records, store, tenant_id)
-    for identity in void:
-        del stored[identity]
-    of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
     known = {**stored_records(store, tenant_id, ends - set(records)), **records}
-    found = StatedSupersession(Supersession(), [], [link for identity, link in void.items() if identity not in links])
+    void = _void_links(stored.values(), known, store, tenant_id)
+    dropped = [stored.pop(identity) for identity, link in void.items() if link.target in records]
+    of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
+    found = StatedSupersession(Supersession(), [], [link for link in dropped if link.identity() not in links])
     found.refused += [
         RefusedRecord(named_by[identity], wrong)
         for identity, link in links.items()
@@ -169,7 +168,8 @@ def find_supersession(
         dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
         found.dated_links.append(dated)
         stored[identity] = dated
-    found.supersession.records = _ended_records(stored.values(), known, store, tenant_id)
+        void.pop(identity, None)
+    found.supersession.records = _ended_records([link for name, link in stored.items() if name not in void], known)
     found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
     found.refused += _find_edges(edges, records, store, tenant_id, found.supersession)
     return found
@@ -253,18 +253,16 @@ def _ended_evidence(
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
     known = stored_records(store, tenant_id, evidence & {link.target for link in links})
-    return _ended_records(links, known, store, tenant_id)
-
-
-def _ended_records(
-    links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
-) -> dict[str, datetime]:
-    """Return the ends of known records: the earliest time that a link states."""
     void = _void_links(links, known, store, tenant_id)
+    return _ended_records([link for link in links if link.identity() not in void], known)
+
+
+def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return the ends of known records: the earliest time that a link states."""
     until: dict[str, datetime] = {}
     for link in links:
         old, since = known.get(link.target), link.valid_at or link.timestamp
-        if old is None or old.kind is Kind.ENTITY or since is None or link.identity() in void:
+        if old is None or old.kind is Kind.ENTITY or since is None:
             continue
         until[old.id] = min(until.get(old.id, since), since)
     return until

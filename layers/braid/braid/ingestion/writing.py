@@ -191,17 +191,18 @@ def _prepare(
     on_progress: Callable[[int, int], None] | None = None,
 ) -> _Prepared:
     """Check a request and embed its records."""
-    tenant_id, is_again = request.tenant_id, False
+    tenant_id, is_second_time = request.tenant_id, False
     while True:
         basis, begun = _basis(request, store), store.cache.generation(tenant_id)
         accepted = check(request, store)
         prepared = _Prepared(request, basis, accepted, None)
         if not accepted.errors or request.partial:
-            records = vectors.records(accepted.records, batch, None if is_again else on_progress)
+            records = vectors.records(accepted.records, batch, None if is_second_time else on_progress)
             # Where no transaction will tell of it: others may have ended, named or removed something meanwhile.
-            is_again = basis.generation is None and not is_again and store.cache.generation(tenant_id) != begun
-            if not (is_again and records):
+            is_changed = basis.generation is None and store.cache.generation(tenant_id) != begun
+            if is_second_time or not (is_changed and records):
                 return prepared._replace(records=records)
+            is_second_time = True
         elif not prepared.is_overtaken(store):
             return prepared
         deadline.check()  # the errors may be due to another write that was made during the check: check again

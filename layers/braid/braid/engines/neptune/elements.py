@@ -60,7 +60,7 @@ EDGES_AT_ONCE = 1_000
 UNKNOWN_TIME = -(2**62)
 FIRST_MOMENT = -(2**62)
 LAST_MOMENT = 2**62
-NAMES_AT_ONCE = 200_000
+CHARACTERS_AT_ONCE = 200_000
 """Most characters of names that one traversal writes: some 4 MB of bytecode, of the 10 MB that a server reads."""
 _SEPARATOR = "\x01"  # ids hold no control characters
 

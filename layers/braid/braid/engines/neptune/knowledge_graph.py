@@ -19,7 +19,7 @@ from gremlin_python.process.traversal import P
 from braid import deadline
 from braid.engines.neptune import elements, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
-from braid.engines.neptune.elements import NAMES_AT_ONCE, characters_of_names, vertex_ids
+from braid.engines.neptune.elements import CHARACTERS_AT_ONCE, characters_of_names, vertex_ids
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
@@ -128,7 +128,7 @@ class GremlinGraph:
                 ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
                 own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
                 counting.enter_context(self._counts.changing(tenant, ids, own))
-            for batch in batches(last_vertices.values(), BATCH, size=NAMES_AT_ONCE, size_of=characters_of_names):
+            for batch in batches(last_vertices.values(), BATCH, size=CHARACTERS_AT_ONCE, size_of=characters_of_names):
                 self._connection.submit(partial(elements.write_vertices, vertices=batch, stubs=stubs))
             for edges in batches(list(last_edges.values()), BATCH):
                 try:
