@@ -282,6 +282,15 @@ class WritesContract:
         report = written(store, record("old", "open at 8", supersedes=("new",)))
         assert [error.message for error in report.errors] == ["'old' would be superseded by itself: old → new → old"]
 
+    def test_an_edge_of_before_that_is_not_trusted_ends_no_trusted_record_that_another_write_names(
+        self, store: WriteStore
+    ) -> None:
+        written(store, record("old", "open at 8"), record("new", "open at 9"), vertex("mail"), vertex("new"))
+        store.graph.upsert([], [edge("mail", "new", "SUPERSEDES", trusted=False, valid_at=AS_OF)])
+        assert written(store, edge("new", "old", "SUPERSEDES")).errors == ()
+        assert stored(store, "old").invalid_at is not None
+        assert stored(store, "new").invalid_at is None
+
     def test_an_edge_leads_to_a_record_that_was_written_before_without_a_vertex(self, store: WriteStore) -> None:
         written(store, record("r", "a turbine hums"))
         assert store.graph.get_many(ACME, ["r"]) == []

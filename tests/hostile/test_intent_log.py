@@ -191,6 +191,23 @@ def test_what_is_superseded_while_it_is_embedded_stays_so(store: Apart, monkeypa
     assert repair(ACME, store, dry_run=True).findings == ()
 
 
+def test_a_write_beside_others_that_never_pause_is_checked_twice_and_then_made(
+    store: Apart, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check, checked = writing.check, list[str]()
+
+    def meanwhile(request: WriteRequest, among: Any) -> Any:
+        checked.append(request.tenant_id)
+        assert len(checked) <= 2
+        accepted = check(request, among)
+        store.cache.advance(ACME)
+        return accepted
+
+    monkeypatch.setattr(writing, "check", meanwhile)
+    assert write(WriteRequest(tenant_id=ACME, records=(record("a", "alpha"),)), store).written == 1
+    assert len(checked) == 2
+
+
 def test_what_stands_for_a_missing_entity_does_not_replace_it_when_it_is_written_meanwhile(
     store: Apart, monkeypatch: pytest.MonkeyPatch
 ) -> None:
