@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -22,7 +24,6 @@ from braid.engines.embedded.graph.adjacency import (
     edges_of,
     of_rows,
     place_in_group,
-    same_names,
 )
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
@@ -30,7 +31,7 @@ from braid.ranking.neighbourhood import are_among, distinct
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -150,7 +151,16 @@ class FollowedGraph:
         edges = np.delete(np.arange(self._loaded_edges + len(self._overlay.sources)), self._replaced_edges)
         gone = [self._loaded.numbers[identity] for identity in self._removed if identity in self._loaded.numbers]
         kept = np.delete(np.arange(self._loaded_vertices), np.array(gone, dtype=np.int64))
-        return self._subgraph(edges, distinct(np.concatenate((kept, self._overlay_numbers))))
+        whole = self._subgraph(edges, distinct(np.concatenate((kept, self._overlay_numbers))))
+        ids = list(whole.ids)
+        return replace(
+            whole,
+            ids=ids,
+            numbers={identity: place for place, identity in enumerate(ids)},
+            names=list(whole.names),
+            evidence=list(whole.evidence),
+            predicates=list(whole.predicates),
+        )
 
     def _follow(
         self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
@@ -201,28 +211,29 @@ class FollowedGraph:
         )
 
     def _subgraph(self, edges: Numbers, further: Numbers) -> Adjacency:
-        """Return the subgraph of these edges, their ends and further vertices, numbered anew in the order of ids."""
+        """Return the subgraph of these edges, their ends and further vertices, numbered anew in the order of ids.
+
+        Its texts are read on access: a question looks at few of them.
+        """
         loaded, overlay = self._loaded, self._overlay
         is_new = edges >= self._loaded_edges
         old, new = edges[~is_new], edges[is_new] - self._loaded_edges
         sources = np.concatenate((loaded.sources[old], self._overlay_numbers[overlay.sources[new]]))
         targets = np.concatenate((loaded.targets[old], self._overlay_numbers[overlay.targets[new]]))
-        predicates = _at(old, loaded.predicates) + _at(new, overlay.predicates)
-        evidence = _at(old, loaded.evidence) + _at(new, overlay.evidence)
+        vertices = self._in_order_of_ids(distinct(np.concatenate((further, sources, targets))))
+        by_number = np.argsort(vertices)
+        sources, targets = (by_number[np.searchsorted(vertices, ends, sorter=by_number)] for ends in (sources, targets))
         kinds = self._types_of(edges)
-        vertices, ids = self._in_order_of_ids(distinct(np.concatenate((further, sources, targets))))
-        sources, targets = _positions(sources, vertices), _positions(targets, vertices)
-        names = self._names_of(vertices)
         if len(new):  # edges are in the order of their identities, as those of the loaded graph are already
-            words = {word: code for code, word in enumerate(sorted(set(predicates)))}
-            predicate_codes = np.array([words[word] for word in predicates], dtype=np.int64)
-            order = np.lexsort((predicate_codes, targets, kinds, sources))
+            order = np.lexsort((targets, kinds, sources))  # of the same ends and type, all are loaded ones or all new
             edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]
-            predicates, evidence = _at(order, predicates), _at(order, evidence)
+        at, changed = self._in_overlay(vertices)
+        places = np.where(changed, self._loaded_vertices + at, vertices)
+        ids, names = _Texts(loaded.ids, overlay.ids, places), _Texts(loaded.names, overlay.names, places)
         return Adjacency(
             generation=self.changed.generation,
             ids=ids,
-            numbers={identity: place for place, identity in enumerate(ids)},
+            numbers=_Numbers(self._number_of, vertices, by_number),
             names=names,
             entity_types=self._entity_types,
             type_of=self._entity_types_of(vertices),
@@ -230,9 +241,9 @@ class FollowedGraph:
             sources=sources,
             targets=targets,
             edge_types=kinds,
-            evidence=evidence,
-            predicates=predicates,
-            same_name=same_names(names, sources, targets),
+            evidence=_Texts(loaded.evidence, overlay.evidence, edges),
+            predicates=_Texts(loaded.predicates, overlay.predicates, edges),
+            same_name=self._same_names(edges, names, changed, (sources, targets)),
             has_record=self._of_vertices("has_record", vertices),
             timestamps=self._of_vertices("timestamps", vertices),
             trusted=self._of_vertices("trusted", vertices),
@@ -245,30 +256,38 @@ class FollowedGraph:
             found=self._of_edges("found", edges),
         )
 
-    def _in_order_of_ids(self, vertices: Numbers) -> tuple[Numbers, list[str]]:
-        """Return vertices, given in the order of their numbers, in the order of their ids, and these."""
-        size, numbers = self._loaded_vertices, vertices.tolist()
-        ids = [self._loaded.ids[one] if one < size else self._overlay.ids[one - size] for one in numbers]
-        if not numbers or numbers[-1] < size:  # those of the loaded graph are numbered in that order
-            return vertices, ids
-        order = sorted(range(len(ids)), key=ids.__getitem__)
-        return vertices[order], [ids[place] for place in order]
-
-    def _names_of(self, vertices: Numbers) -> list[str]:
-        at, changed = self._in_overlay(vertices)
-        return [
-            self._overlay.names[place] if is_changed else self._loaded.names[one]
-            for one, place, is_changed in zip(vertices.tolist(), at.tolist(), changed.tolist(), strict=True)
+    def _in_order_of_ids(self, vertices: Numbers) -> Numbers:
+        """Return vertices, given in the order of their numbers, in the order of their ids."""
+        new = int(np.searchsorted(vertices, self._loaded_vertices))
+        loaded = self._loaded.ids  # these and the new vertices are in the order of their ids
+        before = [
+            bisect_left(loaded, self._overlay.ids[one - self._loaded_vertices]) for one in vertices[new:].tolist()
         ]
+        return np.insert(vertices[:new], np.searchsorted(vertices[:new], before), vertices[new:])
+
+    def _same_names(
+        self, edges: Numbers, names: Sequence[str | None], changed: Mask, ends: tuple[Numbers, Numbers]
+    ) -> Mask:
+        """Return a mask of edges: whether both ends have the same name, of edges without a changed end as loaded."""
+        sources, targets = ends
+        same = self._of_edges("same_name", edges)
+        compared = np.flatnonzero((edges >= self._loaded_edges) | changed[sources] | changed[targets])
+        for edge, source, target in zip(
+            compared.tolist(), sources[compared].tolist(), targets[compared].tolist(), strict=True
+        ):
+            one, other = names[source], names[target]
+            same[edge] = bool(one and other and one.casefold() == other.casefold())
+        return same
 
     def _numbers_of(self, ids: Iterable[str]) -> Numbers:
-        found: set[int] = set()
-        for identity in ids:
-            if identity in self._overlay.numbers:
-                found.add(self._overlay_numbers.item(self._overlay.numbers[identity]))
-            elif identity in self._loaded.numbers and identity not in self._removed:
-                found.add(self._loaded.numbers[identity])
+        found = {number for identity in ids if (number := self._number_of(identity)) is not None}
         return np.array(sorted(found), dtype=np.int64)
+
+    def _number_of(self, identity: str) -> int | None:
+        place = self._overlay.numbers.get(identity)
+        if place is not None:
+            return self._overlay_numbers.item(place)
+        return None if identity in self._removed else self._loaded.numbers.get(identity)
 
     def _find_replaced_edges(self) -> Iterable[int]:
         """Yield the edges of the loaded graph that are changed or removed."""
@@ -336,11 +355,41 @@ def _union(before: list[str], since: list[str]) -> tuple[list[str], tuple[Number
     return words, (one, other)
 
 
-def _at(places: Numbers, values: Sequence[_T]) -> list[_T]:
-    return [values[place] for place in places.tolist()]
+class _Texts(Sequence[_T]):
+    """Texts of vertices or edges of a graph and its overlay, read on access.
+
+    Parameters
+    ----------
+    places
+        The index of each among those of the loaded graph, followed by those of the overlay.
+    """
+
+    def __init__(self, loaded: Sequence[_T], overlay: Sequence[_T], places: Numbers) -> None:
+        self._loaded, self._overlay, self._places = loaded, overlay, places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - of an index a text; nobody asks for a slice
+        place, size = self._places.item(index), len(self._loaded)
+        return self._loaded[place] if place < size else self._overlay[place - size]
 
 
-def _positions(numbers: Numbers, vertices: Numbers) -> Numbers:
-    """Return the positions of numbers among ``vertices``, which are distinct and in any order."""
-    order = np.argsort(vertices)
-    return order[np.searchsorted(vertices, numbers, sorter=order)]
+class _Numbers(Mapping[str, int]):
+    """The index of each id in a subgraph, whose vertices are given in two orders: of ids, and of their numbers."""
+
+    def __init__(self, number_of: Callable[[str], int | None], vertices: Numbers, by_number: Numbers) -> None:
+        self._number_of, self._sorted, self._by_number = number_of, vertices[by_number], by_number
+
+    def __getitem__(self, identity: str) -> int:
+        number = self._number_of(identity)
+        at = len(self._sorted) if number is None else int(np.searchsorted(self._sorted, number))
+        if at == len(self._sorted) or self._sorted[at] != number:
+            raise KeyError(identity)
+        return self._by_number.item(at)
+
+    def __iter__(self) -> Iterator[str]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(self._sorted)
