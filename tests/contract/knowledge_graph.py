@@ -723,6 +723,38 @@ class KnowledgeGraphContract:
             targets_by_relationship_type={"CAUSES": 2, "OWNS": 1},
         )
 
+    def test_stats_say_how_much_is_not_trusted(self, graph: WritableGraph) -> None:
+        graph.upsert(
+            [
+                vertex("a", entity_type="Event"),
+                vertex("b", entity_type="Event", trusted=False),
+                vertex("c", entity_type="Mail", has_record=False, trusted=False),
+            ],
+            [edge("a", "b"), edge("a", "c", trusted=False), edge("b", "c", "OWNS", trusted=False, evidence="mail")],
+        )
+        stats = graph.stats(ACME)
+        assert (stats.vertices, stats.records, stats.edges, stats.untrusted_records) == (3, 2, 3, 1)
+        assert stats.untrusted_by_entity_type == {"Event": 1, "Mail": 1}
+        assert stats.untrusted_by_relationship_type == {"CAUSES": 1, "OWNS": 1}
+        assert stats.trusted_only() == GraphStats(
+            vertices=1,
+            records=1,
+            edges=1,
+            by_entity_type={"Event": 1},
+            by_relationship_type={"CAUSES": 1},
+            sources_by_relationship_type={"CAUSES": 1},
+            targets_by_relationship_type={"CAUSES": 1},
+        )
+
+    def test_stats_follow_what_is_trusted_now(self, graph: WritableGraph) -> None:
+        graph.upsert([vertex("a"), vertex("b", trusted=False)], [edge("a", "b", evidence="memo")])
+        graph.upsert([vertex("b")], [])
+        assert graph.stats(ACME).untrusted_by_entity_type == {}
+        assert graph.distrust_relationships(ACME, ["memo"]) == 1
+        assert graph.stats(ACME).untrusted_by_relationship_type == {"CAUSES": 1}
+        graph.delete_relationships(ACME, [edge("a", "b")])
+        assert graph.stats(ACME).untrusted_by_relationship_type == {}
+
     def test_what_is_found_says_when_the_first_of_it_ceases_to_be_valid(self, graph: WritableGraph) -> None:
         graph.upsert(
             [vertex("a", name="Ada", invalid_at=day(9)), vertex("b", invalid_at=day(8)), vertex("c")],

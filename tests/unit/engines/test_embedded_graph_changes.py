@@ -200,14 +200,18 @@ def test_a_graph_joined_with_its_changes_equals_the_rows(
             assert parts(joined) == parts(adjacency.load(connection, tenant, generation))
 
 
-def test_the_counts_of_an_older_store_are_taken_when_it_is_opened(tmp_path: Path) -> None:
+@pytest.mark.parametrize("older", [12, 13])
+def test_the_counts_of_an_older_store_are_taken_when_it_is_opened(tmp_path: Path, older: int) -> None:
     with EmbeddedStore(tmp_path) as store:
-        EmbeddedKnowledgeGraph(store).upsert([vertex("a"), vertex("b")], [edge("a", "b")])
+        EmbeddedKnowledgeGraph(store).upsert([vertex("a"), vertex("b", trusted=False)], [edge("a", "b")])
         with store.transaction() as connection:
-            to_format(connection, 12)
+            to_format(connection, older)
+            if older == 13:  # which counted, but not what is trusted
+                connection.execute("UPDATE graph_counts SET counts = json_remove(counts, '$.untrusted_by_entity_type')")
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store)
         assert graph.stats(ACME) == counted(store)
+        assert graph.stats(ACME).untrusted_by_entity_type == {"Concept": 1}
         graph.upsert([vertex("c")], [edge("a", "c")])
         assert graph.stats(ACME).sources_by_relationship_type == {"CAUSES": 1}
 

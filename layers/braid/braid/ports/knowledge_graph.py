@@ -138,6 +138,40 @@ class GraphStats(Frozen):
     """Distinct vertices that edges of each type lead from."""
     targets_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
     """Distinct vertices that edges of each type lead to."""
+    untrusted_records: int = 0
+    """Vertices that have a record and are not trusted."""
+    untrusted_by_entity_type: dict[Label, int] = Field(default_factory=dict)
+    """Vertices that are not trusted; types without any are left out."""
+    untrusted_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
+    """Edges that are not trusted themselves, whatever their ends are; types without any are left out."""
+
+    def trusted_only(self) -> GraphStats:
+        """Return the counts of what is trusted, for a question to that alone: nothing else shapes its plan.
+
+        The numbers of distinct ends stay those of all edges, of which no more than the trusted ones can have some.
+        """
+        if not (self.untrusted_by_entity_type or self.untrusted_by_relationship_type):
+            return self
+        entities = _less(self.by_entity_type, self.untrusted_by_entity_type)
+        edges = _less(self.by_relationship_type, self.untrusted_by_relationship_type)
+
+        def at_most(ends: Mapping[Label, int]) -> dict[Label, int]:
+            return {label: min(count, ends.get(label, count)) for label, count in edges.items()}
+
+        return GraphStats(
+            vertices=sum(entities.values()),
+            records=self.records - self.untrusted_records,
+            edges=sum(edges.values()),
+            by_entity_type=entities,
+            by_relationship_type=edges,
+            sources_by_relationship_type=at_most(self.sources_by_relationship_type),
+            targets_by_relationship_type=at_most(self.targets_by_relationship_type),
+        )
+
+
+def _less(counts: Mapping[Label, int], untrusted: Mapping[Label, int]) -> dict[Label, int]:
+    left = {label: count - untrusted.get(label, 0) for label, count in counts.items()}
+    return {label: count for label, count in left.items() if count > 0}
 
 
 class GraphTypes(NamedTuple):

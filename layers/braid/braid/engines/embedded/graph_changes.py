@@ -39,20 +39,26 @@ _SEEN: Final = f"""(SELECT * FROM edges AS seen WHERE NOT (seen.type = '{MENTION
         WHERE r.tenant = seen.tenant AND r.target = seen.target AND r.source = seen.source)))"""  # noqa: S608 - a constant
 _HIDDEN: Final = f"""(OLD.type = '{MENTIONS}' AND OLD.position IS NOT NULL AND EXISTS (SELECT 1 FROM removals AS r
     WHERE r.tenant = OLD.tenant AND r.target = OLD.target AND r.source = OLD.source))"""  # noqa: S608 - a constant
-_EDGE_GONE: Final = "INSERT INTO changed_edges VALUES (OLD.tenant, OLD.source, OLD.type, OLD.target, -1)"
-_EDGE_HERE: Final = "INSERT INTO changed_edges VALUES (NEW.tenant, NEW.source, NEW.type, NEW.target, 1)"
+_EDGE_GONE: Final = (
+    "INSERT INTO changed_edges VALUES (OLD.tenant, OLD.source, OLD.type, OLD.target, -1, OLD.trusted - 1)"
+)
+_EDGE_HERE: Final = (
+    "INSERT INTO changed_edges VALUES (NEW.tenant, NEW.source, NEW.type, NEW.target, 1, 1 - NEW.trusted)"
+)
 _VERTEX_GONE: Final = (
-    "INSERT INTO changed_vertices VALUES (OLD.tenant, OLD.number, OLD.id, OLD.entity_type, -1, -OLD.has_record)"
+    "INSERT INTO changed_vertices VALUES (OLD.tenant, OLD.number, OLD.id, OLD.entity_type, -1, -OLD.has_record,"
+    " OLD.trusted - 1, OLD.has_record * (OLD.trusted - 1))"
 )
 _VERTEX_HERE: Final = (
-    "INSERT INTO changed_vertices VALUES (NEW.tenant, NEW.number, NEW.id, NEW.entity_type, 1, NEW.has_record)"
+    "INSERT INTO changed_vertices VALUES (NEW.tenant, NEW.number, NEW.id, NEW.entity_type, 1, NEW.has_record,"
+    " 1 - NEW.trusted, NEW.has_record * (1 - NEW.trusted))"
 )
-_MENTION_GONE: Final = f"""INSERT INTO changed_edges SELECT e.tenant, e.source, e.type, e.target, -1 FROM edges AS e
-    WHERE e.tenant = NEW.tenant AND e.source = NEW.source AND e.type = '{MENTIONS}' AND e.target = NEW.target
-    AND e.position IS NOT NULL"""  # noqa: S608 - as above
+_MENTION_GONE: Final = f"""INSERT INTO changed_edges SELECT e.tenant, e.source, e.type, e.target, -1, e.trusted - 1
+    FROM edges AS e WHERE e.tenant = NEW.tenant AND e.source = NEW.source AND e.type = '{MENTIONS}'
+    AND e.target = NEW.target AND e.position IS NOT NULL"""  # noqa: S608 - as above
 _TRIGGERS: Final = (
-    "CREATE TEMP TABLE changed_vertices (tenant, number, id, type, count, records)",
-    "CREATE TEMP TABLE changed_edges (tenant, source, type, target, count)",
+    "CREATE TEMP TABLE changed_vertices (tenant, number, id, type, count, records, untrusted, untrusted_records)",
+    "CREATE TEMP TABLE changed_edges (tenant, source, type, target, count, untrusted)",
     f"CREATE TEMP TRIGGER vertex_written AFTER INSERT ON main.vertices BEGIN {_VERTEX_HERE}; END",
     f"CREATE TEMP TRIGGER vertex_changed AFTER UPDATE ON main.vertices BEGIN {_VERTEX_GONE}; {_VERTEX_HERE}; END",
     f"CREATE TEMP TRIGGER vertex_removed AFTER DELETE ON main.vertices BEGIN {_VERTEX_GONE}; END",
@@ -104,10 +110,12 @@ def read_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
 def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
     """Count a tenant's graph by reading all of its rows."""
     vertices = connection.execute(
-        "SELECT entity_type, count(*), sum(has_record) FROM vertices WHERE tenant = ? GROUP BY entity_type", (tenant,)
+        "SELECT entity_type, count(*), sum(has_record), sum(1 - trusted), sum(has_record * (1 - trusted))"
+        " FROM vertices WHERE tenant = ? GROUP BY entity_type",
+        (tenant,),
     ).fetchall()
     edges = connection.execute(
-        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target)"  # noqa: S608 - a table
+        "SELECT type, count(*), count(DISTINCT source), count(DISTINCT target), sum(1 - trusted)"  # noqa: S608 - a table
         f" FROM {edges_seen(connection, tenant)} WHERE tenant = ? GROUP BY type",
         (tenant,),
     ).fetchall()
@@ -119,6 +127,9 @@ def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
         by_relationship_type={row[0]: row[1] for row in edges},
         sources_by_relationship_type={row[0]: row[2] for row in edges},
         targets_by_relationship_type={row[0]: row[3] for row in edges},
+        untrusted_records=sum(row[4] for row in vertices),
+        untrusted_by_entity_type={row[0]: row[3] for row in vertices if row[3]},
+        untrusted_by_relationship_type={row[0]: row[4] for row in edges if row[4]},
     )
 
 
@@ -166,19 +177,24 @@ def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
     """Add the changes of a transaction to the counts, and return the new counts."""
     known = read_counts(connection, tenant)
     vertices = connection.execute(
-        "SELECT type, sum(count), sum(records) FROM temp.changed_vertices WHERE tenant = ? GROUP BY type", (tenant,)
+        "SELECT type, sum(count), sum(records), sum(untrusted), sum(untrusted_records)"
+        " FROM temp.changed_vertices WHERE tenant = ? GROUP BY type",
+        (tenant,),
     ).fetchall()
     edges = connection.execute(
-        "SELECT type, sum(count) FROM temp.changed_edges WHERE tenant = ? GROUP BY type", (tenant,)
+        "SELECT type, sum(count), sum(untrusted) FROM temp.changed_edges WHERE tenant = ? GROUP BY type", (tenant,)
     ).fetchall()
     added = GraphStats.unchecked(
         vertices=known.vertices + sum(row[1] for row in vertices),
         records=known.records + sum(row[2] for row in vertices),
         edges=known.edges + sum(row[1] for row in edges),
         by_entity_type=_sum(known.by_entity_type, {row[0]: row[1] for row in vertices}),
-        by_relationship_type=_sum(known.by_relationship_type, dict(edges)),
+        by_relationship_type=_sum(known.by_relationship_type, {row[0]: row[1] for row in edges}),
         sources_by_relationship_type=_sum(known.sources_by_relationship_type, _new_ends(connection, tenant, "source")),
         targets_by_relationship_type=_sum(known.targets_by_relationship_type, _new_ends(connection, tenant, "target")),
+        untrusted_records=known.untrusted_records + sum(row[4] for row in vertices),
+        untrusted_by_entity_type=_sum(known.untrusted_by_entity_type, {row[0]: row[3] for row in vertices}),
+        untrusted_by_relationship_type=_sum(known.untrusted_by_relationship_type, {row[0]: row[2] for row in edges}),
     )
     if added != known:
         write_counts(connection, tenant, added)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 13
+FORMAT = 14
 """Version of the tables, stored in ``PRAGMA user_version``; :mod:`.older_formats` migrates older ones to it."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """FTS5's tokenizer."""

@@ -7,7 +7,7 @@ of the number of seeds, names and hops.
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -236,6 +236,7 @@ class GremlinGraph:
                 tenant_id,
                 partial(elements.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
                 lambda edge: edge.model_copy(update={"trusted": False}),
+                counted=True,
             )
             for batch in batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
@@ -274,13 +275,19 @@ class GremlinGraph:
         tenant_id: str,
         fetch: Callable[[GraphTraversalSource], GraphTraversal],
         change: Callable[[Relationship], Relationship],
+        *,
+        counted: bool = False,
     ) -> int:
-        """Change all edges of a traversal, which must not return changed ones, in batches; return how many."""
+        """Change all edges of a traversal, which must not return changed ones, in batches; return how many.
+
+        With ``counted`` the change is one of the stored counts too.
+        """
         changed = 0
         while True:
             rows = self._connection.submit(fetch)
             for batch in batches([change(elements.edge_of(tenant_id, row)) for row in rows], BATCH):
-                self._connection.submit(partial(elements.change, items=batch))
+                with self._counts.changing(tenant_id, [], batch) if counted else nullcontext():
+                    self._connection.submit(partial(elements.change, items=batch))
             changed += len(rows)
             if len(rows) < elements.EDGES_AT_ONCE:
                 return changed

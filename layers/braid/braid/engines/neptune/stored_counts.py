@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 _VERTICES, _EDGES, _SOURCES, _TARGETS = "vertices/", "edges/", "sources/", "targets/"
 """Prefixes of the names of counts; the entity or relationship type follows."""
 _RECORDS: Final = "records"
+_UNTRUSTED: Final = "untrusted/"
+"""Prefix of the names of counts of what is not trusted: of vertices, edges and records."""
 _IDS_AT_ONCE: Final = 500
 _ENDS_AT_ONCE: Final = 200
 
@@ -145,6 +147,9 @@ def _stats(counts: Mapping[str, int]) -> GraphStats:
         by_relationship_type=edges,
         sources_by_relationship_type=by_type(_SOURCES),
         targets_by_relationship_type=by_type(_TARGETS),
+        untrusted_records=max(0, counts.get(_UNTRUSTED + _RECORDS, 0)),
+        untrusted_by_entity_type=by_type(_UNTRUSTED + _VERTICES),
+        untrusted_by_relationship_type=by_type(_UNTRUSTED + _EDGES),
     )
 
 
@@ -155,11 +160,11 @@ def _count_among(
     counts: Counter[str] = Counter()
     for keys in batches(vertex_ids(tenant_id, sorted(ids)), _IDS_AT_ONCE):
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
-            counts[_VERTICES + row["type"]] += 1
-            counts[_RECORDS] += bool(row["record"])
+            _count_vertex(counts, row["type"], has_record=row["record"], trusted=not row.get("untrusted"))
     for keys in batches(sorted({elements.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
-        (by_type,) = connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys))
-        counts.update({_EDGES + kind: int(number) for kind, number in by_type.items()})
+        for row in connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys)):
+            counts[_EDGES + row["type"]] += 1
+            counts[_UNTRUSTED + _EDGES + row["type"]] += bool(row.get("untrusted"))
     types = sorted({edge.type for edge in edges})
     ends = vertex_ids(tenant_id, sorted({end for edge in edges for end in (edge.source, edge.target)}))
     for keys in batches(ends, max(1, _ENDS_AT_ONCE // max(1, len(types)))):
@@ -170,14 +175,22 @@ def _count_among(
 
 def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) -> Counter[str]:
     """Count a page's vertices, their outgoing edges, and the types of which they are sources or targets."""
-    counts = Counter(_VERTICES + vertex.entity_type for vertex in page.vertices)
-    counts[_RECORDS] += sum(vertex.has_record for vertex in page.vertices)
+    counts: Counter[str] = Counter()
+    for vertex in page.vertices:
+        _count_vertex(counts, vertex.entity_type, has_record=vertex.has_record, trusted=vertex.trusted)
     counts.update(_EDGES + edge.type for edge in page.relationships)
+    counts.update(_UNTRUSTED + _EDGES + edge.type for edge in page.relationships if not edge.trusted)
     counts.update(_SOURCES + kind for _, kind in {(edge.source, edge.type) for edge in page.relationships})
     keys = vertex_ids(tenant_id, (vertex.id for vertex in page.vertices))
     for kinds in connection.submit(partial(_types_in, tenant_id=tenant_id, keys=keys)) if keys else ():
         counts.update(_TARGETS + str(kind) for kind in kinds)
     return counts
+
+
+def _count_vertex(counts: Counter[str], entity_type: str, *, has_record: bool, trusted: bool) -> None:
+    for prefix in ("",) if trusted else ("", _UNTRUSTED):
+        counts[prefix + _VERTICES + entity_type] += 1
+        counts[prefix + _RECORDS] += has_record
 
 
 def _any_vertex(source: GraphTraversalSource, *, tenant_id: str) -> GraphTraversal:
@@ -186,11 +199,13 @@ def _any_vertex(source: GraphTraversalSource, *, tenant_id: str) -> GraphTravers
 
 def _vertices(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     own = source.V(*keys).has(elements.TENANT, tenant_id)
-    return own.project("type", "record").by(elements.ENTITY_TYPE).by(elements.HAS_RECORD)
+    steps = own.project("type", "record", "untrusted")
+    return steps.by(elements.ENTITY_TYPE).by(elements.HAS_RECORD).by(elements.UNTRUSTED)
 
 
 def _edges(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    return source.E(*keys).has(elements.TENANT, tenant_id).group_count().by(__.label())
+    own = source.E(*keys).has(elements.TENANT, tenant_id)
+    return own.project("type", "untrusted").by(__.label()).by(elements.UNTRUSTED)
 
 
 def _ends(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], types: Sequence[str]) -> GraphTraversal:
