@@ -35,7 +35,7 @@ FORM_SCORES = {SHORTENED: 0.8, MISSPELT: 0.75, PART: 0.6, INITIALS: 0.6}
 """Scores of a match by a variant of a name, by its prefix."""
 ALTERED_SHARE = 0.8
 """Score factor of a name that the question has in another number, written apart or together, or with umlauts."""
-CERTAIN = 0.5
+LEAST_CERTAINTY_OF_FORMS = 0.5
 """Least certainty with which a phrase is looked up by other forms than itself."""
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
@@ -163,7 +163,7 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
     keys = {phrase: LookupKey(phrase, 1.0) for phrase in offered}
     capitals = {normalise(word) for word in cased_words(question) if word.isupper()}
     for phrase in offered:
-        if name_certainty(question, phrase) < CERTAIN:
+        if name_certainty(question, phrase) < LEAST_CERTAINTY_OF_FORMS:
             continue
         size = phrase.count(" ") + 1
         keys[SHORTENED + phrase] = LookupKey(phrase, 1.0)

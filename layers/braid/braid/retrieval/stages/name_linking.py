@@ -6,25 +6,47 @@ Names in the texts of a write are resolved to given entities by :mod:`braid.inge
 from __future__ import annotations
 
 from collections import defaultdict
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from braid.understanding import name_forms
-from braid.understanding.name_forms import MISSPELT, SHORTENED, LookupKey, is_form, lookup_keys
+from braid.understanding.name_forms import INITIALS, MISSPELT, PART, SHORTENED, lookup_keys
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence, Set
     from datetime import datetime
     from typing import TypeAlias
 
     from braid.models import EntityLink, TenantId
     from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.understanding.name_forms import LookupKey
 
     UnknownWords: TypeAlias = Callable[[TenantId, Sequence[str]], frozenset[str]]
 
 
 MAX_LINKED_NAMES = 10
 MAX_LOOKED_UP = 200
+
+
+class _Kind(Enum):
+    """How a phrase of a question matches a name or alias."""
+
+    AS_WRITTEN = auto()
+    SHORTENED = auto()
+    """The name has more after it, in brackets or after a comma."""
+    OTHER_FORM = auto()
+    """In another number or spelling, or by a part or the initials of the name."""
+    MISSPELT = auto()
+
+
+_KIND_BY_PREFIX = {
+    SHORTENED: _Kind.SHORTENED,
+    PART: _Kind.OTHER_FORM,
+    INITIALS: _Kind.OTHER_FORM,
+    MISSPELT: _Kind.MISSPELT,
+}
+"""Kinds of match by the first character of a key; other keys are names as written or in another form."""
 
 
 def linked_names(
@@ -57,54 +79,63 @@ def linked_names(
     if not keys:
         return []
     found = graph.link(tenant_id, list(keys), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
-    exact = [link for link in found if not is_form(link.phrase) and keys[link.phrase].score_factor == 1.0]
-    misspelt = [link for link in found if link.phrase[0] == MISSPELT]
-    # If links were cut off, it is not known how many names share a form, so no form is used.
-    read = {link.entity_id for link in (*exact, *misspelt)}  # each entity is found once
-    forms = [] if len(found) == MAX_LOOKED_UP else [link for link in found if link.entity_id not in read]
-    described = {link.phrase for link in exact if link.has_record}
-    shortened = [link for link in forms if link.phrase[0] == SHORTENED and keys[link.phrase].phrase not in described]
-    other_forms = [link for link in forms if link.phrase[0] != SHORTENED]
-    linked = name_forms.longest_match(question, [*exact, *_of_one_name(shortened, keys)])
-    claimed = {word for link in linked for word in link.phrase.split()}
-    further = [link for link in _of_one_name(other_forms, keys) if claimed.isdisjoint(link.phrase.split())]
-    if misspelt and len(found) < MAX_LOOKED_UP:
-        explained = {keys[link.phrase].phrase for link in found if link.phrase[0] != MISSPELT}
-        misspelt = [
-            link.altered(misspelt=True)
-            for link in _of_one_name(misspelt, keys)
-            if link.phrase not in explained and claimed.isdisjoint(link.phrase.split())
-        ]
-        further += _in_no_text(misspelt, tenant_id, unknown_words)
+    links = _by_kind(found, keys)
+    linked = name_forms.longest_match(question, [*links[_Kind.AS_WRITTEN], *_shortened(links)])
+    taken = {word for link in linked for word in link.phrase.split()}
+    others = _apart_from(taken, _of_one_name(links[_Kind.OTHER_FORM]))
+    others += _in_no_text(_apart_from(taken, _misspelt(links)), tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
-    for link in (*linked, *name_forms.longest_match(question, further)):
-        # The best comes first: an entity named twice, by name and by alias, is linked by its name.
-        best.setdefault(link.entity_id, link)
+    for link in (*linked, *name_forms.longest_match(question, others)):
+        best.setdefault(link.entity_id, link)  # a graph that is written to meanwhile may return an entity twice
     return [
         link.altered(certainty=name_forms.name_certainty(question, link.phrase))
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKED_NAMES]
     ]
 
 
+def _by_kind(found: Sequence[EntityLink], keys: dict[str, LookupKey]) -> dict[_Kind, list[EntityLink]]:
+    """Return links by how they matched, with the question's phrases instead of keys and the scores of altered forms.
+
+    If links may have been cut off, it is not known how many names share a form, so only names as written are returned.
+    """
+    links: dict[_Kind, list[EntityLink]] = {kind: [] for kind in _Kind}
+    for link in found:
+        key = keys[link.phrase]
+        kind = _KIND_BY_PREFIX.get(link.phrase[0], _Kind.AS_WRITTEN if key.score_factor == 1.0 else _Kind.OTHER_FORM)
+        if kind is _Kind.AS_WRITTEN or len(found) < MAX_LOOKED_UP:
+            links[kind].append(link.altered(phrase=key.phrase, score=link.score * key.score_factor))
+    return links
+
+
+def _shortened(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
+    """Return the links by shortened names, unless an entity with a record has just that name."""
+    with_record = {link.phrase for link in links[_Kind.AS_WRITTEN] if link.has_record}
+    return [link for link in _of_one_name(links[_Kind.SHORTENED]) if link.phrase not in with_record]
+
+
+def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
+    """Return the links by misspelt names, of phrases that match in no other way."""
+    matched = {link.phrase for kind, those in links.items() if kind is not _Kind.MISSPELT for link in those}
+    return [link.altered(misspelt=True) for link in _of_one_name(links[_Kind.MISSPELT]) if link.phrase not in matched]
+
+
+def _of_one_name(links: Sequence[EntityLink]) -> list[EntityLink]:
+    """Return the links of phrases whose entities all have one name."""
+    names: dict[str, set[str]] = defaultdict(set)
+    for link in links:
+        names[link.phrase].add(normalise(link.name))
+    return [link for link in links if len(names[link.phrase]) == 1]
+
+
+def _apart_from(taken: Set[str], links: Sequence[EntityLink]) -> list[EntityLink]:
+    """Return the links of phrases with none of the words taken."""
+    return [link for link in links if taken.isdisjoint(link.phrase.split())]
+
+
 def _in_no_text(
     links: Sequence[EntityLink], tenant_id: TenantId, unknown_words: UnknownWords | None
 ) -> list[EntityLink]:
-    """Keep the links of phrases that have a word which no text of the tenant has."""
+    """Return the links of phrases that have a word which no text of the tenant has."""
     words = list(dict.fromkeys(word for link in links for word in link.phrase.split()))
     unknown = unknown_words(tenant_id, words) if words and unknown_words else frozenset(words)
     return [link for link in links if not unknown.isdisjoint(link.phrase.split())]
-
-
-def _of_one_name(links: Sequence[EntityLink], keys: dict[str, LookupKey]) -> list[EntityLink]:
-    """Return the links of phrases whose entities all have one name, by the question's phrase instead of the key.
-
-    The score is multiplied by the key's factor.
-    """
-    names: dict[str, set[str]] = defaultdict(set)
-    for link in links:
-        names[keys[link.phrase].phrase].add(normalise(link.name))
-    return [
-        link.altered(phrase=keys[link.phrase].phrase, score=link.score * keys[link.phrase].score_factor)
-        for link in links
-        if len(names[keys[link.phrase].phrase]) == 1
-    ]
