@@ -24,6 +24,7 @@ from braid.ingestion.record_vectors import RecordVectors, content_hash
 from braid.ingestion.tenant_locks import writing_turn
 from braid.ingestion.unfinished_writes import UnfinishedWrite, logged
 from braid.models import GraphSource
+from braid.ports.batches import batches
 from braid.ports.deletion_marks import refuse_if_deleted_since, refuse_while_deleted, undone, was_deleted_since
 from braid.ports.ingestion import ItemError, MissingEnds, Places, WriteReport, WriteRequest, WriteStore
 
@@ -127,7 +128,7 @@ def write(
     prepared = prepare(on_progress)  # before the transaction, so that others can write while the models run
     if prepared.records is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(prepared.accepted.errors))
-    vectors.waits, superseded = False, 0
+    vectors.waits = False
     began = time.perf_counter()
     # A write that has begun is completed.
     with (
@@ -136,16 +137,7 @@ def write(
         _undone_if_deleted(tenant_id, prepared.accepted, store, mark),
         writing_turn(tenant_id, store.graph, store.index),
     ):
-        for times_left in reversed(range(MAX_OVERTAKEN + 1)):
-            if prepared.is_overtaken(store):
-                prepared = prepare()
-            if prepared.records is None:
-                break
-            require()
-            with suppress(_Overtaken):
-                again = None if times_left else prepare
-                prepared, superseded = _commit(request, prepared, store, batch, mark, again=again)
-                break
+        prepared, superseded = _commit(prepared, prepare, store, batch=batch, mark=mark, require=require)
     accepted, embedded = prepared.accepted, prepared.records
     if embedded is None:
         return WriteReport(tenant_id=tenant_id, errors=tuple(accepted.errors))
@@ -238,47 +230,60 @@ def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, ma
 
 
 def _commit(
-    request: WriteRequest,
     prepared: _Prepared,
+    prepare: Callable[[], _Prepared],
     store: WriteStore,
+    *,
     batch: int,
     mark: bytes | None,
-    *,
-    again: Callable[[], _Prepared] | None,
+    require: Callable[[], None],
 ) -> tuple[_Prepared, int]:
-    """Write a prepared request in one transaction, logged where stores do not commit together.
+    """Write a prepared request in one transaction; return what was written, and the number of items ended.
 
-    Returns what was written, and the number of items ended. If another process wrote to the tenant meanwhile, the
-    request is prepared by ``again`` in the transaction; without it, _Overtaken is raised.
+    If another process wrote to the tenant meanwhile, the request is prepared again: before the transaction, so that
+    others can write, and in it after :data:`MAX_OVERTAKEN` times. If items are invalid then, nothing is written.
     """
-    tenant_id, superseded = request.tenant_id, 0
-    with store.transaction(tenant_id):
+    tenant_id, superseded = prepared.request.tenant_id, 0
+    for times_overtaken in range(MAX_OVERTAKEN + 1):
         if prepared.is_overtaken(store):
-            if again is None:
-                raise _Overtaken
-            prepared = again()
-        refuse_if_deleted_since(tenant_id, store.cache, mark)
-        if prepared.records is not None:
-            accepted = prepared.accepted
-            whole = UnfinishedWrite(
-                tenant_id=tenant_id,
-                records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
-                vertices=tuple(accepted.vertices),
-                relationships=tuple(accepted.edges),
-                stale=tuple(accepted.stale),
-            )
-            with logged(whole, request, store.intent_log), deadline.within(STORES_S):
-                superseded = _put(tenant_id, accepted, prepared.records, store, batch)
+            prepared = prepare()
+        if prepared.records is None:
+            break
+        require()
+        with suppress(_Overtaken), store.transaction(tenant_id):
+            if prepared.is_overtaken(store):
+                if times_overtaken < MAX_OVERTAKEN:
+                    raise _Overtaken  # rolls the transaction back
+                prepared = prepare()
+            refuse_if_deleted_since(tenant_id, store.cache, mark)
+            superseded = _put_logged(prepared, store, batch)
+            break
     return prepared, superseded
+
+
+def _put_logged(prepared: _Prepared, store: WriteStore, batch: int) -> int:
+    """Write a prepared request, logged where stores do not commit together; return the number of items ended."""
+    if prepared.records is None:
+        return 0
+    request, accepted = prepared.request, prepared.accepted
+    whole = UnfinishedWrite(
+        tenant_id=request.tenant_id,
+        records={record.id: content_hash(record) for record in accepted.records} if store.intent_log else {},
+        vertices=tuple(accepted.vertices),
+        relationships=tuple(accepted.edges),
+        stale=tuple(accepted.stale),
+    )
+    with logged(whole, request, store.intent_log), deadline.within(STORES_S):
+        return _put(request.tenant_id, accepted, prepared.records, store, batch)
 
 
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
     """Write to the index, then to the graph, then apply supersession; return the number of items ended."""
     supersession = accepted.supersession
     records = [supersession.record(record) for record in embedded]
-    for start in range(0, len(records), batch):
+    for each in batches(records, batch):
         deadline.check()
-        store.index.upsert(records[start : start + batch])
+        store.index.upsert(each)
     deadline.check()
     if accepted.void_links:
         store.graph.delete_relationships(tenant_id, accepted.void_links)
