@@ -207,7 +207,7 @@ MAX_GROUPS: Final = 3
 
 @dataclass
 class RankedFacts:
-    """Paths that answer a question alike: from one entity, along the same relationship types and directions."""
+    """Paths that answer a question alike, with their common score: see :func:`rank_facts`."""
 
     score: float
     hits: list[GraphHit] = field(default_factory=list)
@@ -218,13 +218,20 @@ def rank_facts(
 ) -> list[RankedFacts]:
     """Group the paths that answer a question; return the best groups, at most :data:`MAX_GROUPS`, best first.
 
-    A group keeps only its paths of the highest score: the others explain less of the question.
+    A path's score is the share of the question that it explains; times :data:`OTHER_KIND` if it ends at an entity of a
+    type that is not asked for. A group has the paths from one entity along the same types, directions and predicates;
+    it keeps those of its highest score. Its own score, in [0, 1], is::
+
+        score of its paths x weight of its start x (CERTAIN_SHARE + (1 - CERTAIN_SHARE) x confidence)
+
+    with the confidence of its surest path. A path over the same edges as an earlier one is left out. Groups are dropped
+    below :data:`LEAST_FACT_SCORE`, and below :data:`BESIDE_BEST` of the best group's score.
 
     Parameters
     ----------
     scored
-        Each path with the share of the question's words that it explains, in [0, 1], and the predicates that tell it
-        from other paths of the same types.
+        Each path, whose own score is the product of its edges' confidences, with the share of the question's words that
+        it explains, in [0, 1], and the predicates that tell it from other paths of the same types.
     weights
         How well the question's name matched, in (0, 1], by the id of the path's start.
     kinds
@@ -232,12 +239,12 @@ def rank_facts(
     """
     found: dict[tuple[object, ...], list[tuple[float, GraphHit]]] = {}
     known: set[frozenset[tuple[str, str, str, str]]] = set()
-    for hit, explained, wording in scored:
+    for hit, share, wording in scored:
         edges = frozenset(hit.path.edges())
         if edges in known:
             continue
         known.add(edges)
-        score = explained if not kinds or hit.entity_type in kinds else explained * OTHER_KIND
+        score = share if not kinds or hit.entity_type in kinds else share * OTHER_KIND
         found.setdefault((hit.path.ids[0], hit.path.types, hit.path.inward, wording), []).append((score, hit))
     groups = [_group(each, weights) for each in found.values()]
     groups.sort(key=lambda group: -group.score)

@@ -326,7 +326,7 @@ AGAINST: Final = 0.8
 
 
 def explain(
-    question: QuestionWords, explained: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
+    question: QuestionWords, skipped: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
 ) -> Explained | None:
     """Return the share of a question's words that a path explains; None if the question does not say one of its edges.
 
@@ -335,8 +335,8 @@ def explain(
 
     Parameters
     ----------
-    explained
-        Positions of words that are explained already.
+    skipped
+        Positions of words that say no relationship, such as those that name the kind of the answers.
     anchors
         Entities that the question names, by id; the path begins at one of them.
     """
@@ -350,14 +350,14 @@ def explain(
     for label, predicate, inward in zip(
         path.types, path.predicates or ("",) * len(path.types), path.inward, strict=True
     ):
-        said = _edge_said(question, label, predicate, (before, inward), {*explained, *named, *places})
+        said = _edge_said(question, label, predicate, (before, inward), {*skipped, *named, *places})
         if said is None:
             return None
         quality *= said.quality
         places |= said.places
         before = min(said.places)
         wording.append(predicate if is_symmetric(label_words(label)) else "")
-    content = question.content({*explained, *own})
+    content = question.content({*skipped, *own})
     share = len(content & places) / len(content) if content else 1.0
     return Explained(quality * share, tuple(wording))
 

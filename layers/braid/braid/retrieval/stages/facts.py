@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.understanding.relations import Occurrence
 
-CERTAIN: Final = 0.5
+LEAST_CERTAINTY: Final = 0.5
 """Certainty below which a name is not looked up if another name of the question reaches it."""
-UNCERTAIN: Final = 0.95
+UNCERTAIN_FACTOR: Final = 0.95
 """Score factor of facts about a name that its spelling does not distinguish from common words."""
-ANYTHING: Final = 0.7
+UNASKED_SCORE: Final = 0.7
 """Score of a named entity's relationship that no word asks for, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
@@ -77,42 +77,30 @@ class _Lookup:
     ) -> None:
         self.graph, self.query, self.asked, self.as_of = graph, query, asked, as_of
         self.question = QuestionWords(query.text)
-        certain = [link for link in links if link.certainty >= CERTAIN]
+        certain = [link for link in links if link.certainty >= LEAST_CERTAINTY]
         self.anchors = [
-            Anchor(link.entity_id, places, link.score * (1.0 if certain else UNCERTAIN))
+            Anchor(link.entity_id, places, link.score * (1.0 if certain else UNCERTAIN_FACTOR))
             for link in certain or links
             if (places := _places(self.question.tokens, words(link.phrase)))
         ]
-        self.named = {place for anchor in self.anchors for place in anchor.places}
-        self.explained = _explained(asked, self.question, self.named)
-        self.skipped = self.named | self.explained
+        self.name_places = {place for anchor in self.anchors for place in anchor.places}
+        """Positions of the words of the names."""
+        self.asking_places = _asking_places(asked, self.question, self.name_places)
+        """Positions of the words that say what is asked for, and no relationship."""
+        self.skipped = self.name_places | self.asking_places
 
     def groups(self) -> tuple[FactGroup, ...]:
-        said = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
-        steps = self._two_steps(said)
-        found = self._ask(steps)
-        ranked = self._ranked(found) if found else []
+        """Return the paths along two relationships that answer the question; if there are none, those along one."""
+        relations = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
+        found, ranked = self._look_up(self._two_steps(relations))
         if not ranked:
-            found = self._ask(self._one_step(said))
-            ranked = self._ranked(found) if found else []
+            found, ranked = self._look_up(self._one_step(relations))
         if found is None:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.asked.asked is Asked.NOT:
-            return self._others(ranked, complete=complete and bool(said))
-        groups, room, size = [], MAX_SHOWN, 0
-        for group in ranked:
-            kept = []
-            for hit in group.hits[:room]:
-                size += len(hit.model_dump_json().encode())
-                if size > MAX_FACTS_BYTES:
-                    break
-                kept.append(hit)
-            room -= len(kept)
-            if kept:
-                count = len({hit.id for hit in group.hits})
-                groups.append(FactGroup(score=group.score, count=count, complete=complete, hits=tuple(kept)))
-        return tuple(groups)
+            return self._others(ranked, complete=complete and bool(relations))
+        return _shown(ranked, complete=complete)
 
     def _ranked(self, found: GraphResult) -> list[RankedFacts]:
         wanted = self.query.filters.entity_types
@@ -121,15 +109,15 @@ class _Lookup:
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
                 continue
-            told = explain(self.question, self.explained, anchors, hit)
-            if told is not None:
-                scored.append((hit, told.score, told.wording))
+            explained = explain(self.question, self.asking_places, anchors, hit)
+            if explained is not None:
+                scored.append((hit, explained.score, explained.wording))
             elif self.asked.anything and len(hit.path.types) == 1:
-                scored.append((hit, ANYTHING, hit.path.predicates))
+                scored.append((hit, UNASKED_SCORE, hit.path.predicates))
         weights = {anchor.id: anchor.weight for anchor in self.anchors}
         return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
-    def _two_steps(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
+    def _two_steps(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         """Return two steps: along the relationship said nearest to the question's only name, then along the next.
 
         Empty if the question has several names, or does not say two relationships in turn.
@@ -137,7 +125,7 @@ class _Lookup:
         if len(self.anchors) != 1:
             return ()
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
-        for label, one in said:
+        for label, one in relations:
             by_place.setdefault(min(one.places), []).append((label, one))
         nearest = sorted(by_place, key=self._from_name)[:2]
         if len(nearest) < 2:  # noqa: PLR2004 - two relationships
@@ -148,7 +136,7 @@ class _Lookup:
         if said_twice or self._are_joined(nearest):
             return ()
         steps = []
-        for place, before in zip(nearest, (min(self.named), nearest[0]), strict=True):
+        for place, before in zip(nearest, (min(self.name_places), nearest[0]), strict=True):
             ways = {one.inward(before) for _, one in by_place[place]}
             direction = Direction.BOTH if len(ways) > 1 else (Direction.IN if ways.pop() else Direction.OUT)
             labels = tuple(dict.fromkeys(label for label, _ in by_place[place]))
@@ -165,22 +153,28 @@ class _Lookup:
 
         In "Which team does the person who works on Atlas belong to?" *works on* is nearer to Atlas than *belong to*.
         """
-        first, last = min(self.named), max(self.named)
+        first, last = min(self.name_places), max(self.name_places)
         between = self.question.tokens[place + 1 : first] if place < first else self.question.tokens[last + 1 : place]
         return sum(token not in EMPTY for token in between), place > last
 
-    def _one_step(self, said: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
-        types = tuple(dict.fromkeys(label for label, _ in said))
-        unexplained = self.question.content(self.skipped) - {place for _, one in said for place in one.places}
+    def _one_step(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
+        """Return one step along the relationships said; empty if there is none to walk along.
+
+        Along the others too if any of them answers, or if their predicates may say the few words that are left.
+        """
+        types = tuple(dict.fromkeys(label for label, _ in relations))
+        unexplained = self.question.content(self.skipped) - {place for _, one in relations for place in one.places}
         if self.asked.anything or 0 < len(unexplained) <= MAX_UNEXPLAINED:
             types += tuple(label for label in (*self.asked.types, *self.asked.others) if label not in types)
         return (QueryStep(types=types, direction=Direction.BOTH),) if types else ()
 
-    def _ask(self, steps: tuple[QueryStep, ...]) -> GraphResult | None:
+    def _look_up(self, steps: tuple[QueryStep, ...]) -> tuple[GraphResult | None, list[RankedFacts]]:
+        """Return the paths from the names along some steps, and the best groups of them; None if there are no steps."""
         if not steps:
-            return None
+            return None, []
         start = QueryStart(ids=tuple(anchor.id for anchor in self.anchors))
-        return self._query(start, steps, QueryReturn.PATHS)
+        found = self._query(start, steps, QueryReturn.PATHS)
+        return found, self._ranked(found)
 
     def _query(self, start: QueryStart, steps: tuple[QueryStep, ...], returns: QueryReturn) -> GraphResult:
         return self.graph.query(
@@ -213,13 +207,30 @@ class _Lookup:
         return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MAX_SHOWN])),)
 
 
-def _explained(asked: FactQuestion, question: QuestionWords, named: set[int]) -> set[int]:
+def _shown(ranked: Iterable[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
+    """Return groups of facts, each with its first ones as far as the bounds of an answer allow."""
+    groups, room, size = [], MAX_SHOWN, 0
+    for group in ranked:
+        kept = []
+        for hit in group.hits[:room]:
+            size += len(hit.model_dump_json().encode())
+            if size > MAX_FACTS_BYTES:
+                break
+            kept.append(hit)
+        room -= len(kept)
+        if kept:
+            count = len({hit.id for hit in group.hits})
+            groups.append(FactGroup(score=group.score, count=count, complete=complete, hits=tuple(kept)))
+    return tuple(groups)
+
+
+def _asking_places(asked: FactQuestion, question: QuestionWords, name_places: set[int]) -> set[int]:
     """Return the positions of the words that say what is asked for, and no relationship."""
-    explained = set(asked.explained)
-    if asked.types or question.content(named | explained):
-        return explained
-    # In "How many members does it have?" the noun says the relationship too, so it is not explained yet.
-    return {place for place in explained if question.tokens[place] in STOP_WORDS}
+    asking = set(asked.explained)
+    if asked.types or question.content(name_places | asking):
+        return asking
+    # In "How many members does it have?" the noun says the relationship too, so it is left to be matched with one.
+    return {place for place in asking if question.tokens[place] in STOP_WORDS}
 
 
 def _places(tokens: Sequence[str], phrase: Sequence[str]) -> frozenset[int]:
@@ -343,7 +354,7 @@ def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
     path, name = hit.path, hit.name or hit.id
     record = next((records[one] for one in path.evidence if one is not None and one in records), None)
     return Fact(
-        text=_said(path) or name,
+        text=_sentence(path) or name,
         answer=hit.id,
         name=name,
         entity_type=hit.entity_type,
@@ -354,10 +365,10 @@ def _fact(hit: GraphHit, records: Mapping[str, Record]) -> Fact:
     )
 
 
-def _said(path: Path) -> str:
+def _sentence(path: Path) -> str:
     """Return a path's relationships as one sentence, the last first, each from its source to its target."""
-    said = [sentence(*edge) for edge in path.edges(path.names)]
-    return ", and ".join(reversed(said))
+    clauses = [sentence(*edge) for edge in path.edges(path.names)]
+    return ", and ".join(reversed(clauses))
 
 
 def _identity(hit: GraphHit) -> str:
