@@ -102,7 +102,11 @@ class _Run:
         self.embedded: Embedded | None = None
         self.searched: Searched | None = None
         self.linked: GraphFound | None = None
+        """Of the names in the question, beside a search; with a graph constraint, of its reach, then of the check of
+        the search's hits. The other strategies have none."""
         self.expanded: GraphFound | None = None
+        """Of the walk: from names and the search's hits; from names alone with ``graph_only``, and with ``semantic`` if
+        the search is lost; of the last step in the graph with ``multi_hop``. A graph constraint has none."""
 
     def answer(self) -> Answer:
         request = PlanRequest(query=self.query, trace_id=self.trace_id, started_at=self.started_at)
@@ -114,16 +118,16 @@ class _Run:
             return self._fuse()
         match self.plan.strategy:
             case Strategy.SEMANTIC:
-                self._embed_and_search()
+                self._semantic()
             case Strategy.GRAPH_ONLY:
-                self._walk()
+                self._graph_only()
             case Strategy.MULTI_HOP:
                 self._multi_hop()
             case _:
-                self._search_and_walk()
+                self._hybrid()
         return self._fuse()
 
-    def _search_and_walk(self) -> None:
+    def _hybrid(self) -> None:
         """Link names while the question is embedded and searched, then expand what both found."""
         linking = _POOL.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
         self._embed()
@@ -131,12 +135,21 @@ class _Run:
         self.linked = linking.result()
         self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
 
-    def _embed_and_search(self) -> None:
+    def _semantic(self) -> None:
+        """Embed and search; if the search is lost, walk from names instead."""
         self._embed()
-        self._search(None)
-        graph_was_asked = self.expanded or "graph_expand" in self.lost
-        if self.searched is None and not graph_was_asked:
-            self._walk()
+        if self._search(None) is None:
+            self._walk_from_names()
+
+    def _graph_only(self) -> None:
+        """Walk from names; if that finds nothing, embed and search instead."""
+        self._walk_from_names()
+        if not (self.expanded and self.expanded.hits):
+            self._embed()
+            self._search(None)
+
+    def _walk_from_names(self) -> None:
+        self.expanded = self._graph("graph_expand", GraphOperation.LINK)
 
     def _constrained(self) -> None:
         """Answer inside a graph constraint: graph or search first, as planned, then check hits or search again."""
@@ -161,11 +174,6 @@ class _Run:
         checked = self._graph("link", GraphOperation.CHECK, frontier=frontier)
         self.linked = checked or linked
         return checked.frontier if checked and checked.short else None
-
-    def _walk(self) -> None:
-        self.expanded = self._graph("graph_expand", GraphOperation.LINK)
-        if not (self.expanded and self.expanded.hits) and "vector_search" not in self.lost:
-            self._embed_and_search()
 
     def _embed(self) -> None:
         request = EmbedRequest(query=self.query, plan=self.plan)
@@ -210,7 +218,7 @@ class _Run:
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
         if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
-            self._search_and_walk()  # the planner's own steps found nothing
+            self._hybrid()  # the planner's own steps found nothing
 
     def _fuse(self) -> Answer:
         request = FuseRequest(
