@@ -288,7 +288,7 @@ def test_a_server_whose_mapped_vectors_are_damaged_finds_them_all_the_same(
 
 def walk_a_graph_that_is_cut(folder: Path) -> None:
     """Walk a graph that is mapped from a file, and again once that is empty."""
-    tenant_graphs._LEAST_SAVED = 0  # as of a graph of 100,000 edges, which is still read whole
+    tenant_graphs._MIN_SAVED = 0  # as of a graph of 100,000 edges, which is still read whole
     with EmbeddedStore(folder) as store:
         graph = EmbeddedKnowledgeGraph(store, small=0)
         graph.upsert([vertex(name) for name in "abc"], [edge("a", "b"), edge("b", "c")])

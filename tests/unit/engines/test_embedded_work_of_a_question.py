@@ -97,7 +97,7 @@ def after_writes(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> dict[
 def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenant_graphs, "_DEARER", 0)  # however often it is asked
+    monkeypatch.setattr(tenant_graphs, "_COST_OF_AN_EDGE", 0)  # however often it is asked
     monkeypatch.setattr(following, "JOINED_AT_ONCE", 0)
     store = EmbeddedStore(tmp_path)
     ways = {"in memory": EmbeddedKnowledgeGraph(store, small=900_000), "read": EmbeddedKnowledgeGraph(store, small=0)}

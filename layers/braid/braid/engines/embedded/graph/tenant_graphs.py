@@ -35,12 +35,14 @@ TENANTS_IN_MEMORY = 32
 """Most tenants whose graphs a process keeps; the least recently used one is evicted."""
 SMALL = 5_000
 """Most edges of a graph that is loaded whole by the first walk."""
-_DEARER = 5
+_COST_OF_AN_EDGE = 5
 """Edges that are loaded with a whole graph in the time in which one edge around a walk's seeds is read."""
-_LEAST_SAVED = 100_000
-"""Fewest edges of a graph that is saved to a file: of a smaller one, texts in memory are faster than decoded ones."""
-_MAX_AT_ONCE = 1_000_000
-"""Fewest edges of a graph that questions load whole only where its part is too large; the end of an ingest saves it."""
+_MIN_SAVED = 100_000
+"""Fewest edges of a graph that a question saves when it has loaded it: of a smaller one, texts in memory are faster
+than those decoded from a file."""
+_LARGE = 1_000_000
+"""Edges from which a graph is too large for a question to load, unless the part that it sees is too large as well; the
+end of an ingest loads and saves it."""
 
 
 class TenantGraphs:
@@ -54,15 +56,15 @@ class TenantGraphs:
 
     def __init__(self, store: EmbeddedStore, *, small: int) -> None:
         self._store = store
-        self._small = small
+        self._max_loaded_first = small
         self._lock = threading.Lock()
-        self._loading = Locks(threading.Lock)
+        self._load_locks = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
-        self._looked_at: dict[int, tuple[int, int]] = {}
+        self._file_states: dict[int, tuple[int, int]] = {}
         """By tenant: inode and modification time of the saved file that was last looked at."""
         self._followed: dict[int, tuple[Adjacency, FollowedGraph]] = {}
         """By tenant: a graph of ``_graphs``, and the same with an overlay of later writes."""
-        self._rows_read: dict[int, tuple[int, int]] = {}
+        self._edges_read: dict[int, tuple[int, int]] = {}
         """By tenant: a generation, and the number of edges that walks read around their seeds at it."""
 
     def seen_from(
@@ -75,29 +77,30 @@ class TenantGraphs:
         """Return a tenant's graph, or the part that a request can see; ``named`` is as for :func:`query_subgraph`."""
         generation = Generation.GRAPH.read(connection, tenant)
         around = partial(_around, request, named or {})
-        seen = self._seen_in_known(connection, tenant, generation, around)
-        if seen is None and not self._store.in_transaction and self._look_for_saved(connection, tenant):
-            seen = self._seen_in_known(connection, tenant, generation, around)
-        if seen is not None:
-            return seen
+        graph = self._from_memory(connection, tenant, generation, around)
+        if graph is None and not self._store.in_transaction and self._map_newer_file(connection, tenant):
+            graph = self._from_memory(connection, tenant, generation, around)
+        if graph is not None:
+            return graph
         with self._lock:
-            at, rows_read = self._rows_read.get(tenant, (generation, 0))
-        rows_read = rows_read if at == generation else 0
-        worth = self._small + _DEARER * rows_read
-        if worth < _MAX_AT_ONCE and not _has_more_edges(connection, tenant, worth):
+            at, edges_read = self._edges_read.get(tenant, (generation, 0))
+        edges_read = edges_read if at == generation else 0
+        # A graph of so many edges takes no longer to load than what walks have read of it since the last write.
+        max_loaded = self._max_loaded_first + _COST_OF_AN_EDGE * edges_read
+        if max_loaded < _LARGE and not _has_more_edges(connection, tenant, max_loaded):
             return self._whole(connection, tenant, generation)
         from braid.engines.embedded.graph import surroundings
 
         graph, read = surroundings.read(connection, tenant, generation, around())
         with self._lock:
-            self._rows_read[tenant] = (generation, rows_read + read)
+            self._edges_read[tenant] = (generation, edges_read + read)
         return self._whole(connection, tenant, generation) if graph is None else graph
 
-    def _seen_in_known(
+    def _from_memory(
         self, connection: sqlite3.Connection, tenant: int, generation: int, around_seeds: Callable[[], Around | None]
     ) -> Adjacency | None:
-        """Return the graph for a request from one in memory; None if there is none that can be followed."""
-        known = self._known(tenant)
+        """Return the graph for a request from the one in memory; None if there is none that can be followed."""
+        known = self._in_memory(tenant)
         if known is None:
             return None
         if known.generation == generation:
@@ -107,18 +110,18 @@ class TenantGraphs:
         followed = self._follow(connection, tenant, generation, known)
         if followed is None:
             return None
-        joined, loading = None, self._loading.of(tenant)
-        if loading.acquire(blocking=False):  # of concurrent questions one joins, and the others do not wait for it
+        joined, lock = None, self._load_locks.of(tenant)
+        if lock.acquire(blocking=False):  # of concurrent questions one joins, and the others do not wait for it
             try:
                 joined = followed.joined()
             finally:
-                loading.release()
+                lock.release()
         if joined is None:
             return followed.around(around)
         self._keep(tenant, joined)
         return joined
 
-    def _known(self, tenant: int) -> Adjacency | None:
+    def _in_memory(self, tenant: int) -> Adjacency | None:
         """Return a tenant's graph in memory; one whose file was cut or overwritten is dropped, as reading may crash."""
         with self._lock:
             known = self._graphs.get(tenant)
@@ -128,20 +131,20 @@ class TenantGraphs:
                 return None
             return known
 
-    def _look_for_saved(self, connection: sqlite3.Connection, tenant: int) -> bool:
+    def _map_newer_file(self, connection: sqlite3.Connection, tenant: int) -> bool:
         """Map the tenant's saved graph if its file is new to this process, and return whether it is newer."""
-        path = self._saved_as(tenant)
+        path = self._path_of(tenant)
         try:
             status = path.stat()
         except OSError:
             return False
         state = (status.st_ino, status.st_mtime_ns)
-        if self._looked_at.get(tenant) == state:
+        if self._file_states.get(tenant) == state:
             return False
-        with holding(self._loading.of(tenant)):
+        with holding(self._load_locks.of(tenant)):
             found = self._read_saved(connection, tenant)
-            self._looked_at[tenant] = state
-            known = self._known(tenant)
+            self._file_states[tenant] = state
+            known = self._in_memory(tenant)
             if found is None or (known is not None and known.generation >= found.generation):
                 return False
             self._keep(tenant, found)
@@ -150,7 +153,7 @@ class TenantGraphs:
     def _read_saved(self, connection: sqlite3.Connection, tenant: int) -> Adjacency | None:
         from braid.engines.embedded.graph import saved
 
-        path = self._saved_as(tenant)
+        path = self._path_of(tenant)
         try:
             return saved.read(
                 path, saved.Owner(self._store.identity, tenant), partial(graph_changes.stamp, connection, tenant)
@@ -165,11 +168,11 @@ class TenantGraphs:
         """Save a graph that is too large for a question to load, unless a saved one can be followed."""
         from braid.engines.embedded.graph.adjacency import load
 
-        if self._store.read_only or not _has_more_edges(connection, tenant, _MAX_AT_ONCE):
+        if self._store.read_only or not _has_more_edges(connection, tenant, _LARGE):
             return
         generation = Generation.GRAPH.read(connection, tenant)
-        self._look_for_saved(connection, tenant)
-        known = self._known(tenant)
+        self._map_newer_file(connection, tenant)
+        known = self._in_memory(tenant)
         if known is not None and self._follow(connection, tenant, generation, known) is not None:
             return
         graph = load(connection, tenant, generation)
@@ -178,13 +181,13 @@ class TenantGraphs:
             self._keep(tenant, mapped)
 
     def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
-        """Save a graph and return it mapped from its file; unchanged if no graph so small is, or it cannot be saved."""
+        """Save a graph and return it mapped from its file; unchanged if it is small, or cannot be saved."""
         from braid.engines.embedded.graph import saved
 
         stamp = graph_changes.stamp(connection, tenant, graph.generation)
-        if self._store.read_only or len(graph.sources) <= self._small or stamp is None:
+        if self._store.read_only or len(graph.sources) <= self._max_loaded_first or stamp is None:
             return graph
-        path = self._saved_as(tenant)
+        path = self._path_of(tenant)
         try:
             saved.write(path, saved.Owner(self._store.identity, tenant), stamp, graph)
         except OSError as error:
@@ -208,7 +211,7 @@ class TenantGraphs:
                 return
         remove_files(self._store.folder / GRAPHS, f"{tenant}.*")  # those that are being written too
 
-    def _saved_as(self, tenant: int) -> Path:
+    def _path_of(self, tenant: int) -> Path:
         return self._store.folder / GRAPHS / f"{tenant}.graph"
 
     def _keep(self, tenant: int, graph: Adjacency) -> None:
@@ -221,7 +224,7 @@ class TenantGraphs:
             while len(self._graphs) > TENANTS_IN_MEMORY:
                 gone, _ = self._graphs.popitem(last=False)
                 self._followed.pop(gone, None)
-                self._looked_at.pop(gone, None)
+                self._file_states.pop(gone, None)
 
     def _follow(
         self, connection: sqlite3.Connection, tenant: int, generation: int, known: Adjacency
@@ -245,19 +248,20 @@ class TenantGraphs:
         return followed
 
     def _whole(self, connection: sqlite3.Connection, tenant: int, generation: int) -> Adjacency:
+        """Return a tenant's whole graph: the one in memory if it is of the generation, else it is loaded."""
         from braid.engines.embedded.graph.adjacency import load
 
         if self._store.in_transaction:  # what it wrote may yet be rolled back
             return load(connection, tenant, generation)
-        with holding(self._loading.of(tenant)):  # other tenants do not wait for it
-            known = self._known(tenant)
+        with holding(self._load_locks.of(tenant)):  # other tenants do not wait for it
+            known = self._in_memory(tenant)
             if known is None or known.generation != generation:
                 with suspended():  # half a graph would be of no use to the next walk either
                     loaded = load(connection, tenant, generation)
                     if known is not None and known.generation > generation:
                         return loaded  # this reader's snapshot is older than another thread's
-                    small = len(loaded.sources) < _LEAST_SAVED
-                    known = loaded if small else self._save(connection, tenant, loaded)
+                    is_saved = len(loaded.sources) >= _MIN_SAVED
+                    known = self._save(connection, tenant, loaded) if is_saved else loaded
             self._keep(tenant, known)
             return known
 
