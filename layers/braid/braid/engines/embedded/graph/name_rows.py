@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from braid.engines.embedded.tables import from_microseconds
 from braid.models import EntityLink, Vertex
@@ -84,6 +84,52 @@ def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence
     return found
 
 
+_STORED = """
+    SELECT j.value FROM json_each(:keys) AS j WHERE CASE j.type
+        WHEN 'integer' THEN EXISTS (SELECT 1 FROM misspellings AS m WHERE m.tenant = :tenant AND m.key = j.value)
+        ELSE EXISTS (SELECT 1 FROM names AS n WHERE n.tenant = :tenant AND n.phrase = j.value) END
+"""
+"""The keys that any vertex has."""
+_BEST_MATCHES = """
+    WITH asked AS MATERIALIZED (
+        SELECT json_extract(value, '$[0]') AS key, json_extract(value, '$[1]') AS is_alias,
+            json_extract(value, '$[2]') AS match, json_extract(value, '$[3]') AS rank
+        FROM json_each(:asked)
+    ), found AS (
+        SELECT n.vertex, asked.match, asked.rank FROM asked
+            CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.key AND n.is_alias = asked.is_alias
+            WHERE typeof(asked.key) = 'text'
+        UNION ALL
+        SELECT m.vertex, asked.match, asked.rank FROM asked
+            CROSS JOIN misspellings AS m ON m.tenant = :tenant AND m.key = asked.key
+            WHERE typeof(asked.key) = 'integer'
+    ), matched AS MATERIALIZED (
+        SELECT vertex AS number, min(match) AS match, min(rank) AS rank FROM found GROUP BY vertex
+    ), chosen AS MATERIALIZED (
+        SELECT v.number, v.id, matched.match, matched.rank
+            FROM matched CROSS JOIN vertices AS v ON v.number = matched.number AND v.tenant = :tenant
+            WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)
+            AND v.trusted >= :trusted ORDER BY matched.rank, v.id LIMIT :limit
+    )
+    SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record, v.invalid_at,
+        chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number ORDER BY chosen.rank, chosen.id
+"""
+"""The vertices with the best matches, each with its own best one. Aliases may be many and long: only numbers are
+compared, and texts are read only for the chosen vertices."""
+
+
+class _Match(NamedTuple):
+    """One way in which a name that is asked for may match. The better of two ways compares as the smaller."""
+
+    negative_score: float
+    negative_length: int
+    name: str
+    is_alias: bool
+    """Whether as an alias or another form; else as a vertex's name."""
+    key: str | int
+    """By which it is stored: the name itself, or the number of a misspelling."""
+
+
 def link(
     connection: sqlite3.Connection,
     tenant: int,
@@ -93,46 +139,22 @@ def link(
     limit: int,
     trusted_only: bool,
 ) -> list[EntityLink]:
-    """Return the best ``limit`` entities with one of the names, valid at ``as_of``, each by its best match.
-
-    Aliases may be many and long: only numbers are compared, and texts are read only for the chosen entities.
-    """
+    """Return the best ``limit`` entities with one of the names, valid at ``as_of``, each by its best match."""
+    by_key = {misspelling_number(name) if name[:1] == MISSPELT else name: name for name in names}
     # A question's words have hundreds of forms, few of which are stored.
-    stored = {name: misspelling_number(name) if name[:1] == MISSPELT else name for name in names}
-    asked_by = {key: name for name, key in stored.items()}
-    known = connection.execute(
-        "SELECT j.value FROM json_each(:keys) AS j WHERE CASE j.type WHEN 'integer'"
-        " THEN EXISTS (SELECT 1 FROM misspellings AS m WHERE m.tenant = :tenant AND m.key = j.value)"
-        " ELSE EXISTS (SELECT 1 FROM names AS n WHERE n.tenant = :tenant AND n.phrase = j.value) END",
-        {"keys": json.dumps(list(asked_by)), "tenant": tenant},
-    )
+    stored = connection.execute(_STORED, {"keys": json.dumps(list(by_key)), "tenant": tenant})
     matches = sorted(
-        (-match_score(name, is_name=not is_alias), -len(name), name, is_alias)
-        for name in (asked_by[key] for (key,) in known)
+        _Match(-match_score(name, is_name=not is_alias), -len(name), name, is_alias, key)
+        for key, name in ((key, by_key[key]) for (key,) in stored)
         for is_alias in {is_form(name), True}  # a form is never a name itself
     )
-    classes: dict[tuple[float, int], int] = {}  # matches of equal rank, which are ordered by entity id
+    ranks: dict[tuple[float, int], int] = {}  # of matches of equal score and length, which are ordered by entity id
     asked = [
-        (stored[name], is_alias, number, classes.setdefault((negative_score, negative_length), len(classes)))
-        for number, (negative_score, negative_length, name, is_alias) in enumerate(matches)
+        (match.key, match.is_alias, number, ranks.setdefault((match.negative_score, match.negative_length), len(ranks)))
+        for number, match in enumerate(matches)
     ]
     rows = connection.execute(
-        "WITH asked AS MATERIALIZED (SELECT json_extract(value, '$[0]') AS phrase, json_extract(value, '$[1]') AS"
-        " is_alias, json_extract(value, '$[2]') AS match, json_extract(value, '$[3]') AS class FROM json_each(:asked)),"
-        " found AS (SELECT n.vertex, asked.match, asked.class FROM asked CROSS JOIN names AS n"
-        " ON n.tenant = :tenant AND n.phrase = asked.phrase AND n.is_alias = asked.is_alias"
-        " WHERE typeof(asked.phrase) = 'text'"
-        " UNION ALL SELECT m.vertex, asked.match, asked.class FROM asked CROSS JOIN misspellings AS m"
-        " ON m.tenant = :tenant AND m.key = asked.phrase WHERE typeof(asked.phrase) = 'integer'),"
-        " matched AS MATERIALIZED (SELECT vertex AS number, min(match) AS match, min(class) AS class"
-        " FROM found GROUP BY vertex),"
-        " chosen AS MATERIALIZED (SELECT v.number, v.id, matched.match, matched.class"
-        " FROM matched CROSS JOIN vertices AS v ON v.number = matched.number AND v.tenant = :tenant"
-        " WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
-        " AND v.trusted >= :trusted ORDER BY matched.class, v.id LIMIT :limit)"
-        " SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record,"
-        " v.invalid_at, chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number"
-        " ORDER BY chosen.class, chosen.id",
+        _BEST_MATCHES,
         {"asked": json.dumps(asked), "tenant": tenant, "as_of": as_of, "limit": limit, "trusted": trusted_only},
     )
     return [
@@ -140,10 +162,10 @@ def link(
             entity_id=vertex_id,
             name=name,
             entity_type=entity_type,
-            phrase=matches[match][2],
-            score=-matches[match][0],
+            phrase=matches[number].name,
+            score=-matches[number].negative_score,
             has_record=bool(has_record),
             invalid_at=from_microseconds(invalid_at),
         )
-        for vertex_id, name, entity_type, has_record, invalid_at, match in rows
+        for vertex_id, name, entity_type, has_record, invalid_at, number in rows
     ]
