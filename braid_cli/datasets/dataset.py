@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.errors import DatasetError
 from braid.ingestion.checks import vertex_of
-from braid.ingestion.items import object_of, require
+from braid.ingestion.items import object_of, require_fields
 from braid.models import Frozen, GraphSource, Kind, Query, Record, Relationship, Vertex
 
 from braid_cli.datasets.json_lines import Mistakes, read_lines
@@ -180,7 +180,7 @@ def _judged(folder: Path, split: str | None, tenant_id: str, errors: Mistakes) -
     qrels = _qrels(qrels_path, errors)
 
     def parse(row: dict[str, Any]) -> JudgedQuery:
-        require(row, "_id", "text")
+        require_fields(row, "_id", "text")
         return _question(row, tenant_id, qrels.get(str(row["_id"]), {}))
 
     parsed = read_lines(folder / "queries.jsonl", parse, errors, _CALLED)
@@ -208,7 +208,7 @@ def read_judgements(path: Path, tenant_id: str) -> tuple[JudgedQuery, ...]:
     errors = Mistakes()
 
     def parse(row: dict[str, Any]) -> JudgedQuery:
-        require(row, "_id", "text", "relevant")
+        require_fields(row, "_id", "text", "relevant")
         return _question(row, tenant_id, object_of(row, "relevant"))
 
     parsed = read_lines(path, parse, errors, _CALLED)

@@ -53,7 +53,7 @@ def refuse(row: Mapping[str, Any], fields: Mapping[str, str]) -> None:
             raise InvalidItem(f"{name}: {message}")
 
 
-def require(row: Mapping[str, Any], *fields: str) -> None:
+def require_fields(row: Mapping[str, Any], *fields: str) -> None:
     """Raise if an item lacks one of these fields."""
     for name in fields:
         if row.get(name) is None:
@@ -77,7 +77,7 @@ def corpus_record(row: Mapping[str, Any], tenant_id: str) -> Record:
     """
     names = {"id": "unknown field: the corpus says _id", "content": "unknown field: the corpus says text"}
     refuse(row, OURS | NO_VECTORS | names)
-    require(row, "_id", "text")
+    require_fields(row, "_id", "text")
     fields = {key: value for key, value in row.items() if key not in {"_id", "title", "text", "metadata", "source"}}
     source = dict(object_of(row, "source"))
     title = " ".join(str(row.get("title") or "").split())
@@ -101,7 +101,7 @@ def record_of(row: Mapping[str, Any], tenant_id: str) -> Record:
     if "_id" in row or "text" in row:
         return corpus_record(row, tenant_id)
     refuse(row, OURS)
-    require(row, "id")
+    require_fields(row, "id")
     metadata = _flat(object_of(row, "metadata"))
     return _bounded(Record.model_validate({**row, "tenant_id": tenant_id, "metadata": metadata}))
 

@@ -65,9 +65,13 @@ class MigrationState(Frozen):
 
     def rolled_back(self) -> MigrationState:
         """Return the state after a roll-back. Raises InvalidRequest if there is no previous index."""
+        return MigrationState(active=self.require_previous(), next=self.active)
+
+    def require_previous(self) -> str:
+        """Return the profile that can be rolled back to. Raises InvalidRequest if there is no previous index."""
         if self.previous is None:
             raise InvalidRequest("rollback: there is no previous index to go back to", field="rollback")
-        return MigrationState(active=self.previous, next=self.active)
+        return self.previous
 
 
 class ReembeddedRecord(Frozen):

@@ -148,8 +148,8 @@ def read(jobs: JobStore, name: str) -> ReembeddingJob | None:
     return None if record is None else ReembeddingJob.model_validate_json(record.body)
 
 
-def require(jobs: JobStore, name: str, run: int | None = None) -> ReembeddingJob:
-    """Return a job.
+def require_job(jobs: JobStore, name: str, run: int | None = None) -> ReembeddingJob:
+    """Return a job as last saved.
 
     Raises InvalidRequest if there is none, and TakenOver if another worker took it over since ``run``.
     """

@@ -17,7 +17,7 @@ from braid.ports.keys import decode_scan_cursor, encode_scan_cursor
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.ports.shared_limits import share_of_writers
 from braid.reembedding import writing
-from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require, save
+from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require_job, save
 from braid.reembedding.services import outdated_conditions
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def embed_page(services: Services, job: ReembeddingJob, page: IdRange) -> Done:
         )
         _throttle(services, len(part), services.seconds() - began)
         if records:
-            require(services.jobs, job.name, job.run)
+            require_job(services.jobs, job.name, job.run)
     return done
 
 

@@ -9,7 +9,7 @@ from braid.errors import ConfigurationError, InvalidRequest
 from braid.models.model_profiles import AUTO, models_of, space_of
 from braid.ports.reembedding import move_job, refresh_job
 from braid.reembedding import jobs
-from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require, save
+from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require_job, save
 from braid.reembedding.services import outdated
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def tenant_pages(services: Services, only: str | None = None) -> Iterator[list[s
 
 def pause(services: Services, name: str) -> ReembeddingJob:
     """Pause a job until it is resumed by hand; its workers stop after their current page."""
-    job = require(services.jobs, name)
+    job = require_job(services.jobs, name)
     if job.status is not Status.RUNNING:
         raise InvalidRequest(f"job: {name} is {job.status.value}, not running", field="job")
     return save(services.jobs, job, now=services.now(), status=Status.PAUSED)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import move_job
 from braid.reembedding import jobs
-from braid.reembedding.jobs import Phase, ReembeddingJob, Status, require, save
+from braid.reembedding.jobs import Phase, ReembeddingJob, Status, require_job, save
 from braid.reembedding.pages import spaces_to_fill
 from braid.reembedding.planning import tenant_pages
 from braid.reembedding.recall import compare
@@ -45,7 +45,7 @@ def verify(
     tolerance
         Allowed loss of recall; by default that of the settings.
     """
-    job = require(services.jobs, name, run)
+    job = require_job(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.VERIFY or not job.profile:
         return job
     services = services.moving(job.moves_tenant)
@@ -81,7 +81,7 @@ def switch(services: Services, name: str, run: int) -> ReembeddingJob:
 
     Raises TakenOver if another worker has taken the job over.
     """
-    job = require(services.jobs, name, run)
+    job = require_job(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase is not Phase.SWITCH:
         return job
     services = services.moving(job.moves_tenant)
@@ -111,14 +111,14 @@ def rollback(services: Services, tenant: str | None = None) -> MigrationState:
     """
     services, name = services.moving(tenant), move_job(tenant)
     job = jobs.read(services.jobs, name)
-    begun = job is not None and job.status is Status.ROLLING_BACK
+    was_interrupted = job is not None and job.status is Status.ROLLING_BACK
     serving = services.migration.serving()
-    giving_up = serving.next is not None and not begun
-    if not giving_up and not begun:
-        serving.rolled_back()  # raises where there is nothing to go back to
+    abandons_move = serving.next is not None and not was_interrupted
+    if not abandons_move and not was_interrupted:
+        serving.require_previous()
     # Saved first: workers on the move stop, and an interrupted roll-back is known as one.
-    jobs.stop(services.jobs, name, Status.ROLLED_BACK if giving_up else Status.ROLLING_BACK, now=services.now())
-    if giving_up:
+    jobs.stop(services.jobs, name, Status.ROLLED_BACK if abandons_move else Status.ROLLING_BACK, now=services.now())
+    if abandons_move:
         return _drop(services)
     if serving.next is None:  # else an interrupted call has rolled back, without saving it
         serving = services.migration.rollback()
@@ -137,7 +137,7 @@ def drop_previous(services: Services, tenant: str | None = None) -> MigrationSta
     """
     services = services.moving(tenant)
     if tenant is None:
-        services.migration.serving().rolled_back()  # raises where there is no previous one
+        services.migration.serving().require_previous()
     job = jobs.read(services.jobs, move_job(tenant))
     if job is not None and job.status is Status.ROLLING_BACK:
         raise InvalidRequest("rollback: a roll-back is under way; finish it by rolling back again", field="rollback")

@@ -11,7 +11,7 @@ from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
-from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require
+from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
 from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
@@ -31,7 +31,7 @@ def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
 
     Raises TakenOver if another worker has taken the job over.
     """
-    job = require(services.jobs, name, run)
+    job = require_job(services.jobs, name, run)
     if job.status is not Status.RUNNING or job.phase not in PAGED:
         return job
     began = services.seconds()
@@ -41,7 +41,7 @@ def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:
     try:
         return settle(services, job, cast("Position", listed.position), busy_s=elapsed, done=done)
     except TakenOver:
-        return require(services.jobs, name, run)  # only paused, or else this raises
+        return require_job(services.jobs, name, run)  # only paused, or else this raises
 
 
 def _list(services: Services, job: ReembeddingJob, step: Step, *, step_s: float) -> Progress:
@@ -178,7 +178,7 @@ def run_step(step: Step, services: Services, *, step_s: float) -> Progress:
     elif step.step is StepName.SWITCH:
         job = switch(services, step.job, step.run)
     else:
-        job = require(services.jobs, step.job, step.run)
+        job = require_job(services.jobs, step.job, step.run)
         return _list(services, job, step, step_s=step_s) if step.page is None else _embed(services, job, step.page)
     return Progress.of(job)
 
