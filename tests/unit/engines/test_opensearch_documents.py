@@ -11,7 +11,7 @@ import pytest
 from braid.engines.opensearch import mapping, question_searches
 from braid.engines.opensearch import reads_and_counts as query
 from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, write_items
-from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, open_client, refusal
+from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, error_of_status, open_client
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
@@ -212,11 +212,13 @@ def test_a_bulk_request_is_bounded_in_items_and_bytes() -> None:
     ("status", "kind"), [(429, TransientStoreError), (503, TransientStoreError), (400, StoreError)]
 )
 def test_what_passes_by_itself_is_told_from_what_does_not(status: int, kind: type[StoreError]) -> None:
-    assert type(refusal(status, {"type": "some", "reason": "why"})) is kind
+    assert type(error_of_status(status, {"type": "some", "reason": "why"})) is kind
 
 
 def test_a_shard_that_does_not_serve_yet_passes_by_itself_though_an_item_has_no_status() -> None:
-    assert type(refusal(0, {"type": "no_shard_available_action_exception", "reason": "why"})) is ShardUnavailable
+    assert (
+        type(error_of_status(0, {"type": "no_shard_available_action_exception", "reason": "why"})) is ShardUnavailable
+    )
     assert issubclass(ShardUnavailable, TransientStoreError)
 
 

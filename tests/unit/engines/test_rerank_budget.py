@@ -13,7 +13,7 @@ from braid.errors import RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.engines.retrying import Deadline
+    from braid.engines.retrying import CallDeadline
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_a_call_that_waits_holds_up_no_other(released: threading.Event) -> None:
     budget = CallBudget("it", attempts=1)
     waiting = threading.Event()
 
-    def stall(_: Deadline) -> None:
+    def stall(_: CallDeadline) -> None:
         waiting.set()
         released.wait(20)
 
@@ -59,7 +59,7 @@ def test_calls_that_nobody_waits_for_are_bounded_in_number(released: threading.E
     budget = CallBudget("it", attempts=1, concurrency=2)
     ended = threading.Semaphore(0)
 
-    def stall(_: Deadline) -> None:
+    def stall(_: CallDeadline) -> None:
         released.wait(20)
         ended.release()
 
@@ -77,7 +77,7 @@ def test_calls_that_nobody_waits_for_are_bounded_in_number(released: threading.E
 def test_what_may_help_is_tried_again_as_often_as_set() -> None:
     tried: list[float] = []
 
-    def throttled(deadline: Deadline) -> str:
+    def throttled(deadline: CallDeadline) -> str:
         tried.append(deadline.left())
         raise TryAgain("HTTP 429")
 
@@ -87,7 +87,7 @@ def test_what_may_help_is_tried_again_as_often_as_set() -> None:
     assert tried == sorted(tried, reverse=True)
     assert refused.value.cost_usd == 0
 
-    def second_time(_: Deadline) -> str:
+    def second_time(_: CallDeadline) -> str:
         tried.append(0)
         if len(tried) < 5:
             raise TryAgain("HTTP 500")
@@ -97,9 +97,9 @@ def test_what_may_help_is_tried_again_as_often_as_set() -> None:
 
 
 def test_a_refusal_is_not_tried_again() -> None:
-    tried: list[Deadline] = []
+    tried: list[CallDeadline] = []
 
-    def refused(deadline: Deadline) -> None:
+    def refused(deadline: CallDeadline) -> None:
         tried.append(deadline)
         raise RerankFailed("HTTP 403")
 
@@ -109,7 +109,7 @@ def test_a_refusal_is_not_tried_again() -> None:
 
 
 def test_a_pause_that_is_longer_than_the_time_left_is_not_waited_for() -> None:
-    def throttled(_: Deadline) -> None:
+    def throttled(_: CallDeadline) -> None:
         raise TryAgain("HTTP 429", after_s=60)
 
     started = time.monotonic()
@@ -119,7 +119,7 @@ def test_a_pause_that_is_longer_than_the_time_left_is_not_waited_for() -> None:
 
 
 def test_a_try_that_used_up_the_time_says_so() -> None:
-    def late(deadline: Deadline) -> None:
+    def late(deadline: CallDeadline) -> None:
         while deadline.left():
             threading.Event().wait(deadline.left())
         raise TryAgain("ReadTimeoutError")
@@ -130,7 +130,7 @@ def test_a_try_that_used_up_the_time_says_so() -> None:
 
 
 def test_an_unexpected_error_is_named_by_its_kind_and_not_by_what_it_quotes() -> None:
-    def broken(_: Deadline) -> None:
+    def broken(_: CallDeadline) -> None:
         raise ValueError("Invalid header value b'Bearer pa-0123'")
 
     with pytest.raises(RerankFailed) as failed:

@@ -66,8 +66,8 @@ def unreachable(error: urllib3.exceptions.HTTPError) -> str:
     return type(reason).__name__
 
 
-def refusal(answer: urllib3.BaseHTTPResponse, content: bytes) -> ApiError | InvalidRequest:
-    """Return what a server said in refusing, in its own words where they are problem details."""
+def error_of_answer(answer: urllib3.BaseHTTPResponse, content: bytes) -> ApiError | InvalidRequest:
+    """Return the error of an answer that reports one, in the server's words where they are problem details."""
     try:
         if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
             problem = ProblemDetails.model_validate_json(content)

@@ -23,7 +23,7 @@ from braid.api.schemas import (
     Writes,
     WriteSummary,
 )
-from braid.client.api_errors import ApiError, RefusedFields, refusal, unreachable
+from braid.client.api_errors import ApiError, RefusedFields, error_of_answer, unreachable
 from braid.client.bounded_answers import MAX_READ_BYTES, AnswerUnbounded, bounded_pool
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport
@@ -210,7 +210,7 @@ class Deployed:
             to = answer.headers.get("Location", "")
             raise ApiError(f"{self._url}: redirects to {to[:200]!r}; give the address itself", status=answer.status)
         if answer.status >= 400:  # noqa: PLR2004 - where HTTP's errors begin
-            raise refusal(answer, content)
+            raise error_of_answer(answer, content)
         try:
             # A newer server may add fields.
             return shape.model_validate_json(content, extra="ignore")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Deadline(NamedTuple):
+class CallDeadline(NamedTuple):
     """A moment of the monotonic clock, in seconds, by which one call to a store or service is to end.
 
     It is handed from function to function and raises nothing. The deadline of the whole request, which no function
@@ -31,12 +31,12 @@ class Deadline(NamedTuple):
     at: float
 
     @classmethod
-    def after(cls, seconds: float) -> Deadline:
+    def after(cls, seconds: float) -> CallDeadline:
         """Return the deadline that many seconds from now."""
         return cls(time.monotonic() + seconds)
 
     @classmethod
-    def of_request(cls) -> Deadline:
+    def of_request(cls) -> CallDeadline:
         """Return the deadline of the request that this thread works for; one that never passes if there is none."""
         return cls.after(0.0 if deadline.is_over() else deadline.left())
 
@@ -50,7 +50,7 @@ class Deadline(NamedTuple):
 
 
 def retrying(
-    attempts: int, *, until: Deadline | None = None, pause_s: float = 0.1, longest_pause_s: float = 2.0
+    attempts: int, *, until: CallDeadline | None = None, pause_s: float = 0.1, longest_pause_s: float = 2.0
 ) -> Retrying:
     """Return the retry policy for transient errors: bounded attempts, pauses with full jitter.
 
@@ -63,7 +63,7 @@ def retrying(
     pause_s, longest_pause_s
         Upper bound in seconds of the first pause, and of any; it doubles with each attempt.
     """
-    end = until or Deadline(float("inf"))
+    end = until or CallDeadline(float("inf"))
     return Retrying(
         stop=lambda state: state.attempt_number >= attempts or end.is_over(),
         wait=wait_random_exponential(multiplier=pause_s, max=longest_pause_s),
@@ -74,7 +74,7 @@ def retrying(
 
 
 @contextmanager
-def too_slow_after(until: Deadline, message: str) -> Iterator[None]:
+def too_slow_after(until: CallDeadline, message: str) -> Iterator[None]:
     """Convert transient errors after a deadline to StoreTooSlow.
 
     Raises StoreTooSlow with the message, if a transient error is raised after the deadline.

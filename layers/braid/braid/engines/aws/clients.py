@@ -66,7 +66,7 @@ def open_client(
     """
     import boto3
 
-    with named_errors(service):
+    with as_braid_errors(service):
         return boto3.client(service, config=client_config(timeout_s=timeout_s, attempts=attempts))
 
 
@@ -97,7 +97,7 @@ def signing_credentials(what: str) -> tuple[Credentials, str]:
 
 
 @contextmanager
-def named_errors(what: str) -> Iterator[None]:
+def as_braid_errors(what: str) -> Iterator[None]:
     """Convert the client's exceptions to Braid's. The client itself retries; nothing is retried here.
 
     Raises TransientStoreError if the service throttled the request, was unreachable, or failed internally, and

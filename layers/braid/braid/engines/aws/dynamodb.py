@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws.clients import code_of, named_errors, open_client
+from braid.engines.aws.clients import as_braid_errors, code_of, open_client
 from braid.ports.members import Membership, Role
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
@@ -46,7 +46,7 @@ class DynamoTable:
         return cls(client, table)
 
     def _errors(self) -> AbstractContextManager[None]:
-        return named_errors(f"table {self._table}")
+        return as_braid_errors(f"table {self._table}")
 
     def _items(self, read: Callable[..., dict[str, Any]], **request: object) -> Iterator[dict[str, Any]]:
         """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently."""

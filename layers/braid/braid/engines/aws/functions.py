@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry.trace import SpanKind
 
 from braid import errors
-from braid.engines.aws.clients import named_errors, open_client
+from braid.engines.aws.clients import as_braid_errors, open_client
 from braid.errors import BraidError, InvalidRequest, StoreError
 from braid.models import Answer
 from braid.ports.ingestion import WriteReport
@@ -26,7 +26,7 @@ _ENTITIES, _VERTICES = "entities", "vertices"
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
-def refusal(message: str) -> InvalidRequest:
+def refused_request(message: str) -> InvalidRequest:
     """Return the error of a function that refused a request; its message begins with the field."""
     return InvalidRequest(message, field=message.partition(":")[0])
 
@@ -49,7 +49,7 @@ class _Function:
             The error that it raised.
         """
         with operation(f"invoke {self._name}", {}, kind=SpanKind.CLIENT):
-            with named_errors(f"function {self._name}"):
+            with as_braid_errors(f"function {self._name}"):
                 payload = json.dumps({**event, **trace_headers()}).encode()
                 answer = self._client.invoke(FunctionName=self._name, Payload=payload)
             said = json.loads(answer["Payload"].read())
@@ -61,7 +61,7 @@ class _Function:
         """Return the error that the function raised, by its name."""
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
-            return refusal(message)
+            return refused_request(message)
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
         return StoreError(f"function {self._name} failed: {kind}")

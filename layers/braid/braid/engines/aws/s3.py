@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 from botocore.exceptions import ClientError
 
-from braid.engines.aws.clients import TRANSIENT_CODES, code_of, named_errors, open_client, status_of
+from braid.engines.aws.clients import TRANSIENT_CODES, as_braid_errors, code_of, open_client, status_of
 from braid.engines.retrying import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
@@ -78,7 +78,7 @@ class S3ObjectStore:
         parts = parts_of(content, self._part_bytes)
         first = next(parts)
         second = next(parts, None)
-        with named_errors(self._name(key)):
+        with as_braid_errors(self._name(key)):
             if second is None:
                 etag = self._client.put_object(**place, Body=first)["ETag"]
                 return ObjectInfo(key=key, size_bytes=len(first), version=etag)
@@ -100,7 +100,7 @@ class S3ObjectStore:
     def open(self, tenant_id: str, key: str) -> StoredLines:
         """Open an object for reading."""
         place = self._place(tenant_id, key)
-        with named_errors(self._name(key)):
+        with as_braid_errors(self._name(key)):
             try:
                 head = self._client.head_object(**place)
             except ClientError as error:
@@ -120,7 +120,7 @@ class S3ObjectStore:
         """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
         folder = f"{check_tenant(tenant_id)}/"
         pages = self._client.get_paginator("list_objects_v2")
-        with named_errors(self._name(prefix)):
+        with as_braid_errors(self._name(prefix)):
             for page in pages.paginate(Bucket=self._bucket, Prefix=folder + check_prefix(prefix)):
                 for found in page.get("Contents", []):
                     key = found["Key"].removeprefix(folder)
@@ -128,7 +128,7 @@ class S3ObjectStore:
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""
-        with named_errors(self._name(key)):
+        with as_braid_errors(self._name(key)):
             self._client.delete_object(**self._place(tenant_id, key))
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
@@ -138,12 +138,12 @@ class S3ObjectStore:
         """
         folder = f"{check_tenant(tenant_id)}/"
         for key in filter(_NOT_IN_XML.search, keys):
-            with named_errors(self._name(key)):
+            with as_braid_errors(self._name(key)):
                 self._client.delete_object(Bucket=self._bucket, Key=folder + key)
         places = [{"Key": folder + key} for key in keys if not _NOT_IN_XML.search(key)]
         for start in range(0, len(places), DELETED_AT_ONCE):
             some = places[start : start + DELETED_AT_ONCE]
-            with named_errors(f"bucket {self._bucket}"):
+            with as_braid_errors(f"bucket {self._bucket}"):
                 answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": some, "Quiet": True})
             if failed := answer.get("Errors", []):
                 codes = sorted({str(failure.get("Code")) for failure in failed})
@@ -170,7 +170,7 @@ class S3ObjectStore:
         for start in range(first, last, self._part_bytes):
             end = min(start + self._part_bytes, last) - 1
             for attempt in retrying(self._read_attempts):
-                with attempt, named_errors(self._name(info.key)):
+                with attempt, as_braid_errors(self._name(info.key)):
                     part = self._read(place, info, f"bytes={start}-{end}")
             yield part
 

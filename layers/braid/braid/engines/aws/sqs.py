@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from opentelemetry.trace import SpanKind
 
-from braid.engines.aws.clients import TRANSIENT_CODES, named_errors, open_client
+from braid.engines.aws.clients import TRANSIENT_CODES, as_braid_errors, open_client
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.ports.batches import batches
 from braid.ports.message_queue import Delivery, check_receive, decode_message, encode_messages
@@ -82,7 +82,7 @@ class SqsQueue:
             }
             for number, (message, body) in enumerate(batch)
         ]
-        with named_errors(self._name):
+        with as_braid_errors(self._name):
             answer = self._client.send_message_batch(QueueUrl=self._url, Entries=entries)
         self._check(answer.get("Failed", []), f"of {len(entries)} messages were not accepted")
 
@@ -95,7 +95,7 @@ class SqsQueue:
         deliveries: list[Delivery] = []
         while len(deliveries) < max_messages:
             try:
-                with named_errors(self._name):
+                with as_braid_errors(self._name):
                     answer = self._client.receive_message(
                         QueueUrl=self._url,
                         MaxNumberOfMessages=min(BATCH, max_messages - len(deliveries)),
@@ -118,7 +118,7 @@ class SqsQueue:
         for start in range(0, len(receipts), BATCH):
             batch = receipts[start : start + BATCH]
             entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(batch)]
-            with named_errors(self._name):
+            with as_braid_errors(self._name):
                 answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
             failed = [failure for failure in answer.get("Failed", []) if failure["Code"] not in _OLD_RECEIPT]
             self._check(failed, f"of {len(entries)} messages were not removed")
@@ -126,7 +126,7 @@ class SqsQueue:
     def depth(self) -> int:
         """Return the approximate number of messages that are waiting or in flight."""
         names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        with named_errors(self._name):
+        with as_braid_errors(self._name):
             answer = self._client.get_queue_attributes(QueueUrl=self._url, AttributeNames=names)
         return sum(int(answer["Attributes"][name]) for name in names)
 

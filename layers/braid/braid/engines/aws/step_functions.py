@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Self
 from botocore.exceptions import ClientError
 from opentelemetry.trace import SpanKind
 
-from braid.engines.aws.clients import code_of, named_errors, open_client
-from braid.engines.aws.functions import refusal
+from braid.engines.aws.clients import as_braid_errors, code_of, open_client
+from braid.engines.aws.functions import refused_request
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
 from braid.ports.ingestion import Import, ImportStatus, JobReport
@@ -44,7 +44,7 @@ class _StateMachine:
 
     def _start(self, execution: str, event: dict[str, str]) -> None:
         """Start a named execution; repeating the request starts no second one."""
-        with named_errors(self._name):
+        with as_braid_errors(self._name):
             self._client.start_execution(stateMachineArn=self._arn, name=execution, input=json.dumps(event))
 
 
@@ -75,7 +75,7 @@ class RetrieveWorkflow(_StateMachine):
             If it failed in another way.
         """
         body = json.dumps({"query": query.model_dump(mode="json")})
-        with operation(f"start {self._name}", {}, kind=SpanKind.CLIENT), named_errors(self._name):
+        with operation(f"start {self._name}", {}, kind=SpanKind.CLIENT), as_braid_errors(self._name):
             # By its name an execution carries the trace context to its functions, without a field in its state.
             name = trace_headers().get(TRACEPARENT) or str(uuid.uuid4())
             execution = self._client.start_sync_execution(stateMachineArn=self._arn, name=name, input=body)
@@ -87,7 +87,7 @@ class RetrieveWorkflow(_StateMachine):
         if status == "TIMED_OUT":
             raise TransientStoreError(message)
         if error == InvalidRequest.__name__ and (refused := _message(execution.get("cause", ""))):
-            raise refusal(refused)
+            raise refused_request(refused)
         raise _ERRORS.get(error, StoreError)(message)
 
 
@@ -114,7 +114,7 @@ class IngestWorkflow(_StateMachine):
     def find(self, tenant_id: str, import_id: str) -> Import | None:
         """Return the status of an import; None if there is none of this id, or it is another tenant's."""
         arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{import_id}"
-        with named_errors(self._name):
+        with as_braid_errors(self._name):
             try:
                 execution = self._client.describe_execution(executionArn=arn)
             except ClientError as error:

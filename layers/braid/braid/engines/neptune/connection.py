@@ -23,7 +23,7 @@ from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
 
 from braid import deadline
-from braid.engines.retrying import Deadline, retrying, too_slow_after
+from braid.engines.retrying import CallDeadline, retrying, too_slow_after
 from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class GremlinConnection:
         deadline.check()  # so that a write of very many traversals ends in time too
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
         budget_s = min(self._budget_s, within_s or self._budget_s)
-        until = Deadline.after(budget_s)
+        until = CallDeadline.after(budget_s)
         policy = retrying(self._attempts, until=until, pause_s=0.05, longest_pause_s=1.0)
         message = f"the knowledge graph did not answer within {budget_s:.1f} s"
         with nullcontext() if within_s is None else too_slow_after(until, message):
@@ -137,7 +137,7 @@ class GremlinConnection:
             if loop is not None and self._loop_pid == os.getpid():
                 loop.call_soon_threadsafe(loop.stop)
 
-    def _attempt(self, bytecode: object, until: Deadline) -> list[Any]:
+    def _attempt(self, bytecode: object, until: CallDeadline) -> list[Any]:
         if not self._lock.acquire(timeout=until.left()):
             raise TransientStoreError("the knowledge graph was busy until it was too late to ask it")
         try:
@@ -197,7 +197,7 @@ class GremlinConnection:
             if status["code"] == _NO_CONTENT:
                 return results
             if status["code"] not in (_SUCCESS, _PARTIAL):
-                raise _refusal(status["code"], str(status["message"]))
+                raise _error_of_code(status["code"], str(status["message"]))
             for item in reply["result"]["data"]:
                 results.extend(_unrolled(item))
             if status["code"] == _SUCCESS:
@@ -273,7 +273,7 @@ def _unrolled(item: object) -> list[Any]:
     return [item.object] * int(item.bulk) if isinstance(item, Traverser) else [item]
 
 
-def _refusal(code: int, message: str) -> StoreError:
+def _error_of_code(code: int, message: str) -> StoreError:
     first_line = message.strip().splitlines()[0][:300] if message.strip() else ""
     text = f"the knowledge graph answered {code}: {first_line}"
     if code == _SERVER_TIMEOUT or any(mark in message for mark in _TRANSIENT_NAMES):

@@ -5,9 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.opensearch.client import TRANSIENT_STATUSES, change_timeout_s, items_of, named_errors, refusal
+from braid.engines.opensearch.client import (
+    TRANSIENT_STATUSES,
+    as_braid_errors,
+    change_timeout_s,
+    error_of_status,
+    items_of,
+)
 from braid.engines.opensearch.mapping import routing
-from braid.engines.retrying import Deadline, retrying
+from braid.engines.retrying import CallDeadline, retrying
 from braid.errors import StoreError, TransientStoreError
 from braid.ports.batches import batches
 from braid.settings import OpenSearchService, Refresh
@@ -67,8 +73,8 @@ def write_items(
     sizes = [len(line.encode()) for line in lines]
     for chunk in batches(range(len(lines)), MAX_ITEMS, size=MAX_BYTES, size_of=sizes.__getitem__):
         pending = chunk
-        for attempt in retrying(settings.opensearch_attempts, until=Deadline.of_request()):
-            with attempt, named_errors():
+        for attempt in retrying(settings.opensearch_attempts, until=CallDeadline.of_request()):
+            with attempt, as_braid_errors():
                 answer = client.bulk(
                     body="".join(lines[position] for position in pending),
                     index=alias,
@@ -101,9 +107,9 @@ def _read_results(items: Sequence[dict[str, dict[str, Any]]], pending: Sequence[
             results[position] = Outcome("conflict")
         elif status in TRANSIENT_STATUSES:
             repeated.append(position)
-            throttled = refusal(status, outcome["error"])
+            throttled = error_of_status(status, outcome["error"])
         else:
-            refused.append(refusal(status, outcome["error"]))
+            refused.append(error_of_status(status, outcome["error"]))
     if refused:
         message = f"{len(refused)} of {len(items)} records were not written; the first: {refused[0]}"
         raise type(refused[0])(message)

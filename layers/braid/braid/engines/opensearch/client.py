@@ -22,7 +22,7 @@ from opensearchpy.exceptions import (
 
 from braid import deadline
 from braid.engines.opensearch.connection import BoundedConnection
-from braid.engines.retrying import Deadline, retrying, too_slow_after
+from braid.engines.retrying import CallDeadline, retrying, too_slow_after
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
 if TYPE_CHECKING:
@@ -89,19 +89,19 @@ def change_timeout_s(settings: Settings) -> float:
 
 def call(attempts: int, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Call the client, retry transient errors, and convert the client's errors to Braid's."""
-    return retrying(attempts, until=Deadline.of_request())(named_errors()(function), *args, **kwargs)
+    return retrying(attempts, until=CallDeadline.of_request())(as_braid_errors()(function), *args, **kwargs)
 
 
-def question_deadline(settings: Settings) -> Deadline:
+def question_deadline(settings: Settings) -> CallDeadline:
     """Return the deadline of all requests that a question sends to the search index."""
-    return Deadline.after(min(settings.opensearch_question_s, deadline.left()))
+    return CallDeadline.after(min(settings.opensearch_question_s, deadline.left()))
 
 
-def call_until(until: Deadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
+def call_until(until: CallDeadline, settings: Settings, function: Callable[..., R], **kwargs: object) -> R:
     """Call the client as :func:`call`, within a question's deadline. Raises StoreTooSlow if the deadline is over."""
     deadline.check()  # else a request past its deadline would still be sent, with the least time limit
 
-    @named_errors()
+    @as_braid_errors()
     def ask() -> R:
         timeout_s = min(settings.opensearch_timeout_s, max(_LEAST_S, until.left()))
         with deadline.within(timeout_s):  # the whole answer, not each wait for a part of it
@@ -112,7 +112,7 @@ def call_until(until: Deadline, settings: Settings, function: Callable[..., R], 
 
 
 @contextlib.contextmanager
-def named_errors() -> Iterator[None]:
+def as_braid_errors() -> Iterator[None]:
     """Convert the client's exceptions to Braid's."""
     try:
         yield
@@ -123,7 +123,7 @@ def named_errors() -> Iterator[None]:
         raise TransientStoreError(f"the search index is unreachable or too slow: {type(error).__name__}") from error
     except TransportError as error:
         status = error.status_code if isinstance(error.status_code, int) else 0
-        raise refusal(status, {"type": str(error.error), "reason": reason_of(error.info)}) from error
+        raise error_of_status(status, {"type": str(error.error), "reason": reason_of(error.info)}) from error
     except SerializationError as error:
         raise TransientStoreError("the search index answered with something that is not JSON") from error
     except OpenSearchException as error:
@@ -141,7 +141,7 @@ def reason_of(info: object) -> str:
     return ""
 
 
-def refusal(status: int, error: Mapping[str, Any]) -> StoreError:
+def error_of_status(status: int, error: Mapping[str, Any]) -> StoreError:
     """Return the exception for a refused request, or a refused item of a multi-item request."""
     text = f"the search index answered {status}: {error.get('type', '')}: {str(error.get('reason', ''))[:300]}"
     if error.get("type") in _NOT_YET:  # items of a multi-get carry no status
@@ -164,7 +164,7 @@ def items_of(answer: object, name: str, count: int) -> list[Any]:
     return found
 
 
-def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
+def require_complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a search's response if every shard answered.
 
     Raises
@@ -176,7 +176,9 @@ def complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     if "error" in response:
         error = response["error"]
-        raise refusal(int(response.get("status", 0)), {"type": error.get("type", ""), "reason": reason_of(response)})
+        raise error_of_status(
+            int(response.get("status", 0)), {"type": error.get("type", ""), "reason": reason_of(response)}
+        )
     if response.get("timed_out") or response.get("_shards", {}).get("failed", 0):
         raise TransientStoreError("the search index answered in part")
     return response

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
-from braid.engines.opensearch.client import IndexMissing, R, call, items_of, refusal
+from braid.engines.opensearch.client import IndexMissing, R, call, error_of_status, items_of
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
 
@@ -186,7 +186,7 @@ class ConditionalWriter:
         answer = call(self._attempts, self._client.mget, index=alias, body=body, **fields)
         for entry in items_of(answer, "docs", len(keys)):
             if "error" in entry:
-                raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+                raise error_of_status(int(entry["error"].get("status", 0)), entry["error"])
             if entry["found"]:
                 yield entry
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retrying import Deadline
+    from braid.engines.retrying import CallDeadline
     from braid.models import Embedding, Record
     from braid.settings import Settings
 
@@ -68,7 +68,7 @@ class EmbeddingSpaces:
             self.forget()
             raise
 
-    def has(self, embedding: Embedding, until: Deadline) -> bool:
+    def has(self, embedding: Embedding, until: CallDeadline) -> bool:
         """Return whether the vector is not all zeros and the index has a field for its space.
 
         Raises

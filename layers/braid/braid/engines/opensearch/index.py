@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retrying import Deadline
+    from braid.engines.retrying import CallDeadline
     from braid.models import FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import (
         IndexStats,
@@ -183,18 +183,18 @@ class OpenSearchIndex:
             self._by_alias[alias] = SingleIndex(self._client, self._settings, self._dimensions, alias)
         return self._by_alias[alias]
 
-    def _of(self, tenant_id: str, until: Deadline | None = None) -> SingleIndex:
+    def _of(self, tenant_id: str, until: CallDeadline | None = None) -> SingleIndex:
         """Return the index that has a tenant's records: the shared one, unless it was moved to one of its own."""
         if time.monotonic() >= self._aliases_until:
             self._read_aliases(until)
         return self._at(alias_of(self._aliases, self._shared, tenant_id))
 
-    def _of_question(self, tenant_id: str) -> tuple[SingleIndex, Deadline]:
+    def _of_question(self, tenant_id: str) -> tuple[SingleIndex, CallDeadline]:
         """Return the index that has a tenant's records, and the deadline of a question, which finding it is in."""
         until = question_deadline(self._settings)
         return self._of(tenant_id, until), until
 
-    def _read_aliases(self, until: Deadline | None = None) -> dict[str, str]:
+    def _read_aliases(self, until: CallDeadline | None = None) -> dict[str, str]:
         kept_until = time.monotonic() + ALIASES_KEPT_S
         read = partial(indexes_by_alias, self._client, self._shared)
         if until is not None:

@@ -26,9 +26,9 @@ from braid.engines.opensearch.client import (
     R,
     call,
     change_timeout_s,
-    complete,
     open_client,
     question_deadline,
+    require_complete,
 )
 from braid.engines.opensearch.dual_write import ConditionalWriter
 from braid.engines.opensearch.embedding_spaces import properties_of
@@ -173,7 +173,7 @@ class OpenSearchMigration:
         alias = self._alias_of(tenant_id)
         alias = next_alias(alias) if following else alias
         try:
-            answer = self._call(lambda: complete(self._client.search(index=alias, body=body, **routing)))
+            answer = self._call(lambda: require_complete(self._client.search(index=alias, body=body, **routing)))
         except IndexMissing:
             return []
         return [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
@@ -342,7 +342,7 @@ class OpenSearchMigration:
         routing = mapping.routing(tenant_id, self._settings)
         while True:
             self._refresh()
-            answer = self._call(lambda: complete(self._client.search(index=self._shared, body=body, **routing)))
+            answer = self._call(lambda: require_complete(self._client.search(index=self._shared, body=body, **routing)))
             ids = [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
             aliases = self._aliases()
             if not ids or self._alias not in own_aliases(aliases, self._shared) or next_alias(self._alias) in aliases:

@@ -18,9 +18,9 @@ from braid.engines.opensearch.client import (
     call,
     call_until,
     change_timeout_s,
-    complete,
+    error_of_status,
     items_of,
-    refusal,
+    require_complete,
 )
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.question_searches import conditions_clause, filter_clause, strands
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retrying import Deadline
+    from braid.engines.retrying import CallDeadline
     from braid.models import FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import ScanConditions, SearchRequest
     from braid.settings import Settings
@@ -127,7 +127,7 @@ class SingleIndex:
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
         return {keys[key] for key, result in zip(keys, results, strict=True) if result == "deleted"}
 
-    def search(self, request: SearchRequest, until: Deadline) -> SearchHits:
+    def search(self, request: SearchRequest, until: CallDeadline) -> SearchHits:
         """Search both strands in one round trip."""
         with_vector = request.embedding is not None and self._spaces.has(request.embedding, until)
         asked = strands(request, with_vector=with_vector, with_pairs=self._spaces.has_pairs)
@@ -142,7 +142,7 @@ class SingleIndex:
             return hits
         return hits.model_copy(update={"space_empty": self._space_empty(request, until)})
 
-    def _space_empty(self, request: SearchRequest, until: Deadline) -> bool:
+    def _space_empty(self, request: SearchRequest, until: CallDeadline) -> bool:
         """Return whether the tenant has vectors, but none in the question's space."""
         embedding = request.embedding
         if embedding is None:
@@ -206,7 +206,9 @@ class SingleIndex:
             clause, limit=check_limit(limit), after=decode(tenant_id, after), with_vectors=with_vectors
         )
         routing = mapping.routing(tenant_id, self._settings)
-        answer = call(self._attempts, lambda: complete(self._client.search(index=self._alias, body=body, **routing)))
+        answer = call(
+            self._attempts, lambda: require_complete(self._client.search(index=self._alias, body=body, **routing))
+        )
         records = tuple(mapping.record_of(hit["_source"]) for hit in answer["hits"]["hits"])
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
@@ -221,7 +223,7 @@ class SingleIndex:
         (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
         return query.stats_of(answer)
 
-    def unknown_words(self, tenant_id: str, until: Deadline, words: Sequence[str]) -> frozenset[str]:
+    def unknown_words(self, tenant_id: str, until: CallDeadline, words: Sequence[str]) -> frozenset[str]:
         """Return which of some words no record of the tenant has."""
         if not words:
             return frozenset()
@@ -230,7 +232,7 @@ class SingleIndex:
         found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
         return frozenset(word for word, known in zip(words, found, strict=True) if not known)
 
-    def passing(self, request: SearchRequest, until: Deadline) -> frozenset[str]:
+    def passing(self, request: SearchRequest, until: CallDeadline) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
         if not request.ids:
             return frozenset()
@@ -239,7 +241,7 @@ class SingleIndex:
         return frozenset(str(hit["sort"][0]) for hit in answer["hits"]["hits"])
 
     def field_kinds(
-        self, tenant_id: str, until: Deadline, fields: Sequence[str], *, trusted_only: bool
+        self, tenant_id: str, until: CallDeadline, fields: Sequence[str], *, trusted_only: bool
     ) -> dict[str, frozenset[ValueKind]]:
         """Return the kinds of values that the tenant's records, or trusted ones, have in each field that any has."""
         if not fields:
@@ -248,7 +250,7 @@ class SingleIndex:
         return query.field_kinds_of(answer, fields)
 
     def count_values(
-        self, request: SearchRequest, until: Deadline, fields: Sequence[str]
+        self, request: SearchRequest, until: CallDeadline, fields: Sequence[str]
     ) -> dict[str, tuple[FacetValue, ...]]:
         """Return the most frequent values of each field among the records that a search is among."""
         if not fields or request.ids == ():
@@ -265,7 +267,7 @@ class SingleIndex:
         timeout_s = min(self._settings.opensearch_timeout_s, deadline.left())
         return self._call(self._answers, tenant_id, bodies, request_timeout=timeout_s)
 
-    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]], until: Deadline) -> list[Mapping[str, Any]]:
+    def _ask(self, tenant_id: str, bodies: Sequence[dict[str, Any]], until: CallDeadline) -> list[Mapping[str, Any]]:
         with self._spaces.forgotten_on_failure():
             return call_until(until, self._settings, self._answers, tenant_id=tenant_id, bodies=bodies)
 
@@ -280,7 +282,7 @@ class SingleIndex:
         lines = [line for body in bodies for line in (header, json.dumps(body))]
         body = "\n".join(lines) + "\n"
         answer = self._client.msearch(body=body, index=self._alias, request_timeout=request_timeout)
-        return [complete(response) for response in items_of(answer, "responses", len(bodies))]
+        return [require_complete(response) for response in items_of(answer, "responses", len(bodies))]
 
     def _entries(self, keys: Sequence[str], fields: Sequence[str]) -> list[dict[str, Any]]:
         answer = self._client.mget(
@@ -289,7 +291,7 @@ class SingleIndex:
         entries: list[dict[str, Any]] = items_of(answer, "docs", len(keys))
         for entry in entries:
             if "error" in entry:
-                raise refusal(int(entry["error"].get("status", 0)), entry["error"])
+                raise error_of_status(int(entry["error"].get("status", 0)), entry["error"])
         return entries
 
     def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:

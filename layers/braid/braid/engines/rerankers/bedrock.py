@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from braid.engines.rerankers.requests import Prepared
-    from braid.engines.retrying import Deadline
+    from braid.engines.retrying import CallDeadline
     from braid.settings import Settings
 
 CHUNKS_A_QUERY = 100
@@ -139,7 +139,7 @@ class BedrockReranker:
     def _price_of_chunks(self, chunks: int) -> float:
         return math.ceil(chunks / CHUNKS_A_QUERY) * self._usd / 1000
 
-    def _results(self, prepared: Prepared, deadline: Deadline) -> Iterator[tuple[object, object]]:
+    def _results(self, prepared: Prepared, deadline: CallDeadline) -> Iterator[tuple[object, object]]:
         request = _request(self._model_arn, prepared)
         for _ in range(_PAGES):
             answer = self._call(request)

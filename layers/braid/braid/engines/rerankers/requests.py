@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.engines.retrying import Deadline
+from braid.engines.retrying import CallDeadline
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class CallBudget:
         self._attempts = attempts
         self._slots = threading.BoundedSemaphore(concurrency)
 
-    def run(self, call: Callable[[Deadline], _T], *, timeout_s: float, cost_usd: float = 0.0) -> _T:
+    def run(self, call: Callable[[CallDeadline], _T], *, timeout_s: float, cost_usd: float = 0.0) -> _T:
         """Return what ``call`` returns.
 
         Raises RerankFailed if ``call`` raised it, if no attempt succeeded, or at the deadline.
@@ -70,7 +70,7 @@ class CallBudget:
         cost_usd
             Estimated price of the call, charged also when it times out, since the service may bill it.
         """
-        deadline = Deadline.after(timeout_s)
+        deadline = CallDeadline.after(timeout_s)
         too_slow = RerankFailed(f"reranker {self._name}: needs more than its {timeout_s:.3g} s", cost_usd=cost_usd)
         if not self._slots.acquire(timeout=timeout_s):
             raise RerankFailed(f"reranker {self._name}: too many calls are under way")
@@ -101,7 +101,7 @@ class CallBudget:
             # Only the kind: a client's message may quote what it was given.
             raise RerankFailed(f"reranker {self._name}: {type(error).__name__}") from error
 
-    def _attempt(self, call: Callable[[Deadline], _T], deadline: Deadline) -> _T:
+    def _attempt(self, call: Callable[[CallDeadline], _T], deadline: CallDeadline) -> _T:
         made = 0
         while True:
             made += 1

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.engines.rerankers.requests import Prepared
-    from braid.engines.retrying import Deadline
+    from braid.engines.retrying import CallDeadline
     from braid.settings import Settings
 
 URL = "https://api.voyageai.com/v1/rerank"
@@ -99,7 +99,7 @@ class VoyageReranker:
         except RerankFailed as error:
             raise RerankFailed(str(error), cost_usd=price) from None
 
-    def _post(self, prepared: Prepared, deadline: Deadline) -> bytes:
+    def _post(self, prepared: Prepared, deadline: CallDeadline) -> bytes:
         """Send the request and return the body of a successful response."""
         key = self._key()
         request = {
@@ -143,7 +143,7 @@ class VoyageReranker:
         raise RerankFailed(f"reranker {self.name}: HTTP {status}{why}")
 
 
-def _body(response: urllib3.BaseHTTPResponse, deadline: Deadline) -> bytes | None:
+def _body(response: urllib3.BaseHTTPResponse, deadline: CallDeadline) -> bytes | None:
     """Read a response in parts, so that a slow one ends with the deadline; None if it is too long."""
     parts: list[bytes] = []
     size = 0
