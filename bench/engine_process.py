@@ -81,13 +81,12 @@ def _forms_over_names(vertices: Sequence[Vertex], application: Application) -> f
     """Write some vertices with the forms of their names and without, a few at a time by turns, and remove them."""
     seconds = {"with": 0.0, "without": 0.0}
     try:
-        for start in range(0, len(vertices), FORMS_AT_ONCE):
+        for batch in batches(vertices, FORMS_AT_ONCE):
             for tenant in seconds:
-                some = vertices[start : start + FORMS_AT_ONCE]
-                some = [vertex.model_copy(update={"tenant_id": tenant}) for vertex in some]
+                some = [vertex.model_copy(update={"tenant_id": tenant}) for vertex in batch]
                 with ExitStack() as stack:
                     if tenant == "without":
-                        for forms in ("neptune.elements.stored_forms", "embedded.graph.rows.other_forms"):
+                        for forms in ("neptune.elements.stored_forms", "embedded.graph.name_rows.other_forms"):
                             stack.enter_context(patch(f"braid.engines.{forms}", return_value=[]))
                     began = time.perf_counter()
                     application.graph.upsert(some, [])

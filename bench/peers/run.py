@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from braid.ports.batches import batches
 from platformdirs import user_cache_path
 
 from braid_cli.datasets.dataset import read_dataset
@@ -133,7 +134,7 @@ def _prepare(folder: Path, dataset: Dataset, say: Callable[[str], None]) -> Path
         ids = [row["_id"] for row in passages]
         stored = {
             record.id: record.embeddings[0].vector
-            for page in (ids[at : at + PAGE] for at in range(0, len(ids), PAGE))
+            for page in batches(ids, PAGE)
             for record in own.index.get_many(TENANT, page, with_vectors=True)
         }
         home = own.settings.home

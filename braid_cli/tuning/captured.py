@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from braid.models import Candidate, Fusion, FusionParameters, RerankerKind, Source, Strategy
+from braid.ports.batches import batches
 from braid.ranking import scoring
 from braid.ranking.fusion import best_scores, combine
 from braid.retrieval import pipeline
@@ -302,10 +303,10 @@ def _read_new(
     """Read the records of candidates into the cache; None for those that cannot be results."""
     known |= dict.fromkeys(one.id for one in unread)
     settings = application.settings
-    for start in range(0, len(unread), MAX_HYDRATED):
+    for some in batches(unread, MAX_HYDRATED):
         left = hydrate(
             request.query,
-            unread[start : start + MAX_HYDRATED],
+            some,
             application.index,
             now=application.now(),
             schema_version=application.schemas.current(request.query.tenant_id),

@@ -15,6 +15,7 @@ from braid.ingestion.found_names import NAMES_AT_ONCE
 from braid.ingestion.tenant_locks import writing_turn
 from braid.ingestion.unfinished_writes import forget
 from braid.models import Frozen, TenantId
+from braid.ports.batches import batches
 from braid.ports.keys import pages
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
 def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore) -> DeleteReport:
     """Delete pages of records as :func:`delete_records` does."""
     records = vertices = relationships = 0
-    for ids in (page[start : start + _AT_ONCE] for page in pages for start in range(0, len(page), _AT_ONCE)):
+    for ids in (some for page in pages for some in batches(page, _AT_ONCE)):
         for some in _in_parts(tenant_id, ids, store):
             with ExitStack() as held:
                 held.enter_context(writing_turn(tenant_id, store.graph, store.index))

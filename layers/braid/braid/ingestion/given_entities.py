@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
+from braid.ports.batches import batches
 from braid.understanding.given_names import phrases_in
 from braid.understanding.name_patterns import name_key
 from braid.understanding.tokens import normalise
@@ -108,8 +109,7 @@ class NamedEntities:
 
     def _entities(self, phrases: Sequence[str]) -> Iterator[NamedEntity]:
         """Yield the stored entities, except those of the write, that have one of these normalised names."""
-        for start in range(0, len(phrases), _AT_ONCE):
-            asked = phrases[start : start + _AT_ONCE]
+        for asked in batches(phrases, _AT_ONCE):
             found = self._store.graph.given_entities(
                 self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE
             )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.errors import StoreTooSlow
 from braid.ingestion.tenant_locks import embedding_turn
+from braid.ports.batches import batches
 from braid.understanding.text_parts import embed, has_all_parts
 
 if TYPE_CHECKING:
@@ -104,8 +105,8 @@ class RecordVectors:
         # Similar lengths together: padding is the cost of a batch.
         changed.sort(key=lambda record: (len(record.text()), record.id))
         done: list[Record] = []
-        for start in range(0, len(changed), batch):
-            done += self._batch(changed[start : start + batch], stored, encoders)
+        for some in batches(changed, batch):
+            done += self._batch(some, stored, encoders)
             if on_progress:
                 on_progress(len(done), len(changed))
         return done
@@ -149,9 +150,8 @@ class RecordVectors:
     def _encode(self, encoder: Encoder, new: Sequence[Record]) -> None:
         """Compute the encoder's vectors of some records."""
         began = time.perf_counter()
-        for start in range(0, len(new), _AT_ONCE):
+        for part in batches(new, _AT_ONCE):
             self._go_on()
-            part = new[start : start + _AT_ONCE]
             for record, made in zip(part, embed(part, encoder), strict=True):
                 self._made[encoder.model_id, record.id] = made
                 self.asked.add(record.id)

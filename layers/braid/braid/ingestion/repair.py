@@ -20,6 +20,7 @@ from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, GraphSource, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.scalars import printable
+from braid.ports.batches import batches
 from braid.ports.keys import pages
 
 if TYPE_CHECKING:
@@ -195,8 +196,8 @@ class _Repair:
 
         A mention that a write was to remove may be right again, if the entity that was to get it instead is deleted.
         """
-        pages = (ids[start : start + _PAGE] for start in range(0, len(ids), _PAGE))
-        records = {one.id: one for page in pages for one in self._store.index.get_many(self._tenant_id, page)}
+        pages = (self._store.index.get_many(self._tenant_id, some) for some in batches(ids, _PAGE))
+        records = {one.id: one for page in pages for one in page}
         in_graph = {one.id: one for one in self._store.graph.get_many(self._tenant_id, list(records))}
         entities = named_entities(missing, records, in_graph)
         named = NamedEntities(self._tenant_id, entities, {*records, *(one.id for one in missing)}, self._store)

@@ -8,6 +8,7 @@ from braid.engines.aws.clients import open_client
 from braid.engines.aws.dynamodb import DynamoTable
 from braid.engines.aws.dynamodb_cache import counts_id
 from braid.engines.retrying import retrying
+from braid.ports.batches import batches
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -42,10 +43,8 @@ class DynamoCounts(DynamoTable):
     def add(self, tenant_id: str, changes: Mapping[str, int]) -> bool:
         """Add to the tenant's counts, each request atomically; return False, without a change, when none are stored."""
         changed = [(name, amount) for name, amount in sorted(changes.items()) if amount]
-        for start in range(0, len(changed), _AT_ONCE):
-            counts = self._update(
-                tenant_id, "ADD", " ", dict(changed[start : start + _AT_ONCE]), "attribute_exists(id)"
-            )
+        for some in batches(changed, _AT_ONCE):
+            counts = self._update(tenant_id, "ADD", " ", dict(some), "attribute_exists(id)")
             if counts is None:
                 return False
             if none_left := {name: 0 for name, count in counts.items() if count == 0}:

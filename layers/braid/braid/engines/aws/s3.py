@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from braid.engines.aws.clients import TRANSIENT_CODES, as_braid_errors, code_of, open_client, status_of
 from braid.engines.retrying import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
+from braid.ports.batches import batches
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
 from braid.telemetry.recording import store_calls
@@ -141,8 +142,7 @@ class S3ObjectStore:
             with as_braid_errors(self._name(key)):
                 self._client.delete_object(Bucket=self._bucket, Key=folder + key)
         places = [{"Key": folder + key} for key in keys if not _NOT_IN_XML.search(key)]
-        for start in range(0, len(places), DELETED_AT_ONCE):
-            some = places[start : start + DELETED_AT_ONCE]
+        for some in batches(places, DELETED_AT_ONCE):
             with as_braid_errors(f"bucket {self._bucket}"):
                 answer = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": some, "Quiet": True})
             if failed := answer.get("Errors", []):

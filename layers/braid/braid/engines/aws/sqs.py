@@ -115,8 +115,7 @@ class SqsQueue:
 
     def delete(self, receipts: Sequence[str]) -> None:
         """Remove processed messages; an expired receipt is ignored."""
-        for start in range(0, len(receipts), BATCH):
-            batch = receipts[start : start + BATCH]
+        for batch in batches(receipts, BATCH):
             entries = [{"Id": str(number), "ReceiptHandle": receipt} for number, receipt in enumerate(batch)]
             with as_braid_errors(self._name):
                 answer = self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
 from braid.engines.opensearch.client import IndexMissing, R, call, error_of_status, items_of
+from braid.ports.batches import batches
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
 
@@ -145,8 +146,8 @@ class ConditionalWriter:
     def existing(self, alias: str, tenant_id: str, ids: Sequence[str], *, spaces: Collection[str] = ()) -> set[str]:
         """Return the ids of the records that exist and have a vector in each of these spaces."""
         found: set[str] = set()
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            keys = self._keys(tenant_id, ids[start : start + _READ_AT_ONCE])
+        for some in batches(ids, _READ_AT_ONCE):
+            keys = self._keys(tenant_id, some)
             for entry in self._entries(alias, keys, _source_includes=[mapping.SPACES]):
                 if set(spaces) <= set(entry["_source"].get(mapping.SPACES, ())):
                     found.add(keys[entry["_id"]])
@@ -170,8 +171,8 @@ class ConditionalWriter:
 
     def _read(self, alias: str, tenant_id: str, ids: Sequence[str]) -> dict[str, _Stored]:
         found: dict[str, _Stored] = {}
-        for start in range(0, len(ids), _READ_AT_ONCE):
-            keys = self._keys(tenant_id, ids[start : start + _READ_AT_ONCE])
+        for some in batches(ids, _READ_AT_ONCE):
+            keys = self._keys(tenant_id, some)
             for entry in self._entries(alias, keys, _source_excludes=[mapping.DIGEST]):
                 record = mapping.record_of(entry["_source"])
                 found[keys[entry["_id"]]] = _Stored(entry["_seq_no"], entry["_primary_term"], record)

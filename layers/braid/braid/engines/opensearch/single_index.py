@@ -25,6 +25,7 @@ from braid.engines.opensearch.client import (
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.question_searches import conditions_clause, filter_clause, strands
 from braid.errors import StoreError
+from braid.ports.batches import batches
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.search_index import IndexStats, ScanPage, SearchHits, WrittenRecord
 
@@ -166,11 +167,8 @@ class SingleIndex:
 
     def _sources(self, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = False) -> Iterator[dict[str, Any]]:
         """Yield the documents that exist."""
-        keys = list(dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids))
-        bodies = [
-            query.by_keys(tenant_id, keys[start : start + _READ_AT_ONCE], with_vectors=with_vectors)
-            for start in range(0, len(keys), _READ_AT_ONCE)
-        ]
+        keys = dict.fromkeys(mapping.document_id(tenant_id, record_id) for record_id in ids)
+        bodies = [query.by_keys(tenant_id, some, with_vectors=with_vectors) for some in batches(keys, _READ_AT_ONCE)]
         for answer in self._msearch(tenant_id, bodies) if bodies else ():
             yield from (hit["_source"] for hit in answer["hits"]["hits"])
 
@@ -297,8 +295,8 @@ class SingleIndex:
     def _fields(self, keys: Sequence[str], fields: Sequence[str]) -> dict[str, dict[str, Any]]:
         """Return fields of the documents that exist, including those not yet searchable."""
         sources: dict[str, dict[str, Any]] = {}
-        for start in range(0, len(keys), _READ_AT_ONCE):
-            for entry in self._call(self._entries, keys[start : start + _READ_AT_ONCE], fields):
+        for some in batches(keys, _READ_AT_ONCE):
+            for entry in self._call(self._entries, some, fields):
                 if entry["found"]:
                     sources[entry["_id"]] = entry["_source"]
         return sources

@@ -30,6 +30,7 @@ from braid.ingestion.documents.records import chunk_ids, document_id, modified_a
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import require_written, write
 from braid.models import GraphSource
+from braid.ports.batches import batches
 from braid.ports.ingestion import WriteRequest, WriteStore
 from braid.ports.keys import check_tenant
 
@@ -241,8 +242,7 @@ class _Folder:
             if self._state.is_unchanged(path, size=file.size, modified_ns=file.modified_ns, options=options_hash)
         ]
         kept: list[str] = []
-        for start in range(0, len(same), _IDS_PER_CALL):
-            part = same[start : start + _IDS_PER_CALL]
+        for part in batches(same, _IDS_PER_CALL):
             first = {path: chunk_ids(self._state.files[path].document, 0, 1)[0] for path in part}
             asked = [first[path] for path in part if self._state.files[path].chunks]
             stored = self._store.index.written(self._tenant, asked) if asked else {}
@@ -368,8 +368,7 @@ class _Folder:
     def _remove_gone(self, paths: Iterable[str]) -> None:
         """Delete the chunks of files that no longer exist, and mark the files as removed."""
         gone = [self._state.files[path] for path in paths]
-        for start in range(0, len(gone), _IDS_PER_CALL):
-            part = gone[start : start + _IDS_PER_CALL]
+        for part in batches(gone, _IDS_PER_CALL):
             ids = [name for file in part for name in chunk_ids(file.document, 0, file.chunks)]
             delete_records(self._tenant, ids, self._store)
             key = self._state.begin(part)

@@ -22,6 +22,7 @@ from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, 
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.records import chunk_ids, document_id, records_of
+from braid.ports.batches import batches
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
 
 if TYPE_CHECKING:
@@ -130,11 +131,11 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
     if not whole:
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
-    for start in range(0, len(stale), REMOVED_AT_ONCE):
+    for some in batches(stale, REMOVED_AT_ONCE):
         # Again each time: an import that began meanwhile takes those that are still stored for its own, unchanged.
         if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
             break
-        delete_records(tenant_id, stale[start : start + REMOVED_AT_ONCE], store)
+        delete_records(tenant_id, some, store)
     else:
         put_upload(store.objects, tenant_id, state)
     if key.startswith(POSTED):
