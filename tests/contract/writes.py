@@ -214,6 +214,23 @@ class WritesContract:
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
         assert stored(store, "old").invalid_at is None
 
+    def test_an_edge_supersedes_nothing_that_is_trusted_before_its_evidence_is_written(self, store: WriteStore) -> None:
+        own, doubted = edge("a", "b"), edge("a", "d", trusted=False)
+        written(store, *map(vertex, "abcd"), own, doubted, record("old", "x"), record("new", "y"))
+        ending = edge("a", "c", evidence="mail", supersedes=(RelationshipKey(source="a", type="CAUSES", target="b"),))
+        (error,) = written(store, ending).errors
+        assert (error.id, error.field) == ("a", "supersedes")
+        assert error.message == (
+            "'a' CAUSES 'b' is trusted and 'mail', the evidence of the edge that supersedes it, is not written;"
+            " write 'mail' before the edge"
+        )
+        (error,) = written(store, edge("new", "old", "SUPERSEDES", evidence="mail")).errors
+        assert "'mail', the evidence of the edge that supersedes it, is not written" in error.message
+        of_doubted = (RelationshipKey(source="a", type="CAUSES", target="d"),)
+        assert written(store, ending.model_copy(update={"supersedes": of_doubted})).errors == ()
+        assert written(store, record("mail", "not b but c"), ending).errors == ()
+        assert written(store, edge("new", "old", "SUPERSEDES", evidence="mail")).errors == ()
+
     def test_an_edge_that_is_not_trusted_supersedes_nothing_that_is_repeated_beside_it(self, store: WriteStore) -> None:
         own = edge("a", "b", evidence="own")
         written(store, vertex("a"), vertex("b"), vertex("c"), own, record("own", "a leads to b"))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TENANT = "acme"
 QUESTIONS = ("Keelson", "Who was captain of Keelson?", "Tell me about Keelson")
 STRANGER = "Wreckers Guild"
+CREW = ("anna", "bruno", "carla")
 
 
 @pytest.fixture
@@ -82,6 +83,31 @@ def test_no_name_that_a_stranger_gave_stands_in_an_answer_from_what_is_trusted(d
     assert answered.status == 200
     assert STRANGER not in answered.text
     assert "guild" not in answered.text
+
+
+def test_an_answer_from_what_is_trusted_is_planned_as_if_strangers_had_written_nothing(door: FrontDoor) -> None:
+    crew = [
+        {"id": name, "kind": "entity", "entity_type": "Engineer", "name": name.title(), "content": "x"} for name in CREW
+    ]
+    write(door, *crew, edges=[])
+    duties = [{"source": "anna", "type": "MAINTAINS", "target": "keel"}]
+    assert door.ask("POST", "/records", {"relationships": duties}, authorizer=claims(TENANT)).status == 200
+    body = {"text": "Which engineers do not maintain Keelson?", "filters": {"trusted_only": True}, "explain": True}
+
+    def asked() -> tuple[Any, Any]:
+        answered = door.ask("POST", "/search", body, authorizer=claims(TENANT)).json()
+        return answered["plan"], [(result["id"], result["title"]) for result in answered["results"]]
+
+    before = asked()
+    assert before[1][0] == ("fact:bruno", "2 not so in the graph: Bruno, Carla")
+    one = {"kind": "entity", "entity_type": "Engineer", "content": "x", "trusted": False}
+    for first in (0, 100):
+        write(door, *({"id": f"m{n}", "name": f"Mallory {n}", **one} for n in range(first, first + 100)))
+        types = [
+            {"source": "m0", "type": f"AA_{n}", "target": "m1", "trusted": False} for n in range(first, first + 100)
+        ]
+        assert door.ask("POST", "/records", {"relationships": types}, authorizer=claims(TENANT)).status == 200
+    assert asked() == before
 
 
 @pytest.fixture

@@ -150,8 +150,9 @@ def find_supersession(
         for identity, link in links.items()
         if identity in named_by and (wrong := _target_problem(link, known.get(link.target), refused))
     ]
+    unwritten = _unwritten_evidence(links.values(), records, store, tenant_id)
     for identity, link in links.items():
-        if untrusted := _trust_problem(link, known):
+        if untrusted := _trust_problem(link, known, unwritten):
             found.refused.append(_refused(identity, named_by, untrusted))
     found.refused += [_refused(identity, named_by, _walk_too_long(links[identity])) for identity in of_unknown_cycle]
     found.refused += [
@@ -304,11 +305,12 @@ def _find_edges(
         given = edges.get(edge.identity())
         if given is None or stored_stays(edge, given, store.now()):
             known[edge.identity()] = edge
+    unwritten = _unwritten_evidence((edge for edge, _ in pairs), records, store, tenant_id)
     refused: dict[EdgeId, RefusedEdge] = {}
     for edge, key in pairs:
         if edge.identity() in refused:
             continue
-        if message := _edge_problem(edge, key, known):
+        if message := _edge_problem(edge, key, known, unwritten):
             refused[edge.identity()] = RefusedEdge(edge.identity(), message)
             continue
         at = edge.valid_at or edge.timestamp or store.now()
@@ -342,16 +344,45 @@ def as_trusted_as_written(stored: Iterable[Relationship], records: Mapping[str, 
     return [edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge for edge in stored]
 
 
-def _edge_problem(edge: Relationship, key: RelationshipKey, known: Mapping[EdgeId, Relationship]) -> str | None:
-    """Return why an edge must not supersede another; None if it may."""
+def _edge_problem(
+    edge: Relationship, key: RelationshipKey, known: Mapping[EdgeId, Relationship], unwritten: Collection[str]
+) -> str | None:
+    """Return why an edge must not supersede another; None if it may.
+
+    Parameters
+    ----------
+    known
+        Superseded edges by identity.
+    unwritten
+        Evidence of superseding edges that is not written yet.
+    """
     if key.identity() not in known:
         return f"there is no edge {key.source!r} {key.type} {key.target!r}"
-    if known[key.identity()].trusted and not edge.trusted:
-        return (
-            f"{key.source!r} {key.type} {key.target!r} is trusted and {edge.source!r} {edge.type} {edge.target!r},"
-            " which supersedes it, is not; only what is trusted ends it"
-        )
-    return None
+    if not known[key.identity()].trusted:
+        return None
+    superseded = f"{key.source!r} {key.type} {key.target!r}"
+    if not edge.trusted:
+        superseding = f"{edge.source!r} {edge.type} {edge.target!r}, which supersedes it,"
+        return f"{superseded} is trusted and {superseding} is not; only what is trusted ends it"
+    return _unwritten_problem(superseded, edge, unwritten)
+
+
+def _unwritten_problem(superseded: str, edge: Relationship, unwritten: Collection[str]) -> str | None:
+    """Return why an edge must not end what is trusted: its evidence may turn out not to be."""
+    if edge.evidence not in unwritten:
+        return None
+    return (
+        f"{superseded} is trusted and {edge.evidence!r}, the evidence of the edge that supersedes it, is not written;"
+        f" write {edge.evidence!r} before the edge"
+    )
+
+
+def _unwritten_evidence(
+    edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
+) -> set[str]:
+    """Return the evidence of edges that is neither stored nor in the request."""
+    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
+    return evidence.difference(store.index.written(tenant_id, sorted(evidence)) if evidence else ())
 
 
 def ended(one: _Ending, at: datetime | None) -> _Ending:
@@ -381,10 +412,12 @@ def _target_problem(link: Relationship, old: Record | None, refused: Collection[
     return None
 
 
-def _trust_problem(link: Relationship, known: Mapping[str, Record]) -> str | None:
+def _trust_problem(link: Relationship, known: Mapping[str, Record], unwritten: Collection[str]) -> str | None:
     new, old = known.get(link.source), known.get(link.target)
-    if old is None or not old.trusted or (link.trusted and (new is None or new.trusted)):
+    if old is None or not old.trusted:
         return None
+    if link.trusted and (new is None or new.trusted):
+        return _unwritten_problem(f"{link.target!r}, which {link.source!r} supersedes,", link, unwritten)
     doubtful = repr(link.source) if link.trusted else "the edge that says so"
     return (
         f"{link.target!r}, which {link.source!r} supersedes, is trusted and {doubtful} is not;"

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,13 +24,14 @@ from braid.engines.embedded.graph.adjacency import (
     of_rows,
     place_in_group,
 )
+from braid.engines.embedded.graph.texts import OverlaidTexts, SubgraphIndices
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.ranking.neighbourhood import are_among, distinct
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     Row = tuple[Any, ...]
     EdgeKey = tuple[str, str, str]
 
-_T = TypeVar("_T")
 MAX_FOLLOWED = 4_000
 """Most vertices and edges in the overlay; beyond, the graph is loaded again."""
 JOINED_AT_ONCE = 2_000
@@ -229,11 +228,11 @@ class FollowedGraph:
             edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]
         at, changed = self._in_overlay(vertices)
         places = np.where(changed, self._loaded_vertices + at, vertices)
-        ids, names = _Texts(loaded.ids, overlay.ids, places), _Texts(loaded.names, overlay.names, places)
+        ids, names = OverlaidTexts(loaded.ids, overlay.ids, places), OverlaidTexts(loaded.names, overlay.names, places)
         return Adjacency(
             generation=self.changed.generation,
             ids=ids,
-            numbers=_Numbers(self._number_of, vertices, by_number),
+            numbers=SubgraphIndices(ids, self._number_of, vertices[by_number], by_number),
             names=names,
             entity_types=self._entity_types,
             type_of=self._entity_types_of(vertices),
@@ -241,8 +240,8 @@ class FollowedGraph:
             sources=sources,
             targets=targets,
             edge_types=kinds,
-            evidence=_Texts(loaded.evidence, overlay.evidence, edges),
-            predicates=_Texts(loaded.predicates, overlay.predicates, edges),
+            evidence=OverlaidTexts(loaded.evidence, overlay.evidence, edges),
+            predicates=OverlaidTexts(loaded.predicates, overlay.predicates, edges),
             same_name=self._same_names(edges, names, changed, (sources, targets)),
             has_record=self._of_vertices("has_record", vertices),
             timestamps=self._of_vertices("timestamps", vertices),
@@ -258,12 +257,11 @@ class FollowedGraph:
 
     def _in_order_of_ids(self, vertices: Numbers) -> Numbers:
         """Return vertices, given in the order of their numbers, in the order of their ids."""
-        new = int(np.searchsorted(vertices, self._loaded_vertices))
-        loaded = self._loaded.ids  # these and the new vertices are in the order of their ids
-        before = [
-            bisect_left(loaded, self._overlay.ids[one - self._loaded_vertices]) for one in vertices[new:].tolist()
-        ]
-        return np.insert(vertices[:new], np.searchsorted(vertices[:new], before), vertices[new:])
+        # Those of the loaded graph are numbered in that order, and so are the new ones.
+        loaded, new = np.split(vertices, np.searchsorted(vertices, [self._loaded_vertices]))
+        ids = [self._overlay.ids[place] for place in (new - self._loaded_vertices).tolist()]
+        first_after = np.array([bisect_left(self._loaded.ids, identity) for identity in ids], dtype=np.int64)
+        return np.insert(loaded, np.searchsorted(loaded, first_after), new)
 
     def _same_names(
         self, edges: Numbers, names: Sequence[str | None], changed: Mask, ends: tuple[Numbers, Numbers]
@@ -353,43 +351,3 @@ def _union(before: list[str], since: list[str]) -> tuple[list[str], tuple[Number
     codes = {word: code for code, word in enumerate(words)}
     one, other = (np.array([codes[word] for word in each], dtype=np.int64) for each in (before, since))
     return words, (one, other)
-
-
-class _Texts(Sequence[_T]):
-    """Texts of vertices or edges of a graph and its overlay, read on access.
-
-    Parameters
-    ----------
-    places
-        The index of each among those of the loaded graph, followed by those of the overlay.
-    """
-
-    def __init__(self, loaded: Sequence[_T], overlay: Sequence[_T], places: Numbers) -> None:
-        self._loaded, self._overlay, self._places = loaded, overlay, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __getitem__(self, index: Any) -> Any:  # noqa: ANN401 - of an index a text; nobody asks for a slice
-        place, size = self._places.item(index), len(self._loaded)
-        return self._loaded[place] if place < size else self._overlay[place - size]
-
-
-class _Numbers(Mapping[str, int]):
-    """The index of each id in a subgraph, whose vertices are given in two orders: of ids, and of their numbers."""
-
-    def __init__(self, number_of: Callable[[str], int | None], vertices: Numbers, by_number: Numbers) -> None:
-        self._number_of, self._sorted, self._by_number = number_of, vertices[by_number], by_number
-
-    def __getitem__(self, identity: str) -> int:
-        number = self._number_of(identity)
-        at = len(self._sorted) if number is None else int(np.searchsorted(self._sorted, number))
-        if at == len(self._sorted) or self._sorted[at] != number:
-            raise KeyError(identity)
-        return self._by_number.item(at)
-
-    def __iter__(self) -> Iterator[str]:
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        return len(self._sorted)

@@ -12,8 +12,6 @@ import secrets
 import struct
 import time
 import zlib
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from itertools import chain
@@ -23,6 +21,7 @@ import numpy as np
 
 from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion, MappedFile
 from braid.engines.embedded.graph.adjacency import Adjacency, Neighbours
+from braid.engines.embedded.graph.texts import CodedTexts, MappedTexts, SortedIndices
 from braid.models import Direction, Frozen
 
 if TYPE_CHECKING:
@@ -40,8 +39,6 @@ _MAX_HEADER_BYTES: Final = 2**24
 _ALIGNED: Final = 8
 _CHUNK: Final = 2**20
 _ABANDONED_S: Final = 3_600
-_EVERY: Final = 64
-"""One of so many ids is kept in memory as an index for the binary search."""
 _TEXTS: Final = ("ids", "names", "evidence", "predicates")
 _PLAIN: Final = ("entity_types", "relationship_types")
 _NOT_STORED: Final = {"generation", "numbers", "mapped", "_neighbours", *_TEXTS, *_PLAIN}
@@ -76,58 +73,6 @@ class _Header(Frozen):
     relationship_types: tuple[str, ...]
     arrays: tuple[tuple[str, str, int], ...]
     """Name, type and length of each array, in their order in the file."""
-
-
-class Texts(Sequence[str]):
-    """A sequence of texts in one UTF-8 buffer, decoded on access."""
-
-    def __init__(self, begins: NDArray[np.int64], content: NDArray[np.uint8], count: int) -> None:
-        self._begins, self._content, self._count = begins.data, content.data, count
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[str]:
-        return map(self.__getitem__, range(self._count))
-
-    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - of a place a text; nobody asks for a slice
-        return str(self._content[self._begins[place] : self._begins[place + 1]], "utf-8")
-
-
-class _Coded(Sequence[Any]):
-    """A sequence of texts, given as indexes into :class:`Texts`; a negative index is None."""
-
-    def __init__(self, texts: Texts, codes: NDArray[np.int32]) -> None:
-        self._texts, self._codes = texts, codes.data
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401 - as of texts
-        code = self._codes[place]
-        return None if code < 0 else self._texts[code]
-
-
-class _Places(Mapping[str, int]):
-    """The index of each id in a sorted sequence of ids, found by binary search."""
-
-    def __init__(self, ids: Texts) -> None:
-        self._ids = ids
-        self._some = [ids[place] for place in range(0, len(ids), _EVERY)]
-
-    def __getitem__(self, identity: str) -> int:
-        after = bisect_right(self._some, identity) * _EVERY
-        end = min(after, len(self._ids))
-        place = bisect_left(self._ids, identity, max(0, after - _EVERY), end)
-        if place == end or self._ids[place] != identity:
-            raise KeyError(identity)
-        return place
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
 
 def write(path: Path, owner: Owner, stamp: str, graph: Adjacency) -> None:
@@ -222,14 +167,14 @@ def _graph(mapped: MappedFile, header: _Header) -> Adjacency:
         arrays[name] = np.frombuffer(mapped, dtype=kind, count=count, offset=begin)
         begin += -(-arrays[name].nbytes // _ALIGNED) * _ALIGNED
     begins, content = arrays["begins"], arrays["content"]
-    texts, ids = (Texts(begins, content, count) for count in (len(begins) - 1, header.vertices))
+    texts, ids = (MappedTexts(begins, content, count) for count in (len(begins) - 1, header.vertices))
     return Adjacency(
         generation=header.generation,
         ids=ids,
-        numbers=_Places(ids),
-        names=_Coded(texts, arrays["names"]),
-        evidence=_Coded(texts, arrays["evidence"]),
-        predicates=_Coded(texts, arrays["predicates"]),
+        numbers=SortedIndices(ids),
+        names=CodedTexts(texts, arrays["names"]),
+        evidence=CodedTexts(texts, arrays["evidence"]),
+        predicates=CodedTexts(texts, arrays["predicates"]),
         entity_types=list(header.entity_types),
         relationship_types=list(header.relationship_types),
         mapped=mapped,
