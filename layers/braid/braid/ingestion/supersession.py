@@ -18,7 +18,7 @@ from braid.models import Kind, Record, Relationship, Vertex
 from braid.ports.batches import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import EdgeId, RelationshipKey
@@ -40,26 +40,28 @@ _Ending = TypeVar("_Ending", Record, Vertex, Relationship)
 class Supersession:
     """Ends of validity that a request causes."""
 
-    records: dict[str, datetime] = field(default_factory=dict)
-    evidence: dict[str, datetime] = field(default_factory=dict)
+    record_ends: dict[str, datetime] = field(default_factory=dict)
+    """By id; a record's vertex ends with it."""
+    evidence_ends: dict[str, datetime] = field(default_factory=dict)
     """Ends of stored records that ended before and are the evidence of the request's edges."""
-    edges: dict[EdgeId, datetime] = field(default_factory=dict)
+    edge_ends: dict[EdgeId, datetime] = field(default_factory=dict)
+    """Ends of edges that other edges supersede."""
 
-    def record(self, record: Record) -> Record:
+    def record_with_end(self, record: Record) -> Record:
         """Return a record with its end, if it has one."""
-        return ended(record, self.records.get(record.id))
+        return ended(record, self.record_ends.get(record.id))
 
-    def vertex(self, vertex: Vertex) -> Vertex:
+    def vertex_with_end(self, vertex: Vertex) -> Vertex:
         """Return a vertex with its end, if it has one."""
-        return ended(vertex, self.records.get(vertex.id))
+        return ended(vertex, self.record_ends.get(vertex.id))
 
-    def edge(self, edge: Relationship) -> Relationship:
+    def edge_with_end(self, edge: Relationship) -> Relationship:
         """Return an edge with its end: the earlier of its own and that of its evidence."""
-        if not (self.records or self.evidence or self.edges):
+        if not (self.record_ends or self.evidence_ends or self.edge_ends):
             return edge
-        evidence_id = edge.evidence
-        evidence_ends = (self.records.get(evidence_id) or self.evidence.get(evidence_id)) if evidence_id else None
-        return ended(ended(edge, self.edges.get(edge.identity())), evidence_ends)
+        name = edge.evidence
+        evidence_end = (self.record_ends.get(name) or self.evidence_ends.get(name)) if name else None
+        return ended(ended(edge, self.edge_ends.get(edge.identity())), evidence_end)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
         """End the stored records, vertices and edges, except the records and edges that were just written.
@@ -69,21 +71,22 @@ class Supersession:
         int
             Number of records and edges ended.
         """
-        others = sorted(set(self.records) - records)
+        others = sorted(set(self.record_ends) - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
         for some in batches(present, _READ_AT_ONCE):
             stored = store.index.get_many(tenant_id, some, with_vectors=True)
-            if changed := _changed(stored, self.record):
+            if changed := _changed(stored, self.record_with_end):
                 store.index.end(changed)
             ended_records += len(changed)
         vertices = store.graph.get_many(tenant_id, others) if others else []
-        ended_vertices = _changed(vertices, self.vertex)
-        ended_edges = _changed(_edges_named(self.edges.keys() - edges, store, tenant_id), self.edge)
+        ended_vertices = _changed(vertices, self.vertex_with_end)
+        superseded = _edges_named(self.edge_ends.keys() - edges, store, tenant_id)
+        ended_edges = _changed(superseded, self.edge_with_end)
         if ended_vertices or ended_edges:
             store.graph.end(ended_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
-        ended_with_evidence = store.graph.end_relationships(tenant_id, self.records)
+        ended_with_evidence = store.graph.end_relationships(tenant_id, self.record_ends)
         return ended_records + len(ended_edges) + ended_with_evidence
 
 
@@ -105,8 +108,8 @@ class RefusedEdge(NamedTuple):
 class StatedSupersession:
     """The supersession that a request's items state."""
 
-    supersession: Supersession
-    dated_links: list[Relationship]
+    supersession: Supersession = field(default_factory=Supersession)
+    dated_links: list[Relationship] = field(default_factory=list)
     """The ``SUPERSEDES`` edges, each with the time from which it holds."""
     void_links: list[Relationship] = field(default_factory=list)
     """Stored ``SUPERSEDES`` edges that end a record of the request no more, as that is trusted now and they are not."""
@@ -136,47 +139,88 @@ def find_supersession(
     refused
         Records of the request that were refused before.
     """
-    links, named_by = _links(records, edges, tenant_id)
-    ends = {end for link in links.values() for end in (link.source, link.target)}
+    links = _read_links(records, edges, in_graph, store, tenant_id)
+    found = StatedSupersession(void_links=[link for name, link in links.deleted.items() if name not in links.stated])
+    unwritten = _unwritten_evidence(links.stated.values(), records, store, tenant_id)
+    found.refused = [
+        _refused(identity, links.named_by, message)
+        for identity, message in _link_problems(links, refused=refused, unwritten=unwritten)
+    ] or _all_in_cycles(links.stated, links.named_by, links.stored)
+    if found.refused:
+        return found
+    dated = {identity: _dated(link, links, store) for identity, link in links.stated.items()}
+    found.dated_links = list(dated.values())
+    ending = {name: link for name, link in links.stored.items() if name not in links.void} | dated
+    found.supersession.record_ends = _ended_records(ending.values(), links.known)
+    found.supersession.evidence_ends = _ended_evidence(edges.values(), records, store, tenant_id)
+    found.supersession.edge_ends, invalid = _ended_edges(edges, records, store, tenant_id)
+    found.refused += invalid
+    return found
+
+
+class _Links(NamedTuple):
+    """The ``SUPERSEDES`` edges that a request states, and the stored ones around them."""
+
+    stated: dict[EdgeId, Relationship]
+    named_by: dict[EdgeId, str]
+    """Of the stated ones that a record implies, the id of that record."""
+    known: dict[str, Record]
+    """Records of the request, and stored ones that stated edges name, by id."""
+    stored: dict[EdgeId, Relationship]
+    """Those at records of the request or ends of stated ones, and older ones by which these may close a cycle."""
+    void: dict[EdgeId, Relationship]
+    """Stored ones that end nothing: the record that they would end is trusted, and they or their sources are not."""
+    deleted: dict[EdgeId, Relationship]
+    """Void ones that would end a record of the request."""
+    undecided: Collection[EdgeId]
+    """Stated ones that may close a cycle, which too many edges would have to be followed to know."""
+
+
+def _read_links(
+    records: Mapping[str, Record],
+    edges: Mapping[EdgeId, Relationship],
+    in_graph: Collection[str],
+    store: WriteStore,
+    tenant_id: str,
+) -> _Links:
+    stated, named_by = _stated_links(records, edges, tenant_id)
+    ends = {end for link in stated.values() for end in (link.source, link.target)}
     looked_up = ends | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
     known = {**stored_records(store, tenant_id, ends - set(records)), **records}
     void = _void_links(stored.values(), known, store, tenant_id)
-    dropped = [stored.pop(identity) for identity, link in void.items() if link.target in records]
-    of_unknown_cycle = _add_older_links(stored, links, looked_up, store, tenant_id)
-    found = StatedSupersession(Supersession(), [], [link for link in dropped if link.identity() not in links])
-    found.refused += [
-        RefusedRecord(named_by[identity], wrong)
-        for identity, link in links.items()
-        if identity in named_by and (wrong := _target_problem(link, known.get(link.target), refused))
-    ]
-    unwritten = _unwritten_evidence(links.values(), records, store, tenant_id)
-    for identity, link in links.items():
-        if untrusted := _trust_problem(link, known, unwritten):
-            found.refused.append(_refused(identity, named_by, untrusted))
-    found.refused += [_refused(identity, named_by, _walk_too_long(links[identity])) for identity in of_unknown_cycle]
-    found.refused += [
-        _refused(identity, named_by, message)
-        for identity, message in _too_many(links, stored).items()
-        if identity not in of_unknown_cycle
-    ]
-    found.refused = found.refused or _all_in_cycles(links, named_by, stored)
-    if found.refused:
-        return found
-    for identity, link in links.items():
-        before = stored.get(identity)
-        at = _begins(known.get(link.source)) or (before and before.valid_at) or store.now()
-        dated = link if link.valid_at or link.timestamp else link.model_copy(update={"valid_at": at})
-        found.dated_links.append(dated)
-        stored[identity] = dated
-        void.pop(identity, None)
-    found.supersession.records = _ended_records([link for name, link in stored.items() if name not in void], known)
-    found.supersession.evidence = _ended_evidence(edges.values(), records, store, tenant_id)
-    found.refused += _find_edges(edges, records, store, tenant_id, found.supersession)
-    return found
+    deleted = {identity: stored.pop(identity) for identity, link in void.items() if link.target in records}
+    undecided = _add_older_links(stored, stated, looked_up, store, tenant_id)
+    return _Links(stated, named_by, known, stored, void, deleted, undecided)
 
 
-def _links(
+def _link_problems(
+    links: _Links, *, refused: Collection[str], unwritten: Collection[str]
+) -> Iterator[tuple[EdgeId, str]]:
+    """Yield why stated links are invalid, apart from the cycles that they close."""
+    for identity, link in links.stated.items():
+        if identity in links.named_by and (message := _target_problem(link, links.known.get(link.target), refused)):
+            yield identity, message
+    for identity, link in links.stated.items():
+        if message := _trust_problem(link, links.known, unwritten):
+            yield identity, message
+    for identity in links.undecided:
+        yield identity, _walk_too_long(links.stated[identity])
+    for identity, message in _too_many(links.stated, links.stored).items():
+        if identity not in links.undecided:
+            yield identity, message
+
+
+def _dated(link: Relationship, links: _Links, store: WriteStore) -> Relationship:
+    """Return a stated link with the time from which it holds: its own, its source's, the stored one's, or now."""
+    if link.valid_at or link.timestamp:
+        return link
+    before = links.stored.get(link.identity())
+    at = _begins(links.known.get(link.source)) or (before and before.valid_at) or store.now()
+    return link.model_copy(update={"valid_at": at})
+
+
+def _stated_links(
     records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
     """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record."""
@@ -288,17 +332,13 @@ def _void_links(
     return {link.identity(): link for link in ending_trusted if not link.trusted or link.source in doubtful}
 
 
-def _find_edges(
-    edges: Mapping[EdgeId, Relationship],
-    records: Mapping[str, Record],
-    store: WriteStore,
-    tenant_id: str,
-    supersession: Supersession,
-) -> list[RefusedEdge]:
-    """Add the supersession of edges by edges to ``supersession``; return the invalid superseding edges."""
+def _ended_edges(
+    edges: Mapping[EdgeId, Relationship], records: Mapping[str, Record], store: WriteStore, tenant_id: str
+) -> tuple[dict[EdgeId, datetime], list[RefusedEdge]]:
+    """Return the ends of the edges that edges of a request supersede, and the invalid ones of these, if any."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
-        return []
+        return {}, []
     stored = as_trusted_as_written(_edges_named({key.identity() for _, key in pairs}, store, tenant_id), records)
     known = dict(edges)
     for edge in stored:
@@ -306,21 +346,18 @@ def _find_edges(
         if given is None or stored_stays(edge, given, store.now()):
             known[edge.identity()] = edge
     unwritten = _unwritten_evidence((edge for edge, _ in pairs), records, store, tenant_id)
-    refused: dict[EdgeId, RefusedEdge] = {}
+    problems: dict[EdgeId, str] = {}
+    ends: dict[EdgeId, datetime] = {}
     for edge, key in pairs:
-        if edge.identity() in refused:
-            continue
         if message := _edge_problem(edge, key, known, unwritten):
-            refused[edge.identity()] = RefusedEdge(edge.identity(), message)
-            continue
+            problems.setdefault(edge.identity(), message)
         at = edge.valid_at or edge.timestamp or store.now()
-        supersession.edges[key.identity()] = min(supersession.edges.get(key.identity(), at), at)
-    if refused:
-        return list(refused.values())
-    for identity, _ in _one_cycle([(edge.identity(), key.identity()) for edge, key in pairs]):
+        ends[key.identity()] = min(ends.get(key.identity(), at), at)
+    if not problems and (cycle := _one_cycle([(edge.identity(), key.identity()) for edge, key in pairs])):
+        identity, _ = next(iter(cycle))
         source, kind, target, _ = identity
-        return [RefusedEdge(identity, f"{source!r} {kind} {target!r} would be superseded by itself")]
-    return []
+        problems[identity] = f"{source!r} {kind} {target!r} would be superseded by itself"
+    return {} if problems else ends, [RefusedEdge(identity, message) for identity, message in problems.items()]
 
 
 def stored_stays(before: Relationship | None, meant: Relationship, now: datetime) -> TypeGuard[Relationship]:

@@ -280,7 +280,7 @@ def _put_logged(prepared: _Prepared, store: WriteStore, batch: int) -> int:
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
     """Write to the index, then to the graph, then apply supersession; return the number of items ended."""
     supersession = accepted.supersession
-    records = [supersession.record(record) for record in embedded]
+    records = [supersession.record_with_end(record) for record in embedded]
     for each in batches(records, batch):
         deadline.check()
         store.index.upsert(each)
