@@ -201,8 +201,12 @@ PROCESSES: dict[str, tuple[str, ...]] = {
     "a ready library": (f"import braid; braid.Braid(){_READY}",),
     "braid --help": (_CLI, "--help"),
     "braid search": (_CLI, "search"),
+    "the machine: five million multiplications": ("sum(number * number for number in range(5_000_000))",),
 }
-"""What a new Python process runs, with its arguments; a search is given its question and tenant."""
+"""What a new Python process runs, with its arguments; a search is given its question and tenant.
+
+The last one tells a slow machine from slow code in figures of other days.
+"""
 
 
 def time_processes(home: Path, models: Path, question: str, tenant: str) -> dict[str, dict[str, float]]:
