@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import EmbeddingAhead
-from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.unfinished_writes import forget
 from braid.ingestion.writing import Places, WriteRequest, write
-from braid.models import Kind, Relationship
+from braid.models import SUPERSEDES, Kind, Relationship
 
 from braid_cli.datasets.contradictions import refuse_contradictions, require_accepted
 from braid_cli.datasets.manifest import (

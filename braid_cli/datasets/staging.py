@@ -12,8 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.ingestion.supersession import SUPERSEDES
-from braid.models import Kind, Record, Relationship, Vertex
+from braid.models import SUPERSEDES, Kind, Record, Relationship, Vertex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -15,8 +15,7 @@ from braid.engines.embedded.key_value import EmbeddedCache
 from braid.ingestion import checks
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.found_names import found_id
-from braid.ingestion.supersession import SUPERSEDES
-from braid.models import MENTIONS, Query, RelationshipKey
+from braid.models import MENTIONS, SUPERSEDES, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.retrieval import pipeline
 

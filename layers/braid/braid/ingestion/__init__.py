@@ -10,6 +10,7 @@
     found_names.py        makes vertices and edges of the names that understanding.name_finding finds in a write's texts
     given_entities.py     tells which given entity a name in a write's texts means
     supersession.py       ends records, and facts and other edges, that newer ones replace
+    superseding_links.py  what a request says supersedes what, and why it must not
     writing.py            embeds and writes one request to both stores
     unfinished_writes.py  the intent log of writes that two stores cannot commit together; repair.py completes them
     regular_files.py      opens files that users name, refusing pipes and devices

@@ -12,8 +12,7 @@ from math import hypot, isfinite
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from braid.errors import InvalidRequest
-from braid.ingestion.supersession import SUPERSEDES
-from braid.models import MENTIONS, Kind, Record, Relationship, Vertex
+from braid.models import MENTIONS, SUPERSEDES, Kind, Record, Relationship, Vertex
 from braid.models.records import (
     DEFAULT_ENTITY_TYPE,
     DOCUMENT_TYPE,

@@ -47,6 +47,7 @@ from braid.models.query import (
 )
 from braid.models.records import (
     MENTIONS,
+    SUPERSEDES,
     EdgeId,
     Embedding,
     FurtherPart,
@@ -94,6 +95,7 @@ __all__ = [
     "MAX_DAMPING",
     "MAX_ID_BYTES",
     "MENTIONS",
+    "SUPERSEDES",
     "Answer",
     "Asked",
     "Candidate",

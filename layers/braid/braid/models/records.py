@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 MENTIONS: Final = "MENTIONS"
+SUPERSEDES: Final = "SUPERSEDES"
+"""Type of the edges from a record to those that it supersedes."""
 """Relationship type of a mention: from the entity to the record that mentions it. That is against the verb's direction,
 so that "mentions" in a question is walked both ways."""
 FOUND_PREFIX: Final = "found:"

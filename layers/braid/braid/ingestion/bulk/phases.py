@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.supersession import SUPERSEDES
 from braid.ingestion.writing import Places, WriteRequest
+from braid.models import SUPERSEDES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

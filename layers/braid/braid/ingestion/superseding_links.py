@@ -1,0 +1,306 @@
+"""Reads and checks the ``SUPERSEDES`` edges of a request, called links here, and the stored ones around them.
+
+A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, end an
+entity or more than a thousand records, or by which something that is not trusted would end what is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from braid.models import SUPERSEDES, Kind, Relationship
+from braid.ports.batches import batches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+
+    from braid.models import EdgeId, Record
+    from braid.ports.ingestion import WriteStore
+
+MAX_WALKED = 1_000
+"""Stored ``SUPERSEDES`` edges that are followed to look for a cycle; each may be a round trip to the graph."""
+MAX_SUPERSESSIONS = 1_000
+"""Most records that one record may supersede or be superseded by: each write that names it reads these edges."""
+READ_AT_ONCE = 50
+"""Stored records that are in memory together, with their texts."""
+_SHOWN = 10
+"""Most names of a cycle in a message."""
+_Node = TypeVar("_Node", bound="Hashable")
+
+
+class RefusedRecord(NamedTuple):
+    """A record whose supersession is invalid."""
+
+    id: str
+    message: str
+
+
+class RefusedEdge(NamedTuple):
+    """An edge whose supersession is invalid."""
+
+    identity: EdgeId
+    message: str
+
+
+class SupersedingLinks(NamedTuple):
+    """The ``SUPERSEDES`` edges that a request states, and the stored ones around them."""
+
+    stated: dict[EdgeId, Relationship]
+    named_by: dict[EdgeId, str]
+    """Of the stated ones that a record implies, the id of that record."""
+    known: dict[str, Record]
+    """Records of the request, and stored ones that stated edges name, by id."""
+    stored: dict[EdgeId, Relationship]
+    """Those at records of the request or ends of stated ones, and older ones by which these may close a cycle."""
+    void: dict[EdgeId, Relationship]
+    """Stored ones that end nothing: the record that they would end is trusted, and they or their sources are not."""
+    deleted: dict[EdgeId, Relationship]
+    """Void ones that would end a record of the request."""
+    undecided: Collection[EdgeId]
+    """Stated ones that may close a cycle, which too many edges would have to be followed to know."""
+
+
+def read_links(
+    records: Mapping[str, Record],
+    edges: Mapping[EdgeId, Relationship],
+    in_graph: Collection[str],
+    store: WriteStore,
+    tenant_id: str,
+) -> SupersedingLinks:
+    """Return the links of a request and the stored ones around them.
+
+    Parameters
+    ----------
+    records, edges
+        Items of the request, by id and by identity.
+    in_graph
+        Records of the request that have a vertex already, and so may be superseded already.
+    """
+    stated, named_by = _stated_links(records, edges, tenant_id)
+    ends = {end for link in stated.values() for end in (link.source, link.target)}
+    looked_up = ends | {name for name in in_graph if name in records}
+    stored = _stored_links(store, tenant_id, looked_up)
+    known = {**stored_records(store, tenant_id, ends - set(records)), **records}
+    void = void_links(stored.values(), known, store, tenant_id)
+    deleted = {identity: stored.pop(identity) for identity, link in void.items() if link.target in records}
+    undecided = _add_older_links(stored, stated, looked_up, store, tenant_id)
+    return SupersedingLinks(stated, named_by, known, stored, void, deleted, undecided)
+
+
+def _stated_links(
+    records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
+) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
+    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record."""
+    links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
+    named_by: dict[EdgeId, str] = {}
+    for record in records.values():
+        for old in record.supersedes:
+            link = Relationship(tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old)
+            links.setdefault(link.identity(), link)
+            named_by[link.identity()] = record.id
+    return links, named_by
+
+
+def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:
+    """Return the stored ``SUPERSEDES`` edges with an end among these ids."""
+    touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else ()
+    return {edge.identity(): edge for edge in touching}
+
+
+def _add_older_links(
+    stored: dict[EdgeId, Relationship],
+    links: Mapping[EdgeId, Relationship],
+    looked_up: set[str],
+    store: WriteStore,
+    tenant_id: str,
+) -> list[EdgeId]:
+    """Add to ``stored`` the edges by which a new link could close a cycle; return the links that cannot be decided.
+
+    Those are links for which more than :data:`MAX_WALKED` edges would be followed. A cycle enters the source of a new
+    link along a stored edge; so a newest version, which nothing supersedes yet, needs no walk.
+    """
+    ended_before = {edge.target for edge in stored.values()}
+    suspected = [name for name, link in links.items() if name not in stored and link.source in ended_before]
+    seen, walked = set(looked_up), 0
+    ids = ended_before - seen if suspected else set()
+    while ids:
+        touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,))
+        older = {edge.identity(): edge for edge in touching if edge.identity() not in stored}
+        walked += len(older)
+        if walked > MAX_WALKED:
+            return suspected
+        stored |= older
+        seen |= ids
+        ids = {edge.target for edge in older.values()} - seen
+    return []
+
+
+def void_links(
+    links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
+) -> dict[EdgeId, Relationship]:
+    """Return the links that end no known record: it is trusted, and they or their sources are not.
+
+    They may have been written before it was, or while it was not trusted itself.
+    """
+    ending_trusted = [link for link in links if link.target in known and known[link.target].trusted]
+    sources = {link.source for link in ending_trusted if link.trusted}
+    others = sorted(sources - set(known))
+    doubtful = {name for name in sources & set(known) if not known[name].trusted}
+    doubtful |= {
+        vertex.id
+        for vertex in (store.graph.get_many(tenant_id, others) if others else ())
+        if vertex.has_record and not vertex.trusted
+    }
+    return {link.identity(): link for link in ending_trusted if not link.trusted or link.source in doubtful}
+
+
+def link_problems(
+    links: SupersedingLinks, *, refused: Collection[str], unwritten: Collection[str]
+) -> Iterator[tuple[EdgeId, str]]:
+    """Yield why stated links are invalid, apart from the cycles that they close."""
+    for identity, link in links.stated.items():
+        if identity in links.named_by and (message := _target_problem(link, links.known.get(link.target), refused)):
+            yield identity, message
+    for identity, link in links.stated.items():
+        if message := _trust_problem(link, links.known, unwritten):
+            yield identity, message
+    for identity in links.undecided:
+        yield identity, _walk_too_long(links.stated[identity])
+    for identity, message in _too_many(links.stated, links.stored).items():
+        if identity not in links.undecided:
+            yield identity, message
+
+
+def _target_problem(link: Relationship, old: Record | None, refused: Collection[str]) -> str | None:
+    if old is None and link.target in refused:
+        return f"{link.target!r}, which {link.source!r} supersedes, is refused itself"
+    if old is None:
+        return f"there is no record {link.target!r}, which {link.source!r} supersedes"
+    if old.kind is Kind.ENTITY:
+        return f"{link.target!r}, which {link.source!r} supersedes, is an entity; only what is said ends"
+    return None
+
+
+def _trust_problem(link: Relationship, known: Mapping[str, Record], unwritten: Collection[str]) -> str | None:
+    new, old = known.get(link.source), known.get(link.target)
+    if old is None or not old.trusted:
+        return None
+    if link.trusted and (new is None or new.trusted):
+        return unwritten_problem(f"{link.target!r}, which {link.source!r} supersedes,", link, unwritten)
+    doubtful = repr(link.source) if link.trusted else "the edge that says so"
+    return (
+        f"{link.target!r}, which {link.source!r} supersedes, is trusted and {doubtful} is not;"
+        " only what is trusted ends it"
+    )
+
+
+def unwritten_problem(superseded: str, edge: Relationship, unwritten: Collection[str]) -> str | None:
+    """Return why an edge must not end what is trusted: its evidence may turn out not to be."""
+    if edge.evidence not in unwritten:
+        return None
+    return (
+        f"{superseded} is trusted and {edge.evidence!r}, the evidence of the edge that supersedes it, is not written;"
+        f" write {edge.evidence!r} before the edge"
+    )
+
+
+def unwritten_evidence(
+    edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
+) -> set[str]:
+    """Return the evidence of edges that is neither stored nor in the request."""
+    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
+    return evidence.difference(store.index.written(tenant_id, sorted(evidence)) if evidence else ())
+
+
+def _walk_too_long(link: Relationship) -> str:
+    return (
+        f"{link.source!r} is superseded itself, and more than {MAX_WALKED:,} older versions would be followed to see"
+        f" whether {link.target!r} ends it; supersede {link.target!r} with a record that nothing supersedes"
+    )
+
+
+def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Relationship]) -> dict[EdgeId, str]:
+    """Return the error of each new link that exceeds :data:`MAX_SUPERSESSIONS` of a record."""
+    wrong: dict[EdgeId, str] = {}
+    new_ones, old_ones = (Counter(getattr(edge, end) for edge in stored.values()) for end in ("source", "target"))
+    for identity, link in links.items():
+        if identity in stored:
+            continue
+        new_ones[link.source] += 1
+        old_ones[link.target] += 1
+        if new_ones[link.source] > MAX_SUPERSESSIONS:
+            wrong[identity] = (
+                f"{link.source!r} supersedes {MAX_SUPERSESSIONS:,} records already; name the others in another one"
+            )
+        elif old_ones[link.target] > MAX_SUPERSESSIONS:
+            wrong[identity] = f"{link.target!r} is superseded by {MAX_SUPERSESSIONS:,} records already; leave it out"
+    return wrong
+
+
+def all_in_cycles(
+    links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
+) -> list[RefusedRecord | RefusedEdge]:
+    """Return the items to refuse, so that the others close no cycle: all at once, as each new check walks the graph."""
+    refused: list[RefusedRecord | RefusedEdge] = []
+    left = dict(links)
+    while item := _first_in_cycle(left, named_by, stored):
+        refused.append(item)
+        if isinstance(item, RefusedRecord):
+            left = {identity: link for identity, link in left.items() if named_by.get(identity) != item.id}
+        else:
+            del left[item.identity]
+    return refused
+
+
+def _first_in_cycle(
+    links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
+) -> RefusedRecord | RefusedEdge | None:
+    """Return the refusal of one item that would close a cycle; None if none does."""
+    cycle = one_cycle([(link.source, link.target) for link in (*stored.values(), *links.values())])
+    for identity, link in links.items():
+        if (link.source, link.target) in cycle:
+            names = [link.source, *_cycle_from(cycle, link.target)]
+            shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]]
+            return refused_item(
+                identity, named_by, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}"
+            )
+    return None
+
+
+def one_cycle(pairs: Sequence[tuple[_Node, _Node]]) -> dict[tuple[_Node, _Node], None]:
+    """Return the pairs of one cycle among pairs of new and old, in order; none if there is no cycle."""
+    sorter: TopologicalSorter[_Node] = TopologicalSorter()
+    for new, old in pairs:
+        if new == old:
+            return {(new, old): None}
+        sorter.add(new, old)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        nodes: list[_Node] = list(reversed(error.args[1]))
+        return dict.fromkeys(pairwise(nodes))
+    return {}
+
+
+def _cycle_from(cycle: Mapping[tuple[str, str], None], start: str) -> list[str]:
+    """Return the nodes of a cycle in order, from one of them to the one before it."""
+    after = dict(cycle.keys())
+    way = [start]
+    while after[way[-1]] != start:
+        way.append(after[way[-1]])
+    return way
+
+
+def refused_item(identity: EdgeId, named_by: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
+    """Return the refusal of the record that implies a link, or of the edge that is one."""
+    return RefusedRecord(named_by[identity], message) if identity in named_by else RefusedEdge(identity, message)
+
+
+def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
+    """Return the records that exist, without their texts, which may be gigabytes for thousands of records."""
+    present = sorted(store.index.written(tenant_id, sorted(ids))) if ids else []
+    pages = (store.index.get_many(tenant_id, some) for some in batches(present, READ_AT_ONCE))
+    return {record.id: record.model_copy(update={"content": ""}) for page in pages for record in page}
