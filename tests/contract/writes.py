@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
-from braid.ingestion import item_checks, writing
+from braid.ingestion import item_checks, superseding_links, writing
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion

@@ -13,7 +13,7 @@ from braid.engines.embedded import graph_changes
 from braid.engines.embedded.graph import vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, found_names, tenant_locks, writing
+from braid.ingestion import deleting, found_names, superseding_links, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
