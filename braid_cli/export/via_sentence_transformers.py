@@ -35,6 +35,7 @@ _MODULE: Final = re.compile(
     r"sentence_transformers\.([a-z_]+\.)*(Transformer|Pooling|Dense|Normalize)|sentence_transformers\.cross_encoder(\.\w+)+"
 )
 """Modules that are supported; others of sentence-transformers import what further files name."""
+_ACTIVATION_FIELDS: Final = ("activation_function", "activation_fn", "sbert_ce_default_activation_function")
 _ACTIVATION: Final = re.compile(r"torch\.nn(\.\w+)+")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
@@ -168,7 +169,7 @@ def _refuse_foreign_code(folder: Path) -> None:
     for path in sorted(folder.rglob("config*.json")):
         (config,) = _objects(path)
         nested = config.get("sentence_transformers")
-        fields = [config.get("activation_function"), config.get("activation_fn")]
+        fields = [config.get(name) for name in _ACTIVATION_FIELDS]
         fields += [nested.get("activation_fn")] if isinstance(nested, dict) else []
         # One without a dot is a name of the transformer's own.
         named += [(path, name, _ACTIVATION) for name in fields if isinstance(name, str) and "." in name]

@@ -112,6 +112,7 @@ def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
         ("modules.json", [{"path": "1_Pooling"}]),
         ("2_Dense/config.json", {"activation_function": "os.abort"}),
         ("config.json", {"sentence_transformers": {"activation_fn": "subprocess.Popen"}}),
+        ("config.json", {"sbert_ce_default_activation_function": "os.abort"}),
     ],
 )
 def test_a_model_that_names_code_of_others_is_refused_before_it_is_read(
