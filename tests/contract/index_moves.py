@@ -263,6 +263,19 @@ class IndexMovesContract:
         assert pending(index, moving) == []
         assert moving.count_pending([ACME], WIDE) == 0
 
+    def test_what_differs_is_named(self, index: SearchIndex, moving: IndexMigration) -> None:
+        fill(index, moving, pending(index, moving)[:3])
+        assert moving.differing(ACME, WIDE) == ["r4", "r5"]
+        fill(index, moving)
+        assert moving.differing(ACME, WIDE) == moving.differing(GLOBEX, WIDE) == []
+        index.upsert([record("r3", "changed", cosine=0.3), record("r7", "late", cosine=0.7)])
+        assert moving.differing(ACME, WIDE) == ["r3", "r7"]
+        assert moving.differing(ACME, WIDE, ["r1", "r3", "nobody", "r7"]) == ["r3", "r7"]
+        index.delete(ACME, ["r7"])
+        assert moving.differing(ACME, WIDE, ["r3", "r7"]) == ["r3"]
+        fill(index, moving)
+        assert moving.differing(ACME, WIDE, ["r3", "r7"]) == moving.differing(ACME, WIDE) == []
+
     def test_a_record_that_changes_while_it_is_embedded_keeps_its_change(
         self, index: SearchIndex, moving: IndexMigration
     ) -> None:

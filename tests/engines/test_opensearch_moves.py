@@ -64,6 +64,19 @@ def test_a_write_by_somebody_who_has_not_heard_of_the_move_is_put_right(
     }
 
 
+def test_what_is_in_one_index_alone_differs(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([record(name, cosine=0.5) for name in ("a", "b", "z")])
+    moves.begin("old", "new", SPACES)
+    fill(index, moves)
+    alone = SingleIndex(client, settings, DIMENSIONS, settings.opensearch_index)
+    alone.upsert([record("new", cosine=0.3)])
+    alone.delete(ACME, ["a"])
+    assert moves.differing(ACME, ("wide-space",)) == ["a", "new"]
+    assert moves.differing(ACME, ("wide-space",), ["a", "b", "new"]) == ["a", "new"]
+
+
 def test_a_write_that_meets_the_switch_lands_in_both(
     index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

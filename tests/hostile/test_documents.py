@@ -12,7 +12,8 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import ObjectChanged, ObjectMissing
+from braid.client.contents import DATASET, Item, items_of
+from braid.errors import DatasetError, InvalidRequest, ObjectChanged, ObjectMissing
 from braid.ingestion.bulk import local_imports, manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.ingestion.documents import reader_process, reading, uploads
@@ -30,6 +31,7 @@ from braid.models.records import MAX_METADATA_VALUE_BYTES
 from braid.ports.ingestion import ImportJob, ImportStatus, JobStatus
 from braid.settings import Settings
 
+from braid_cli.datasets.streaming import open_dataset
 from tests.contract.imports import ended
 from tests.document_files import SENTENCE, docx, pdf, xlsx
 from tests.front_door import FrontDoor, claims
@@ -259,6 +261,30 @@ def test_a_link_that_takes_the_place_of_a_file_is_not_opened(tmp_path: Path) -> 
         found = reader.read(str(tmp_path / "a.md"), "a.md")
     assert found.document is None
     assert found.unreadable.startswith("cannot be opened")
+
+
+@pytest.mark.parametrize("name", ["corpus.jsonl", "relationships.jsonl", "graph.json"])
+def test_a_file_of_a_dataset_that_is_a_link_out_of_its_folder_is_not_read(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "dataset"
+    folder.mkdir()
+    line = '{"_id": "1", "text": "My diary."}'
+    (folder / "corpus.jsonl").write_text(line)
+    (tmp_path / "elsewhere").write_text(line)
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(DatasetError, match=f"{name}: is a link that leads out of the folder"):
+        open_dataset(folder, TENANT)
+    if name in DATASET:
+        with pytest.raises(InvalidRequest, match=f"{name}: is a link that leads out of the folder"):
+            list(items_of(folder, "content"))
+
+
+def test_a_file_of_a_dataset_may_be_a_link_within_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "first.jsonl").write_text('{"_id": "1", "text": "The quay."}')
+    (tmp_path / "corpus.jsonl").symlink_to("first.jsonl")
+    with open_dataset(tmp_path, TENANT) as dataset:
+        assert [item.record.content for item in dataset.record_items() if item.record] == ["The quay."]
+    assert [item.row["text"] for item in items_of(tmp_path, "content") if isinstance(item, Item)] == ["The quay."]
 
 
 def test_a_link_that_takes_the_place_of_a_folder_is_not_followed(tmp_path: Path) -> None:

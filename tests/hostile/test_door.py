@@ -444,6 +444,13 @@ def test_a_name_with_a_space_in_a_list_makes_nobody_a_member_of_two_tenants(door
         assert door.ask("POST", "/search", QUESTION, authorizer=listed, headers=asked).status == 403
 
 
+def test_a_name_in_brackets_makes_nobody_a_member_of_the_tenant_between_them(door: FrontDoor) -> None:
+    listed, asked = claims("[saltmarrow]"), {"braid-tenant": "saltmarrow"}  # so API Gateway writes both of these
+    for told, status in ((["saltmarrow"], 200), ("[saltmarrow]", 403)):
+        bearer = {"authorization": f"Bearer {jwt(told)}"}
+        assert door.ask("POST", "/search", QUESTION, authorizer=listed, headers=bearer | asked).status == status
+
+
 FORGED = f"Bearer {jwt(['saltmarrow pellworth'])}, {jwt(['saltmarrow', 'pellworth'])}"
 
 

@@ -131,6 +131,7 @@ def test_what_is_removed_is_gone_for_good_with_its_relations_and_only_for_its_te
         ("/schemas", {"version": 2}),
         ("/documents", {"name": "gates.md", "content": base64.b64encode(b"Gates.").decode()}),
         ("/records:import", {"key": "inbox/a.jsonl"}),
+        ("/reembed", {}),
     ],
 )
 def test_a_tenant_that_is_being_deleted_takes_nothing_and_says_what_to_do(
@@ -141,6 +142,7 @@ def test_a_tenant_that_is_being_deleted_takes_nothing_and_says_what_to_do(
         assert (refused.status, refused.problem) == (409, "tenant-being-deleted")
         assert "delete the tenant once more" in refused.json()["detail"]
         assert list(library.objects.list("saltmarrow")) == []
+        assert library.jobs.names() == []
         assert door.ask("POST", "/records", {"records": [TURBINE]}, authorizer=claims("pellworth")).status == 200
         assert door.ask("DELETE", "/records/turbine").status == 200
     assert door.ask("POST", "/records", {"records": [TURBINE]}).status == 200

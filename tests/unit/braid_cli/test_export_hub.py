@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from fnmatch import fnmatch
 from typing import TYPE_CHECKING, Any
 
@@ -99,3 +100,46 @@ def test_a_dense_layer_that_is_only_a_pickle_is_refused(tmp_path: Path) -> None:
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelMissing, match="holds no safetensors file"):
         export._refuse_checkpoints(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("modules.json", [{"type": "evil/code--modeling.Module", "path": ""}]),
+        ("modules.json", [{"type": "sentence_transformers.models.Pooling", "path": ""}, {"type": "custom.Module"}]),
+        ("modules.json", [{"type": "sentence_transformers.x--y.Pooling"}]),
+        ("modules.json", [{"type": "sentence_transformers.models.Router"}]),
+        ("modules.json", [{"path": "1_Pooling"}]),
+        ("2_Dense/config.json", {"activation_function": "os.abort"}),
+        ("config.json", {"sentence_transformers": {"activation_fn": "subprocess.Popen"}}),
+        ("config.json", {"sbert_ce_default_activation_function": "os.abort"}),
+    ],
+)
+def test_a_model_that_names_code_of_others_is_refused_before_it_is_read(
+    file: str, content: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "source"
+    write_bert(source)
+    (source / file).parent.mkdir(exist_ok=True)
+    (source / file).write_text(json.dumps(content))
+    monkeypatch.setattr(export, "_require_extra", lambda: None)
+    monkeypatch.setattr(export, "_encoder", lambda *_: pytest.fail("it was read"))
+    with pytest.raises(ModelError, match=r"is not supported: it may be anybody's code"):
+        export.export_via_sentence_transformers(str(source), tmp_path / "out", model_id="any")
+
+
+def test_modules_of_sentence_transformers_are_read(tmp_path: Path) -> None:
+    write_bert(tmp_path)
+    kinds = ("models.Transformer", "models.Pooling", "sentence_transformer.modules.Normalize")
+    (tmp_path / "modules.json").write_text(json.dumps([{"type": f"sentence_transformers.{kind}"} for kind in kinds]))
+    (tmp_path / "2_Dense").mkdir(exist_ok=True)
+    activation = {"activation_function": "torch.nn.modules.activation.Tanh"}
+    (tmp_path / "2_Dense" / "config.json").write_text(json.dumps(activation))
+    export._refuse_foreign_code(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[1]", "{", "7"])
+def test_modules_that_cannot_be_read_are_refused(content: str, tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text(content)
+    with pytest.raises(ModelError, match=r"modules\.json: "):
+        export._refuse_foreign_code(tmp_path)

@@ -180,6 +180,7 @@ def _move(stages: StagesOfFunctions) -> None:
         lambda: moving.pending(ACME, ["r1"], list(spaces)),
         lambda: moving.reconcile(ACME, ["r1"]),
         lambda: moving.count_pending([ACME], list(spaces)),
+        lambda: moving.differing(ACME, list(spaces), ["r1"]),
         moving.prepare,
         moving.switch,
         moving.rollback,

@@ -482,6 +482,36 @@ def test_what_is_written_without_the_new_vectors_is_found_before_the_switch(
     assert {each.space for each in records(stages)[late.id].embeddings} == {FIRST_SPACE, SECOND_SPACE}
 
 
+class Busy:
+    """A migration of two indexes, of whose records a tenant is always writing some: each is in both a little later."""
+
+    grace_s = 5.0
+
+    def __init__(self, migration: Any) -> None:
+        self._migration = migration
+        self.looked = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._migration, name)
+
+    def count_pending(self, tenants: Sequence[str], spaces: Sequence[str]) -> int:
+        return self._migration.count_pending(tenants, spaces) + len(tenants)
+
+    def differing(self, tenant: str, spaces: Sequence[str], ids: Sequence[str] | None = None) -> list[str]:
+        self.looked += 1
+        return self._migration.differing(tenant, spaces, ids) + ([] if ids else [f"written just now {self.looked}"])
+
+
+def test_a_tenant_that_goes_on_writing_keeps_no_move_from_being_verified(services: Services) -> None:
+    waited: list[float] = []
+    busy = Busy(services.migration)
+    services = dataclasses.replace(services, migration=busy, sleep=waited.append)  # type: ignore[arg-type]
+    job = finish(services, profile=SECOND)
+    assert (job.status, job.rounds) == (Status.FINISHED, 0)
+    assert services.active_profile() == SECOND
+    assert sum(waited) < 60
+
+
 def test_a_move_that_cannot_be_begun_says_why(stages: DemoStages, services: Services) -> None:
     with pytest.raises(InvalidRequest, match="minilm is the active profile already"):
         reembedding.plan(services, profile="minilm")

@@ -184,8 +184,9 @@ def _tenant(identity: Identity, requested: str | None, members: MembershipStore 
 def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return the tenants of a claim; None if it is missing or empty.
 
-    API Gateway writes both ``["a", "b"]`` and ``["a b"]`` as ``[a b]``. So that a name with a space in it does not make
-    its caller a member of two tenants, such a list is read from the token itself, which API Gateway has verified.
+    API Gateway writes both ``["a", "b"]`` and ``["a b"]`` as ``[a b]``, and both ``["a"]`` and the text ``"[a]"`` as
+    ``[a]``. So that a name with spaces or brackets does not make its caller a member of other tenants, such a list is
+    read from the token itself, which API Gateway has verified.
     """
     match claim:
         case None | "":
@@ -193,8 +194,6 @@ def _names(claim: object, name: str, event: Mapping[str, Any]) -> tuple[str, ...
         case list():
             return tuple(str(item) for item in claim)
         case str() if claim.startswith("[") and claim.endswith("]"):
-            if not re.search(r"[\s,]", claim):
-                return tuple(filter(None, (claim[1:-1],)))
             names = _listed(name, event)
             same = claim in {f"[{' '.join(names)}]", f"[{', '.join(names)}]", f"[{','.join(names)}]"}
             return names if same else ()

@@ -226,6 +226,7 @@ def _add_reembedding(api: Api) -> None:
     @api.writers_only
     def reembed(_request: Reembed) -> ReembedJob:
         library.quotas.take_writes(api.tenant_id, 1)
+        refuse_while_deleted(api.tenant_id, library.cache)
         return ReembedJob.of(library.reembed(api.tenant_id))
 
 

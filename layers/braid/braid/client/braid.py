@@ -203,7 +203,7 @@ class Braid:
             relationship; a record, vertex or relationship of :mod:`braid.models`; a document of LangChain or
             LlamaIndex; the path of a document, of a folder of documents (documents whose files are gone since it was
             last added are deleted), of a dataset, or of a JSON Lines file; or an iterable of these, of any length,
-            which is written in batches.
+            which is written in batches. A text of others belongs into a dict: a string that is a path is read as such.
         missing
             What to do if an end of a relationship is not stored: ``refuse`` the relationship, or ``stub``: create an
             entity without a name.

@@ -7,13 +7,14 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 from pydantic import BaseModel
 
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.reading import READERS
 from braid.ingestion.items import Items
+from braid.ingestion.regular_files import open_inside
 from braid.models import NewRecord, NewRelationship, NewVertex
 from braid.strict_json import NotJson, read_json
 
@@ -192,25 +193,34 @@ def _of_path(path: Path, place: str) -> Iterator[Item | Documents]:
     if not path.exists():
         raise InvalidRequest(f"{place}: {path} does not exist", field=place)
     if path.suffix == ".jsonl" and path.is_file():
-        yield from _lines(path, DATASET.get(path.name))
+        with path.open("rb") as lines:
+            yield from _lines(path, lines, DATASET.get(path.name))
     elif (path / "corpus.jsonl").is_file():
         for name, kind in DATASET.items():
             if (path / name).is_file():
-                yield from _lines(path / name, kind)
+                yield from _of_dataset(path, name, kind)
     else:
         yield Documents(place, path)
 
 
-def _lines(path: Path, kind: str | None) -> Iterator[Item]:
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            where = f"{path.name}:{number}"
-            try:
-                row = read_json(line.decode("utf-8-sig"))
-            except (UnicodeDecodeError, ValueError, NotJson) as error:
-                raise InvalidRequest(f"{where}: not JSON: {error}", field=where) from error
-            if not isinstance(row, dict):
-                raise InvalidRequest(f"{where}: expected an object, found {type(row).__name__}", field=where)
-            yield Item(where, row, kind)
+def _of_dataset(folder: Path, name: str, kind: str | None) -> Iterator[Item]:
+    try:
+        lines = open_inside(folder, name)
+    except OSError as error:
+        raise InvalidRequest(f"{folder / name}: {error.strerror}", field=name) from error
+    with lines:
+        yield from _lines(folder / name, lines, kind)
+
+
+def _lines(path: Path, lines: BinaryIO, kind: str | None) -> Iterator[Item]:
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        where = f"{path.name}:{number}"
+        try:
+            row = read_json(line.decode("utf-8-sig"))
+        except (UnicodeDecodeError, ValueError, NotJson) as error:
+            raise InvalidRequest(f"{where}: not JSON: {error}", field=where) from error
+        if not isinstance(row, dict):
+            raise InvalidRequest(f"{where}: expected an object, found {type(row).__name__}", field=where)
+        yield Item(where, row, kind)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NotRegular(OSError):
-    """A path leads to a pipe, a device, a socket or a folder."""
+    """A path leads to a pipe, a device, a socket or a folder, or out of the folder that it is to be in."""
 
 
 def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> BufferedReader:
@@ -33,6 +33,19 @@ def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> Buff
         return os.fdopen(descriptor, "rb")
     os.close(descriptor)
     raise NotRegular(EINVAL, "is no regular file", os.fsdecode(path))
+
+
+def inside(folder: Path, name: str) -> Path:
+    """Return the path of a file of a folder without links. Raises NotRegular if it leads out of the folder."""
+    target = Path(os.path.realpath(folder / name))
+    if not target.is_relative_to(os.path.realpath(folder)):
+        raise NotRegular(EINVAL, "is a link that leads out of the folder", str(folder / name))
+    return target
+
+
+def open_inside(folder: Path, name: str) -> BufferedReader:
+    """Open a file of a folder, which may be a link to another one in it. Raises NotRegular if it leads out of it."""
+    return open_regular(inside(folder, name), follow_links=False)  # nor through a link that is put there since
 
 
 def _open_without_links(path: Path, flags: int) -> int:

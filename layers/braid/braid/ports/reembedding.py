@@ -188,6 +188,18 @@ class IndexMigration(Protocol):
         0 means that the next index is complete for these tenants. Many tenants take no more requests than one.
         """
 
+    def differing(self, tenant_id: str, spaces: Sequence[str], ids: Sequence[str] | None = None) -> list[RecordId]:
+        """Return the ids that only one of the two indexes has, or the next one without a vector in one of these spaces.
+
+        Records that are being written are among them until their write, which is to one index after the other, ends.
+
+        Parameters
+        ----------
+        ids
+            Ids to compare, as they are now, searchable or not; all of the tenant's for None, and then up to
+            :data:`MAX_IDS` are returned.
+        """
+
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index, as ``SearchIndex.search`` does the active one."""
 

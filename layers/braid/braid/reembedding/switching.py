@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import InvalidRequest
-from braid.ports.reembedding import move_job
+from braid.ports.reembedding import MAX_IDS, move_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status, require_job, save
 from braid.reembedding.pages import spaces_to_fill
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 MAX_ROUNDS: Final = 5
 """Most further passes of a move; if records are left after them, they are written faster than the move embeds them."""
+_LOOKS: Final = 10
+"""Most times that records which differ are compared again before they count as left."""
+_LOOK_AGAIN_S: Final = 3.0
+"""Seconds before each of these times: a write to both indexes takes about two refreshes of them."""
 _ROUNDING: Final = 1e-9
 """Difference of two recalls that is due to rounding."""
 
@@ -72,8 +76,27 @@ def verify(
 
 
 def _count_pending(services: Services, job: ReembeddingJob) -> int:
-    spaces = spaces_to_fill(services, job)
-    return sum(services.migration.count_pending(tenants, spaces) for tenants in tenant_pages(services))
+    """Return how many records the next index lacks, has beyond the active one, or has without a vector.
+
+    Of a tenant that goes on writing some differ at any moment. A record counts only if it still differs when a write of
+    it has had time to reach both indexes.
+    """
+    migration, spaces = services.migration, spaces_to_fill(services, job)
+    left: dict[str, list[str]] = {}
+    for tenants in tenant_pages(services):
+        if not migration.count_pending(tenants, spaces):
+            continue
+        for tenant in tenants:
+            if migration.count_pending([tenant], spaces):
+                left[tenant] = migration.differing(tenant, spaces)
+            if (found := sum(map(len, left.values()))) >= MAX_IDS:
+                return found
+    for _ in range(_LOOKS):
+        if not any(left.values()):
+            break
+        services.sleep(min(_LOOK_AGAIN_S, migration.grace_s))  # 0 where there is one index
+        left = {tenant: migration.differing(tenant, spaces, ids) for tenant, ids in left.items() if ids}
+    return sum(map(len, left.values()))
 
 
 def switch(services: Services, name: str, run: int) -> ReembeddingJob:

@@ -13,7 +13,7 @@ from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import row_writes, rows
 from braid.engines.embedded.tables import read_global, write_global
 from braid.errors import InvalidRequest
-from braid.ports.reembedding import MigrationState, WriteBackResult, merged
+from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult, merged
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
@@ -123,6 +123,13 @@ class EmbeddedIndexMigration:
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:
         """Return how many vectors are missing: the number of records without one, summed over the spaces."""
         return sum(self.count(tenant_id, space_missing=space) for tenant_id in tenant_ids for space in spaces)
+
+    def differing(self, tenant_id: str, spaces: Sequence[str], ids: Sequence[str] | None = None) -> list[str]:
+        """Return the ids of records that lack a vector in any of these spaces: nothing else can differ."""
+        if ids is not None:
+            return self.pending(tenant_id, ids, spaces)
+        lacking = (self.ids(tenant_id, limit=MAX_IDS, space_missing=space) for space in spaces)
+        return sorted(set[str]().union(*lacking))[:MAX_IDS]
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the same rows, which have the vectors of both profiles."""

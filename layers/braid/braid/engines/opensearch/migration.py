@@ -11,11 +11,12 @@ tenant is moved to an index of its own, or back, by a migration of its alias alo
 
 from __future__ import annotations
 
+import heapq
 import re
 import time
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
+from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.engines.opensearch import mapping
@@ -50,7 +51,7 @@ from braid.settings import OpenSearchService
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Unpack
 
     from opensearchpy import OpenSearch
@@ -281,6 +282,27 @@ class OpenSearchMigration:
             + following.get(tenant, none).missing
             for tenant in tenant_ids
         )
+
+    def differing(self, tenant_id: str, spaces: Sequence[str], ids: Sequence[str] | None = None) -> list[str]:
+        """Return ids that only one index has, or the next one without a vector in one of these spaces."""
+        if ids is None:
+            both = heapq.merge(self._all_ids(tenant_id), self._all_ids(tenant_id, following=True))
+            in_one = (record_id for record_id, found in groupby(both) if len(list(found)) == 1)
+            lacking = (self._all_ids(tenant_id, following=True, space_missing=space) for space in spaces)
+            return list(dict.fromkeys(islice(chain(in_one, *lacking), MAX_IDS)))
+        active = self._alias_of(tenant_id)
+        following = next_alias(active)
+        there = self._writer.existing(following, tenant_id, ids)
+        whole = self._writer.existing(following, tenant_id, ids, spaces=spaces)
+        here = self._writer.existing(active, tenant_id, ids)
+        return [record_id for record_id in ids if record_id in (here - whole) | (there - here)]
+
+    def _all_ids(self, tenant_id: str, **which: Any) -> Iterator[str]:  # noqa: ANN401 - as of :meth:`ids`
+        """Yield the ids of :meth:`ids`, page by page."""
+        after: str | None = None
+        while page := self.ids(tenant_id, after=after, limit=MAX_IDS, **which):
+            yield from page
+            after = page[-1]
 
     def search_next(self, request: SearchRequest) -> SearchHits:
         """Search the next index."""

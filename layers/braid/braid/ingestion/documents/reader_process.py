@@ -108,7 +108,8 @@ class ReaderProcess:
             paths = os.pathsep.join(path for path in sys.path if path)
             setup = json.dumps({"limits": asdict(self.limits), "mapping": dict(self.mapping)})
             self._process = subprocess.Popen(  # noqa: S603 - this module, in this Python
-                [sys.executable, "-m", __spec__.name if __spec__ else __name__, setup],
+                # Without the working folder on its path (-P): that may be the folder whose documents are read.
+                [sys.executable, "-P", "-m", __spec__.name if __spec__ else __name__, setup],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
