@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.models import Answer, Direction, Fusion, Hints, Query, Strategy
+from braid.models import Answer, Direction, Fusion, Hints, PlanStep, Query, StepOperation, Strategy
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval import pipeline
 
@@ -63,6 +63,16 @@ def test_a_chain_from_a_name_that_nothing_has_is_answered_as_any_other_question(
         plainly = asked.model_copy(update={"hints": Hints(strategy=Strategy.HYBRID), "fusion": Fusion.WEIGHTED})
         found, expected = pipeline.answer(asked, stages), pipeline.answer(plainly, stages)
         assert [result.id for result in found.results] == [result.id for result in expected.results]
+
+
+def test_a_callers_walks_of_a_lost_graph_leave_the_index_to_answer(stages: DemoStages, workflow: Workflow) -> None:
+    stages.faults["graph_expand"] = failing(RuntimeError("lost"))
+    walks = tuple(PlanStep(operation=StepOperation.EXPAND) for _ in range(2))
+    asked = Query(text="Who owns Keelson?", tenant_id=TENANT, hints=Hints(steps=walks))
+    answer = Answer.model_validate(workflow.execute(asked).output)
+    assert comparable(answer) == comparable(pipeline.answer(asked, stages))
+    assert answer.results
+    assert "graph_expand" in answer.degraded
 
 
 def test_no_judged_question_of_the_demo_is_taken_for_a_chain(stages: DemoStages) -> None:

@@ -305,6 +305,15 @@ def test_an_index_that_refuses_the_read_is_lost_text_and_no_error() -> None:
     assert answer.degraded == ("text",)
 
 
+@pytest.mark.parametrize(("filters", "left"), [(Filters(trusted_only=True), ["a"]), (Filters(task_id="t"), [])])
+def test_what_the_graph_found_stays_without_its_text_if_no_filter_but_trust_is_asked_for(
+    filters: Filters, left: list[str]
+) -> None:
+    lost = FakeIndex(error=StoreError("refused"))
+    walks = found(walked("seed", "a", has_record=True))
+    assert ids(fused(index=lost, expanded=walks, query=query(filters=filters))) == left
+
+
 def test_an_answer_without_vectors_because_none_are_stored_in_the_questions_space_says_so() -> None:
     assert fused([record("a")], searched=searched(("a", 0.9), space_empty=True)).degraded == ("space",)
 

@@ -217,8 +217,12 @@ class _Run:
                 found = self._graph("graph_expand", GraphOperation.STEP, frontier=frontier, step=step)
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
-        if not (self.expanded and self.expanded.hits) and not self.query.hints.steps:
-            self._hybrid()  # the planner's own steps found nothing
+        if self.expanded and self.expanded.hits:
+            return
+        asked_index = self.searched is not None or "vector_search" in self.lost
+        # The planner's own steps found nothing, or the caller's are walks of a graph that was lost.
+        if not self.query.hints.steps or ("graph_expand" in self.lost and not asked_index):
+            self._hybrid()
 
     def _fuse(self) -> Answer:
         request = FuseRequest(

@@ -190,18 +190,18 @@ def hydrate(
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
     """Return the candidates without their text, for an index that was lost after the search.
 
-    Text hits met the query's filters inside the index. A graph hit is kept only if the query has no filters.
+    Text hits met the query's filters inside the index, and graph hits are trusted if the query asks for that. Any other
+    filter drops the graph hits.
 
     Parameters
     ----------
     has_record
         Ids of the graph hits that have a record.
     """
-    conditions = query.filters != Filters()
     ranked: list[Ranked] = []
     for candidate in fused[:MAX_HYDRATED]:
         from_index = Source.VECTOR in candidate.sources or Source.LEXICAL in candidate.sources
-        if from_index or (candidate.id in has_record and not conditions):
+        if from_index or (candidate.id in has_record and not query.filters.restrict):
             stored = StoredRecord.of(Record(id=candidate.id, tenant_id=query.tenant_id))
             ranked.append(Ranked(candidate, stored, len(ranked) + 1, scoring.Drift.NONE, candidate.combined_score))
     return ranked
