@@ -559,6 +559,11 @@ class SearchIndexContract:
         assert index.unknown_words("nobody", asked) == set(asked)
         assert index.unknown_words(ACME, []) == frozenset()
 
+    def test_words_of_what_is_not_trusted_are_unknown_where_that_is_asked(self, index: SearchIndex) -> None:
+        index.upsert([record("own", "The turbine"), record("mail", "Keelsn turbine", trusted=False)])
+        assert index.unknown_words(ACME, ["turbines", "keelsn"], trusted_only=True) == {"keelsn"}
+        assert index.unknown_words(ACME, ["turbines", "keelsn"]) == frozenset()
+
     def test_values_are_counted_among_what_passes(self, index: SearchIndex) -> None:
         index.upsert(_with_metadata())
         asked = SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF)

@@ -159,13 +159,13 @@ class Application(ModelSelection):
                 graph=graph,
                 now=self.now(),
                 budget=self.budget(self.fitted.parameters),
-                unknown_words=self._unknown_words,
+                unknown_words=partial(self._unknown_words, trusted_only=request.query.filters.trusted_only),
             )
 
-    def _unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
-        """Return the words that are in no text of the tenant; none if the index does not answer."""
+    def _unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool) -> frozenset[str]:
+        """Return the words that are in no text of the tenant, or no trusted one; none if the index does not answer."""
         try:
-            return self.index.unknown_words(tenant_id, words)
+            return self.index.unknown_words(tenant_id, words, trusted_only=trusted_only)
         except StoreError:
             return frozenset()
 

@@ -178,8 +178,8 @@ class SearchIndex(Protocol):
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Count a tenant's records by kind and type. May read all of them, so no question calls it."""
 
-    def unknown_words(self, tenant_id: TenantId, words: Sequence[str]) -> frozenset[str]:
-        """Return those of the normalised words that no text of the tenant has, with this or another ending."""
+    def unknown_words(self, tenant_id: TenantId, words: Sequence[str], *, trusted_only: bool = False) -> frozenset[str]:
+        """Return those of the normalised words that no text, or no trusted one, has with this or another ending."""
 
     def passing(self, request: SearchRequest) -> frozenset[RecordId]:
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""

@@ -155,10 +155,10 @@ class OpenSearchIndex:
         """Return stored counts."""
         return self._of(tenant_id).stats(tenant_id)
 
-    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
-        """Return which of some words no record of the tenant has."""
+    def unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool = False) -> frozenset[str]:
+        """Return which of some words no record of the tenant, or no trusted one, has."""
         index, until = self._of_question(tenant_id)
-        return index.unknown_words(tenant_id, until, words)
+        return index.unknown_words(tenant_id, until, words, trusted_only=trusted_only)
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""

@@ -88,9 +88,10 @@ def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
     return _up_to(1, tenant_id, {"exists": {"field": SPACES}} if space is None else {"term": {SPACES: space}})
 
 
-def any_with(tenant_id: str, word: str) -> dict[str, Any]:
-    """Return the search for whether any of a tenant's records has a word in its texts."""
-    return _up_to(1, tenant_id, {"match": {WORDS: {"query": word}}})
+def any_with(tenant_id: str, word: str, *, trusted_only: bool) -> dict[str, Any]:
+    """Return the search for whether any of a tenant's records, or of the trusted ones, has a word in its texts."""
+    trusted = [{"bool": {"must_not": [{"term": {TRUSTED: False}}]}}] if trusted_only else []
+    return _up_to(1, tenant_id, {"match": {WORDS: {"query": word}}}, *trusted)
 
 
 def count(tenant_id: str, at_most: int) -> dict[str, Any]:

@@ -221,11 +221,13 @@ class SingleIndex:
         (answer,) = self._msearch(tenant_id, [query.stats(tenant_id)])
         return query.stats_of(answer)
 
-    def unknown_words(self, tenant_id: str, until: CallDeadline, words: Sequence[str]) -> frozenset[str]:
-        """Return which of some words no record of the tenant has."""
+    def unknown_words(
+        self, tenant_id: str, until: CallDeadline, words: Sequence[str], *, trusted_only: bool
+    ) -> frozenset[str]:
+        """Return which of some words no record of the tenant, or no trusted one, has."""
         if not words:
             return frozenset()
-        asked = [query.any_with(tenant_id, word) for word in words]
+        asked = [query.any_with(tenant_id, word, trusted_only=trusted_only) for word in words]
         answers = self._ask(tenant_id, asked, until)
         found = (bool(answer["hits"]["total"]["value"]) for answer in answers)
         return frozenset(word for word, known in zip(words, found, strict=True) if not known)

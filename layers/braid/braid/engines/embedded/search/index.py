@@ -248,15 +248,15 @@ class EmbeddedSearchIndex:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
-    def unknown_words(self, tenant_id: str, words: Sequence[str]) -> frozenset[str]:
-        """Return those of the words that no record of the tenant has."""
+    def unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool = False) -> frozenset[str]:
+        """Return those of the words that no record of the tenant, or no trusted one, has."""
         from braid.engines.embedded.search import bm25
 
-        # LIMIT 1 ends each statement early, so no timer is needed.
-        with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
+        with self._question(tenant_id) as (connection, tenant):
             if tenant is None or not rows.has_any(connection, tenant):
                 return frozenset(words)
-            return frozenset(word for word in words if not bm25.is_known(connection, tenant, word))
+            known = partial(bm25.is_known, connection, tenant, trusted_only=trusted_only)
+            return frozenset(word for word in words if not known(word))
 
     def passing(self, request: SearchRequest) -> frozenset[str]:
         """Return which of the request's ids are records that meet its filters."""
