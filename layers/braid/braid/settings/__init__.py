@@ -99,6 +99,10 @@ class Settings(BaseSettings):
     """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
 
     model_profile: str = "minilm"
+    """Profile of the models that embed records and questions, until the first move to another one: then the index says.
+
+    Where it is changed instead, questions are answered without vectors until everything is embedded again.
+    """
     embedding_model: str = "auto"
     """``auto``: the model that the profile has for the question's type; a model id forces that model."""
     encoder_threads: Annotated[int, Field(ge=1, le=64)] = 1
