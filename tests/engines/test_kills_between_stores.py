@@ -135,6 +135,21 @@ def test_a_write_that_is_killed_is_repaired_as_far_as_it_came_and_made_whole_by_
     assert KILLS // 4 < arrived < KILLS
 
 
+def test_a_first_write_that_is_killed_before_it_is_counted_is_counted_once_it_is_repeated(
+    store: DeployedStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as broken:
+        broken.setattr(store.graph_counts, "replace", killed)
+        with pytest.raises(Killed):
+            write(BEFORE, store)
+    write(BEFORE, store)
+    assert store.graph.stats(ACME).edges > 0
+    assert not store.graph.recount(ACME)
+
+
 @pytest.mark.parametrize("way", ["write", "import"])
 def test_what_is_killed_before_its_edges_are_counted_is_planned_with_once_it_is_repeated(
     store: DeployedStages, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, way: str

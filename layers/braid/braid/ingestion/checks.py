@@ -284,8 +284,7 @@ def _wanted_edges(
         before = stored.get(identity)
         meant = _edge_meant(edge, before, request, accepted.supersession, store.now())
         # An interrupted write may have stored an edge without counting its type, which questions would not look for.
-        is_counted = meant.type in counted or not counted
-        if request.rewrite or before is None or meant != before or not is_counted:
+        if request.rewrite or before is None or meant != before or meant.type not in counted:
             edges.append(meant)
     return edges
 

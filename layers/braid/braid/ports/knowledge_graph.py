@@ -402,7 +402,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
         """Return the types in a tenant's graph, without reading all of it; an older set if it has all that are wanted.
 
-        Empty where types are not counted.
+        Those that are wanted where nothing is counted.
         """
 
     def prepare_walks(self, tenant_id: TenantId) -> None:

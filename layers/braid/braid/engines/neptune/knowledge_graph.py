@@ -312,9 +312,9 @@ class GremlinGraph:
         found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
-    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:  # noqa: ARG002 - all are read by one key
-        """Return the types in the stored counts; none where no counts are stored."""
-        return self._counts.types(tenant_id)
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
+        """Return the types in the stored counts, none of a graph that was not counted; ``wanted`` if none are kept."""
+        return self._counts.types(tenant_id, wanted)
 
     def scan(self, tenant_id: str, *, after: str | None = None, limit: int = 500, hubs: bool = True) -> GraphPage:
         """Return the next page of vertices in the order of their stored ids, without a snapshot."""

@@ -66,9 +66,11 @@ class GraphCounts:
             raise StoreError(f"the counts of tenant {tenant_id!r} are not stored; `braid repair` counts its graph")
         return _stats(counts or {})
 
-    def types(self, tenant_id: str) -> GraphTypes:
-        """Return the types in the stored counts; none where no counts are stored."""
-        counts = (self._stored.read(tenant_id) if self._stored else None) or {}
+    def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
+        """Return the types in the stored counts, none of a graph that was not counted; ``wanted`` if none are kept."""
+        if self._stored is None:
+            return wanted
+        counts = self._stored.read(tenant_id) or {}
 
         def of(prefix: str) -> frozenset[str]:
             return frozenset(name.removeprefix(prefix) for name in counts if name.startswith(prefix))
