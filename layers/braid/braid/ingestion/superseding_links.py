@@ -70,15 +70,7 @@ def read_links(
     store: WriteStore,
     tenant_id: str,
 ) -> SupersedingLinks:
-    """Return the links of a request and the stored ones around them.
-
-    Parameters
-    ----------
-    records, edges
-        Items of the request, by id and by identity.
-    in_graph
-        Records of the request that have a vertex already, and so may be superseded already.
-    """
+    """Return the links of a request and the stored ones around them; parameters as of ``find_supersession``."""
     stated, named_by = _stated_links(records, edges, tenant_id)
     ends = {end for link in stated.values() for end in (link.source, link.target)}
     looked_up = ends | {name for name in in_graph if name in records}
