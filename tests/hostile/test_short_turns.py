@@ -245,7 +245,7 @@ def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
 ) -> None:
     old = [f"old{number}" for number in range(9)]
     written(stages, *(record(name, "the turbine hums") for name in old))
-    monkeypatch.setattr(supersession, "_READ_AT_ONCE", 2)
+    monkeypatch.setattr(supersession, "READ_AT_ONCE", 2)
     read, ended = counted(monkeypatch, "read_many", rows), list[int]()
     really = stages.index.end
 
