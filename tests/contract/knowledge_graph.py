@@ -736,7 +736,7 @@ class KnowledgeGraphContract:
         assert (stats.vertices, stats.records, stats.edges, stats.untrusted_records) == (3, 2, 3, 1)
         assert stats.untrusted_by_entity_type == {"Event": 1, "Mail": 1}
         assert stats.untrusted_by_relationship_type == {"CAUSES": 1, "OWNS": 1}
-        assert stats.trusted_only() == GraphStats(
+        assert stats.trusted_part() == GraphStats(
             vertices=1,
             records=1,
             edges=1,

@@ -59,7 +59,7 @@ class Supersession:
         return ended(vertex, self.record_ends.get(vertex.id))
 
     def edge_with_end(self, edge: Relationship) -> Relationship:
-        """Return an edge with its end: the earlier of its own and that of its evidence."""
+        """Return an edge with its end: the earliest of its own, its superseding edge's, and its evidence's."""
         if not (self.record_ends or self.evidence_ends or self.edge_ends):
             return edge
         name = edge.evidence

@@ -145,10 +145,10 @@ class GraphStats(Frozen):
     untrusted_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
     """Edges that are not trusted themselves, whatever their ends are; types without any are left out."""
 
-    def trusted_only(self) -> GraphStats:
-        """Return the counts of what is trusted, for a question to that alone: nothing else shapes its plan.
+    def trusted_part(self) -> GraphStats:
+        """Return the counts of what is trusted, by which a question to that alone is planned.
 
-        The numbers of distinct ends stay those of all edges, of which no more than the trusted ones can have some.
+        Distinct ends of trusted edges are not counted: each number is that of all edges, at most the trusted ones'.
         """
         if not (self.untrusted_by_entity_type or self.untrusted_by_relationship_type):
             return self
@@ -158,7 +158,7 @@ class GraphStats(Frozen):
         def at_most(ends: Mapping[Label, int]) -> dict[Label, int]:
             return {label: min(count, ends.get(label, count)) for label, count in edges.items()}
 
-        return GraphStats(
+        return GraphStats.unchecked(
             vertices=sum(entities.values()),
             records=self.records - self.untrusted_records,
             edges=sum(edges.values()),
@@ -166,6 +166,8 @@ class GraphStats(Frozen):
             by_relationship_type=edges,
             sources_by_relationship_type=at_most(self.sources_by_relationship_type),
             targets_by_relationship_type=at_most(self.targets_by_relationship_type),
+            untrusted_by_entity_type={},
+            untrusted_by_relationship_type={},
         )
 
 

@@ -25,6 +25,15 @@ TOKENIZER = "porter unicode61 remove_diacritics 2"
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
 """Condition of the partial index of untrusted records. SQLite uses the index only for this exact expression."""
 
+
+def is_trusted(number: str) -> str:
+    """Return the SQL condition that a tenant's record is trusted, by the column of its number: one look into the index.
+
+    The statement's values name the tenant's number ``tenant``.
+    """
+    return f"NOT EXISTS (SELECT 1 FROM records WHERE tenant = :tenant AND number = {number} AND {UNTRUSTED})"  # noqa: S608 - a column of the code
+
+
 SCHEMA = f"""
 CREATE TABLE tenants (
     number INTEGER PRIMARY KEY,

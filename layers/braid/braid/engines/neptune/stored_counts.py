@@ -162,11 +162,11 @@ def _count_among(
     counts: Counter[str] = Counter()
     for keys in batches(vertex_ids(tenant_id, sorted(ids)), _IDS_AT_ONCE):
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
-            _count_vertex(counts, row["type"], has_record=row["record"], trusted=not row.get("untrusted"))
+            counted = (_VERTICES + row["type"], *([_RECORDS] if row["record"] else []))
+            _count(counts, counted, trusted=not row.get("untrusted"))
     for keys in batches(sorted({elements.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
         for row in connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys)):
-            counts[_EDGES + row["type"]] += 1
-            counts[_UNTRUSTED + _EDGES + row["type"]] += bool(row.get("untrusted"))
+            _count(counts, (_EDGES + row["type"],), trusted=not row.get("untrusted"))
     types = sorted({edge.type for edge in edges})
     ends = vertex_ids(tenant_id, sorted({end for edge in edges for end in (edge.source, edge.target)}))
     for keys in batches(ends, max(1, _ENDS_AT_ONCE // max(1, len(types)))):
@@ -179,9 +179,10 @@ def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) 
     """Count a page's vertices, their outgoing edges, and the types of which they are sources or targets."""
     counts: Counter[str] = Counter()
     for vertex in page.vertices:
-        _count_vertex(counts, vertex.entity_type, has_record=vertex.has_record, trusted=vertex.trusted)
-    counts.update(_EDGES + edge.type for edge in page.relationships)
-    counts.update(_UNTRUSTED + _EDGES + edge.type for edge in page.relationships if not edge.trusted)
+        counted = (_VERTICES + vertex.entity_type, *([_RECORDS] if vertex.has_record else []))
+        _count(counts, counted, trusted=vertex.trusted)
+    for edge in page.relationships:
+        _count(counts, (_EDGES + edge.type,), trusted=edge.trusted)
     counts.update(_SOURCES + kind for _, kind in {(edge.source, edge.type) for edge in page.relationships})
     keys = vertex_ids(tenant_id, (vertex.id for vertex in page.vertices))
     for kinds in connection.submit(partial(_types_in, tenant_id=tenant_id, keys=keys)) if keys else ():
@@ -189,10 +190,11 @@ def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) 
     return counts
 
 
-def _count_vertex(counts: Counter[str], entity_type: str, *, has_record: bool, trusted: bool) -> None:
-    for prefix in ("",) if trusted else ("", _UNTRUSTED):
-        counts[prefix + _VERTICES + entity_type] += 1
-        counts[prefix + _RECORDS] += has_record
+def _count(counts: Counter[str], names: Sequence[str], *, trusted: bool) -> None:
+    """Count an element under some names, and among what is not trusted if it is not."""
+    counts.update(names)
+    if not trusted:
+        counts.update(_UNTRUSTED + name for name in names)
 
 
 def _any_vertex(source: GraphTraversalSource, *, tenant_id: str) -> GraphTraversal:

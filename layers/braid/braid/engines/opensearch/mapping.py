@@ -41,6 +41,8 @@ SPACES, MODEL_IDS = "spaces", "model_ids"
 CONTENT_HASH = "content_hash"
 TRUSTED = "trusted"
 """Written where it is false only."""
+IS_UNTRUSTED = {"term": {TRUSTED: False}}
+"""The query that only records which are not trusted match."""
 DOCUMENT = "document"
 """Title of the source, as a keyword."""
 TERMS = "metadata_terms"

@@ -10,11 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from braid.engines.opensearch.mapping import (
+    IS_UNTRUSTED,
     PAIRS,
     PART_START,
     PARTS,
     TERMS,
-    TRUSTED,
     WORDS,
     floats,
     part_field,
@@ -180,7 +180,7 @@ def _by_terms(test: TermTest) -> dict[str, Any]:
 
 def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
     """Return the conditions that no hit may meet, validity aside."""
-    untrusted = [{"term": {TRUSTED: False}}] if request.filters.trusted_only else []
+    untrusted = [IS_UNTRUSTED] if request.filters.trusted_only else []
     tests = term_tests(request.filters.metadata, request.tenant_id)
     return untrusted + [_by_terms(test) for test in tests if not test.wanted]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from braid.engines.opensearch.mapping import (
     DIGEST,
     DOCUMENT,
+    IS_UNTRUSTED,
     MODEL_IDS,
     SOURCE_EXCLUDES,
     SPACES,
     TERMS,
-    TRUSTED,
     WORDS,
 )
 from braid.models import FacetValue, Kind, ValueKind
@@ -85,22 +85,27 @@ def tenant_counts(answer: Mapping[str, Any]) -> dict[str, TenantCounts]:
 
 def any_vector(tenant_id: str, space: str | None = None) -> dict[str, Any]:
     """Return the search for whether a tenant has any vector, or any in one space."""
-    return _up_to(1, tenant_id, {"exists": {"field": SPACES}} if space is None else {"term": {SPACES: space}})
+    condition = {"exists": {"field": SPACES}} if space is None else {"term": {SPACES: space}}
+    return _up_to(1, _among(tenant_id, condition))
 
 
 def any_with(tenant_id: str, word: str, *, trusted_only: bool) -> dict[str, Any]:
     """Return the search for whether any of a tenant's records, or of the trusted ones, has a word in its texts."""
-    trusted = [{"bool": {"must_not": [{"term": {TRUSTED: False}}]}}] if trusted_only else []
-    return _up_to(1, tenant_id, {"match": {WORDS: {"query": word}}}, *trusted)
+    return _up_to(1, _among(tenant_id, {"match": {WORDS: {"query": word}}}, trusted_only=trusted_only))
 
 
 def count(tenant_id: str, at_most: int) -> dict[str, Any]:
     """Return the search that counts a tenant's records, and ends in each shard at ``at_most``."""
-    return _up_to(at_most, tenant_id)
+    return _up_to(at_most, _among(tenant_id))
 
 
-def _up_to(most: int, tenant_id: str, *conditions: dict[str, Any]) -> dict[str, Any]:
-    query = {"bool": {"filter": [{"term": {"tenant_id": tenant_id}}, *conditions]}}
+def _among(tenant_id: str, *conditions: dict[str, Any], trusted_only: bool = False) -> dict[str, Any]:
+    """Return the query for a tenant's records that meet all conditions, the trusted ones alone if so asked."""
+    filters = [{"term": {"tenant_id": tenant_id}}, *conditions]
+    return {"bool": {"filter": filters, "must_not": [IS_UNTRUSTED] if trusted_only else []}}
+
+
+def _up_to(most: int, query: dict[str, Any]) -> dict[str, Any]:
     return {"size": 0, "track_total_hits": most, "terminate_after": most, "query": query}
 
 
@@ -138,13 +143,10 @@ def field_kinds(tenant_id: str, fields: Sequence[str], *, trusted_only: bool) ->
         f"{place}{kind}": span_of(field, kind, tenant_id) for place, field in enumerate(fields) for kind in ValueKind
     }
     counted = {name: {"range": {TERMS: {"gte": span.start, "lt": span.end}}} for name, span in spans.items()}
-    among: dict[str, Any] = {"filter": [{"term": {"tenant_id": tenant_id}}]}
-    if trusted_only:
-        among["must_not"] = [{"term": {TRUSTED: False}}]
     return {
         "size": 0,
         "track_total_hits": False,
-        "query": {"bool": among},
+        "query": _among(tenant_id, trusted_only=trusted_only),
         "aggs": {"kinds": {"filters": {"filters": counted}}},
     }
 

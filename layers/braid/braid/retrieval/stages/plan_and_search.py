@@ -68,7 +68,7 @@ def run_plan(
     stats: GraphStats | None
     try:
         stats = graph.stats(request.query.tenant_id)
-        stats = stats.trusted_only() if request.query.filters.trusted_only else stats
+        stats = stats.trusted_part() if request.query.filters.trusted_only else stats
     except StoreError:
         stats = None
     records: int | None = None

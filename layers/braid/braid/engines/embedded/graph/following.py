@@ -23,6 +23,7 @@ from braid.engines.embedded.graph.adjacency import (
     edges_of,
     of_rows,
     place_in_group,
+    same_names,
 )
 from braid.engines.embedded.graph.texts import OverlaidTexts, SubgraphIndices
 from braid.engines.embedded.graph_changes import edges_seen
@@ -266,15 +267,19 @@ class FollowedGraph:
     def _same_names(
         self, edges: Numbers, names: Sequence[str | None], changed: Mask, ends: tuple[Numbers, Numbers]
     ) -> Mask:
-        """Return a mask of edges: whether both ends have the same name, of edges without a changed end as loaded."""
-        sources, targets = ends
+        """Return a mask of edges: whether both ends have the same name.
+
+        Only edges with an end in the overlay are compared, as each new one has both there; others are as loaded.
+        """
         same = self._of_edges("same_name", edges)
-        compared = np.flatnonzero((edges >= self._loaded_edges) | changed[sources] | changed[targets])
-        for edge, source, target in zip(
-            compared.tolist(), sources[compared].tolist(), targets[compared].tolist(), strict=True
-        ):
-            one, other = names[source], names[target]
-            same[edge] = bool(one and other and one.casefold() == other.casefold())
+        compared = changed[ends[0]] | changed[ends[1]]
+        sources, targets = ends[0][compared], ends[1][compared]
+        vertices = distinct(np.concatenate((sources, targets)))
+        same[compared] = same_names(
+            [names[vertex] for vertex in vertices.tolist()],
+            np.searchsorted(vertices, sources),
+            np.searchsorted(vertices, targets),
+        )
         return same
 
     def _numbers_of(self, ids: Iterable[str]) -> Numbers:

@@ -22,7 +22,7 @@ import numpy as np
 from braid.engines.embedded.files import interrupted_in_time
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search.filters import VALID
-from braid.engines.embedded.tables import TOKENIZER, UNTRUSTED, words_table
+from braid.engines.embedded.tables import TOKENIZER, is_trusted, words_table
 from braid.errors import StoreCorrupt
 from braid.ranking.scoring import from_bm25
 from braid.understanding.tokens import search_words
@@ -358,10 +358,11 @@ def _added(together: Sequence[Summed]) -> Summed:
 def is_known(connection: sqlite3.Connection, tenant: int, word: str, *, trusted_only: bool) -> bool:
     """Return whether any row of a tenant, or any trusted one, has a word or another one with the same stem."""
     asked = " OR ".join(f'"{one}"' for one in search_words(word))  # each quoted as data
-    found = f"SELECT 1 FROM {words_table(tenant)} WHERE {words_table(tenant)} MATCH ?"  # noqa: S608 - a number's name
-    if trusted_only:
-        found += f" AND rowid NOT IN (SELECT number FROM records WHERE tenant = {tenant:d} AND {UNTRUSTED})"  # noqa: S608 - a number and a constant
-    return not asked or connection.execute(f"{found} LIMIT 1", (asked,)).fetchone() is not None
+    table = words_table(tenant)
+    found = f"SELECT 1 FROM {table} WHERE {table} MATCH :asked"  # noqa: S608 - a number's name
+    found += f" AND {is_trusted(f'{table}.rowid')}" if trusted_only else ""
+    values = {"asked": asked, "tenant": tenant}
+    return not asked or connection.execute(f"{found} LIMIT 1", values).fetchone() is not None
 
 
 def search(

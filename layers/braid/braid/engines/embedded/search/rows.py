@@ -12,11 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from braid.deadline import check, checked
 from braid.engines.embedded.search.filters import VALID
-from braid.engines.embedded.tables import (
-    UNTRUSTED,
-    from_microseconds,
-    to_microseconds,
-)
+from braid.engines.embedded.tables import from_microseconds, is_trusted, to_microseconds
 from braid.errors import InvalidRequest, StoreError
 from braid.models import (
     Embedding,
@@ -280,14 +276,14 @@ def field_kinds(
     connection: sqlite3.Connection, tenant: int, field: str, *, trusted_only: bool = False
 ) -> frozenset[ValueKind]:
     """Return the kinds of values that a metadata field has in any of the tenant's records, or of its trusted ones."""
-    statement = "SELECT 1 FROM metadata WHERE tenant = ?1 AND term >= ?2 AND term < ?3"
-    if trusted_only:
-        statement += f" AND record NOT IN (SELECT number FROM records WHERE tenant = ?1 AND {UNTRUSTED})"  # noqa: S608 - a constant
-    return frozenset(
-        kind
-        for kind in ValueKind
-        if connection.execute(f"{statement} LIMIT 1", (tenant, *span_of(field, kind))).fetchone()
-    )
+    statement = "SELECT 1 FROM metadata WHERE tenant = :tenant AND term >= :start AND term < :end"
+    statement += f" AND {is_trusted('metadata.record')}" if trusted_only else ""
+
+    def has(kind: ValueKind) -> bool:
+        values = {"tenant": tenant, **span_of(field, kind)._asdict()}
+        return connection.execute(f"{statement} LIMIT 1", values).fetchone() is not None
+
+    return frozenset(filter(has, ValueKind))
 
 
 def count_values(
