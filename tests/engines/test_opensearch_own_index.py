@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.opensearch import index as opensearch_index
@@ -13,6 +13,7 @@ from braid.engines.opensearch import mapping
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.engines.opensearch.placement import indexes_by_alias, next_alias, previous_alias, tenant_alias
+from braid.engines.opensearch.single_index import SingleIndex
 from braid.errors import InvalidRequest, TransientStoreError
 from braid.ports.reembedding import MigrationState, ReembeddedRecord
 from braid.ports.search_index import SearchRequest
@@ -96,6 +97,48 @@ RECORDS = [
     record("long", "harbour", embeddings=(in_parts(0.1, 0.9),)),
     record("bare", "frost"),
 ]
+
+
+@pytest.mark.parametrize("writers", [*itertools.product(["write", "end", "delete"], repeat=2)], ids="-then-".join)
+def test_both_indexes_have_the_same_when_two_writers_of_a_record_reach_them_in_different_orders(
+    index: OpenSearchIndex,
+    moves: OpenSearchMigration,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    writers: tuple[str, str],
+) -> None:
+    first, second = writers
+    index.upsert([record("r", "before", cosine=0.5)])
+    move(moves, index, drop=False)
+    late = OpenSearchIndex.connect(settings, DIMENSIONS)
+
+    def do(what: str, by: OpenSearchIndex, word: str) -> None:
+        written = record("r", word, cosine=0.5)
+        if what == "write":
+            by.upsert([written])
+        elif what == "end":
+            by.end([written.model_copy(update={"invalid_at": AS_OF})])
+        else:
+            by.delete(ACME, ["r"])
+
+    def overtaken(one: SingleIndex, operations: Any) -> list[str]:
+        if one is kept and not overtaking:
+            overtaking.append(second)
+            do(second, index, "second")
+        return write(one, operations)
+
+    overtaking: list[str] = []
+    kept = late._at(previous_alias(tenant_alias(settings.opensearch_index, ACME)))
+    write = SingleIndex._write
+    monkeypatch.setattr(SingleIndex, "_write", overtaken)
+    do(first, late, "first")
+    assert overtaking
+    active = whole(index)
+    moves.of_tenant(ACME).rollback()
+    late.close()
+    again = OpenSearchIndex.connect(settings, DIMENSIONS)
+    assert whole(again) == active
+    again.close()
 
 
 def test_a_tenant_moves_with_all_that_it_has_and_the_others_stay(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.bulk import Outcome, write_items
 from braid.engines.opensearch.client import IndexMissing, R, call, error_of_status, items_of
+from braid.errors import TransientStoreError
 from braid.ports.batches import batches
 from braid.ports.reembedding import WriteBackResult, merged, without_vectors
 from braid.settings import Refresh
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
+    from braid.engines.opensearch.single_index import SingleIndex
     from braid.models import Record
     from braid.ports.reembedding import ReembeddedRecord
     from braid.settings import Settings
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 _READ_AT_ONCE = 200
 _MAX_ALIAS_CHANGES: Final = 5
 """Most changes of the aliases during one write before it gives up."""
+_MAX_SETTLED: Final = 20
+"""Most times that records which two writers wrote at once are brought to one version."""
 
 
 def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
@@ -53,6 +57,26 @@ def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str]
         if read_aliases() == before:
             break
     return results
+
+
+def settle(active: SingleIndex, other: SingleIndex, tenant_id: str, ids: Sequence[str]) -> None:
+    """Bring the other index to the active one's version of records that were written to both just now.
+
+    Two writers of one record may reach the indexes in different orders. Each looks at both when it has written, so that
+    the last of them leaves no difference.
+
+    Raises TransientStoreError if others write the same records all the time.
+    """
+    try:
+        for _ in range(_MAX_SETTLED):
+            here, there = active.versions(tenant_id, ids), other.versions(tenant_id, ids)
+            differing = [record_id for record_id in ids if here.get(record_id) != there.get(record_id)]
+            if not differing:
+                return
+            other.copy_from(active, tenant_id, differing)
+    except IndexMissing:  # the move ended meanwhile
+        return
+    raise TransientStoreError("records are written by others at the same moment; write them again")
 
 
 class _Stored(NamedTuple):

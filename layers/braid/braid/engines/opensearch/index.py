@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from braid import deadline
 from braid.engines.opensearch.client import R, call, call_until, open_client, question_deadline
-from braid.engines.opensearch.dual_write import dual_write
+from braid.engines.opensearch.dual_write import dual_write, settle
 from braid.engines.opensearch.placement import ALIASES_KEPT_S, alias_of, aliases_of, indexes_by_alias
 from braid.engines.opensearch.single_index import SingleIndex
 from braid.telemetry.recording import store_calls
@@ -92,7 +92,7 @@ class OpenSearchIndex:
         TransientStoreError
             If some records were still throttled after the last attempt; the message counts them.
         """
-        self._write_by_tenant(records, lambda index, own: index.upsert(own))
+        self._write_by_tenant(records, SingleIndex.upsert)
 
     def end(self, records: Sequence[Record]) -> None:
         """Write when stored records cease to be valid, and nothing else of them.
@@ -100,13 +100,13 @@ class OpenSearchIndex:
         By the store itself: a record that was read, and written back whole, may be an older version of what is stored,
         and one that is deleted would come back.
         """
-        self._write_by_tenant(records, lambda index, own: index.end(own))
+        self._write_by_tenant(records, SingleIndex.end)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many existed."""
         if not ids:
             return 0
-        return len(set[str]().union(*self._write(tenant_id, lambda index: index.delete(tenant_id, ids))))
+        return len(set[str]().union(*self._write(tenant_id, ids, lambda index: index.delete(tenant_id, ids))))
 
     def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:  # noqa: ARG002 - the port's
         """Return nothing: no other tenant waits for a write."""
@@ -208,10 +208,16 @@ class OpenSearchIndex:
     def _write_by_tenant(self, records: Sequence[Record], write: Callable[[SingleIndex, list[Record]], None]) -> None:
         """Write the records of each tenant where they belong."""
         for tenant_id, found in groupby(sorted(records, key=_TENANT_OF), key=_TENANT_OF):
-            self._write(tenant_id, partial(lambda own, index: write(index, own), list(found)))
+            own = list(found)
+            ids = [record.id for record in own]
+            self._write(tenant_id, ids, partial(lambda own, index: write(index, own), own))
 
-    def _write(self, tenant_id: str, write: Callable[[SingleIndex], R]) -> list[R]:
-        """Write to the index that has a tenant's records and, during a migration, to the other one."""
-        return dual_write(
+    def _write(self, tenant_id: str, ids: Sequence[str], write: Callable[[SingleIndex], R]) -> list[R]:
+        """Write records to the index that has the tenant's and, during a migration, to the other one."""
+        results = dual_write(
             lambda: aliases_of(self._read_aliases(), self._shared, tenant_id), lambda alias: write(self._at(alias))
         )
+        active, *others = aliases_of(self._aliases, self._shared, tenant_id)
+        for other in others:
+            settle(self._at(active), self._at(other), tenant_id, ids)
+        return results

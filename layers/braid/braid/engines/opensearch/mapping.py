@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FIRST_MOMENT = -(2**62)
 """``valid_from_us`` of a record without a beginning."""
 LAST_MOMENT = 2**62
-"""``valid_until_us`` of a record without an end."""
+"""End in microseconds of a record without one."""
 WORDS = "words"
 PAIRS = f"{WORDS}.pairs"
 """Each two ideographs that stand together as one term: to look for one reads no places of characters in texts."""
@@ -43,6 +43,8 @@ TRUSTED = "trusted"
 """Written where it is false only."""
 IS_UNTRUSTED = {"term": {TRUSTED: False}}
 """The query that only records which are not trusted match."""
+VALID_UNTIL = "valid_until_us"
+"""End of the record's validity in microseconds; without one :data:`LAST_MOMENT`."""
 DOCUMENT = "document"
 """Title of the source, as a keyword."""
 TERMS = "metadata_terms"
@@ -55,7 +57,7 @@ _ADDED = (
     DOCUMENT,
     "timestamp_us",
     "valid_from_us",
-    "valid_until_us",
+    VALID_UNTIL,
     "models",
     SPACES,
     MODEL_IDS,
@@ -133,7 +135,7 @@ def document(record: Record) -> dict[str, Any]:
     if record.timestamp:
         body["timestamp_us"] = microseconds(record.timestamp)
     body["valid_from_us"] = microseconds(record.valid_at) if record.valid_at else FIRST_MOMENT
-    body["valid_until_us"] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
+    body[VALID_UNTIL] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
     if record.source.title:
         body[DOCUMENT] = record.source.title
     if terms := terms_of(record.metadata, record.tenant_id):
@@ -159,7 +161,7 @@ def document(record: Record) -> dict[str, Any]:
 def end_of(record: Record) -> dict[str, Any]:
     """Return the fields of a document that say when its record ceases to be valid; it has no digest then."""
     whole = document(record.model_copy(update={"embeddings": ()}))
-    return {"invalid_at": whole["invalid_at"], "valid_until_us": whole["valid_until_us"], DIGEST: ""}
+    return {"invalid_at": whole["invalid_at"], VALID_UNTIL: whole[VALID_UNTIL], DIGEST: ""}
 
 
 SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]

@@ -15,6 +15,7 @@ from braid.engines.opensearch.mapping import (
     PART_START,
     PARTS,
     TERMS,
+    VALID_UNTIL,
     WORDS,
     floats,
     part_field,
@@ -196,7 +197,7 @@ def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False
     With ``outdated`` they are older than the schema window instead of inside.
     """
     moment = microseconds(request.as_of)
-    validity = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {"valid_until_us": {"gt": moment}}}]
+    validity = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {VALID_UNTIL: {"gt": moment}}}]
     clauses = _conditions(request, outdated=outdated)
     unwanted = _unwanted(request)
     if not valid:

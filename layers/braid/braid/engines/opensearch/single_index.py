@@ -189,6 +189,25 @@ class SingleIndex:
             for key, source in found.items()
         }
 
+    def versions(self, tenant_id: str, ids: Sequence[str]) -> dict[str, tuple[object, ...]]:
+        """Return what tells two versions of a record apart, of the records that exist, searchable or not."""
+        keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
+        fields = (mapping.DIGEST, mapping.VALID_UNTIL)
+        found = self._fields(list(keys), fields)
+        return {keys[key]: tuple(source.get(name) for name in fields) for key, source in found.items()}
+
+    def copy_from(self, other: SingleIndex, tenant_id: str, ids: Sequence[str]) -> None:
+        """Write another index's present versions of these records, and delete those that it does not have."""
+        keys = [mapping.document_id(tenant_id, record_id) for record_id in ids]
+        documents = other._fields(keys, ["*"])
+        self.prepare_spaces(list(map(mapping.record_of, documents.values())))
+        self._write(
+            [
+                ({"index": {"_id": key}}, documents[key]) if key in documents else ({"delete": {"_id": key}}, None)
+                for key in keys
+            ]
+        )
+
     def scan(
         self,
         tenant_id: str,
