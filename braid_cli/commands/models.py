@@ -219,6 +219,8 @@ def _export(
 ) -> None:
     local = Path(source).expanduser()
     chosen = via or (Via.DIRECT if (local / "model.safetensors").is_file() else Via.SENTENCE_TRANSFORMERS)
+    if origin is None and local.is_dir():  # a name of the hub may be that of a folder here, too
+        Console(stderr=True, markup=False).print(f"The model is taken from the folder {local.resolve()}.")
     with Console(stderr=True).status(f"Writing {target} via {chosen.value}"):
         if chosen is Via.DIRECT:
             from braid_cli.export.direct import export_direct

@@ -100,6 +100,16 @@ def test_a_cross_encoder_is_exported_where_it_is_told(tmp_path: Path) -> None:
     )
 
 
+def test_a_folder_that_is_named_as_a_model_of_the_hub_is_said_to_be_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_bert(tmp_path / "intfloat" / "e5")
+    said = CliRunner().invoke(app, ["export", "intfloat/e5"]).stderr
+    assert str(tmp_path / "intfloat" / "e5") in said.replace("\n", "")
+    assert "folder" not in CliRunner().invoke(app, ["export"]).stderr
+
+
 def test_an_existing_model_is_replaced_only_with_force(tmp_path: Path, home: Path) -> None:
     write_bert(tmp_path / "tiny")
     braid_models("export", str(tmp_path / "tiny"))
