@@ -275,6 +275,25 @@ class FoundNamesContract:
         (berg,) = store.graph.get_many(ACME, [BERG])
         assert (first.name, berg.name, berg.trusted) == ("ÁNNA-BERG", "Anna Berg", True)
 
+    @pytest.mark.parametrize(
+        "strange",
+        [
+            [f"LX{number:02}" for number in range(16)],
+            ["So we met ANNA BERG with the KEELSON PROJECT."],
+            ["The Royal Oslo Surveyors (ROS) sent Egon Berg."],
+        ],
+        ids=["many names", "another spelling", "in the same document"],
+    )
+    def test_texts_of_the_same_write_that_are_not_trusted_change_no_name_of_one_that_is(
+        self, store: Application, strange: list[str]
+    ) -> None:
+        if len(strange) > 1:
+            strange = [" ".join(f"and {one}-{number:03} came" for number in range(200)) for one in strange]
+        text = record("memo#last", "It was Anna Berg, and of the ROS she asked the Keelson Project. So Berg did.")
+        written(store, *(record(f"memo#{at}", one, trusted=False) for at, one in enumerate(strange)), text)
+        found = {one.name for one in store.graph.get_many(ACME, sorted(names(store, "memo#last")))}
+        assert found == {"Anna Berg", "ROS", "Keelson Project"}
+
     @pytest.mark.parametrize("order", ["entities first", "texts first", "one by one"])
     def test_what_a_name_means_does_not_depend_on_what_was_written_first(self, store: Application, order: str) -> None:
         texts = [

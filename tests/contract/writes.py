@@ -409,6 +409,21 @@ class WritesContract:
         assert not written(store, edge("a", "b")).errors
         assert [each.entity_type for each in store.graph.get_many(ACME, ["a", "b"])] == ["Kind_a", "Document"]
 
+    def test_a_stub_is_trusted_once_any_edge_to_it_is(self, store: WriteStore) -> None:
+        def trusted() -> list[bool]:
+            return [one.trusted for one in store.graph.get_many(ACME, ["x", "y"])]
+
+        written(store, vertex("v"), record("mail", "m", trusted=False))
+        by_mail = (edge("v", "x", evidence="mail"), edge("v", "y", trusted=False))
+        written(store, *by_mail, missing=MissingEnds.STUB)
+        assert trusted() == [False, False]
+        assert store.graph.stats(ACME).trusted_part().vertices == 1
+        written(store, edge("y", "v", "KNOWS"))
+        assert trusted() == [False, True]
+        written(store, edge("x", "z"), edge("x", "z", "KNOWS", trusted=False), *by_mail, missing=MissingEnds.STUB)
+        assert trusted() == [True, True]
+        assert [one.trusted for one in store.graph.get_many(ACME, ["z"])] == [True]
+
     def test_an_edge_to_nothing_makes_a_stub_when_asked_which_a_later_write_completes(self, store: WriteStore) -> None:
         report = written(store, vertex("v"), edge("v", "x"), edge("x", "y"), missing=MissingEnds.STUB)
         assert (report.stubs, report.relationships, report.errors) == (2, 2, ())

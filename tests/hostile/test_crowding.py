@@ -94,12 +94,15 @@ def test_an_answer_from_what_is_trusted_is_planned_as_if_strangers_had_written_n
     assert door.ask("POST", "/records", {"relationships": duties}, authorizer=claims(TENANT)).status == 200
     body = {"text": "Which engineers do not maintain Keelson?", "filters": {"trusted_only": True}, "explain": True}
 
-    def asked() -> tuple[Any, Any]:
+    inside = {**body, "graph_constraint": {"entity": "Keelson"}}
+
+    def asked() -> tuple[Any, Any, Any]:
         answered = door.ask("POST", "/search", body, authorizer=claims(TENANT)).json()
-        return answered["plan"], [(result["id"], result["title"]) for result in answered["results"]]
+        constrained = door.ask("POST", "/search", inside, authorizer=claims(TENANT)).json()["plan"]
+        return answered["plan"], constrained, [(result["id"], result["title"]) for result in answered["results"]]
 
     before = asked()
-    assert before[1][0] == ("fact:bruno", "2 not so in the graph: Bruno, Carla")
+    assert before[2][0] == ("fact:bruno", "2 not so in the graph: Bruno, Carla")
     one = {"kind": "entity", "entity_type": "Engineer", "content": "x", "trusted": False}
     for first in (0, 100):
         write(door, *({"id": f"m{n}", "name": f"Mallory {n}", **one} for n in range(first, first + 100)))

@@ -6,6 +6,7 @@ import json
 import logging
 import random
 import shutil
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -275,6 +276,18 @@ def test_a_store_answers_the_same_whatever_order_and_threads_wrote_it(tmp_path: 
     for head in (*heads, *generator.normal(size=heads.shape)):
         request = SearchRequest(tenant_id=ACME, embedding=embedding(head.astype("<f4").tobytes()), k=50, as_of=AS_OF)
         assert opened(tmp_path / "one").search(request) == other.search(request)
+
+
+def test_all_vectors_of_a_tenant_are_compared_a_few_at_a_time() -> None:
+    count, length = 20_000, 1_024
+    tracemalloc.start()
+    try:
+        scored = knn._score(((f"r{number}", 1, 0, bytes(4 * length)) for number in range(count)), knn.np.ones(length))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (len(scored.ids), len(scored.cosines)) == (count, count)
+    assert peak < count * 4 * length / 2
 
 
 @pytest.mark.parametrize("exact_rows", [0, 50, 10_000])

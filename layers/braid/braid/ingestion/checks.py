@@ -29,7 +29,7 @@ from braid.ports.ingestion import ItemError, MissingEnds
 from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import EdgeId
@@ -278,7 +278,9 @@ def _wanted_edges(
                 accepted.errors += dangling(edge, given.edge_places.get(identity, edge.source), missing)
                 continue
             accepted.stubs.update(end for _, end in missing)
-            wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id)) for _, end in missing)
+            wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id, trusted=False)) for _, end in missing)
+        if edge.trusted:
+            wanted.update(_trusted_stubs((edge.source, edge.target), wanted, in_graph))
         if not edge.found:
             accepted.stated.add(identity)
         before = stored.get(identity)
@@ -287,6 +289,19 @@ def _wanted_edges(
         if request.rewrite or before is None or meant != before or meant.type not in counted:
             edges.append(meant)
     return edges
+
+
+def _trusted_stubs(
+    ends: tuple[str, str], wanted: Mapping[str, Vertex], in_graph: Mapping[str, Vertex]
+) -> Iterator[tuple[str, Vertex]]:
+    """Yield the ends that only untrusted edges had before, as trusted, by id.
+
+    Of the vertices that are neither a record's nor found in texts, no others are untrusted.
+    """
+    for end in ends:
+        vertex = wanted.get(end) or in_graph[end]
+        if not (vertex.trusted or vertex.has_record or vertex.found):
+            yield end, vertex.altered(trusted=True)
 
 
 def _edge_meant(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.ingestion.given_entities import GIVEN
 from braid.models import MENTIONS, Kind, Relationship, Vertex
 from braid.models.records import FOUND_PREFIX
-from braid.ports.name_finder import SourceText
+from braid.ports.name_finder import FoundName, SourceText
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -67,8 +67,7 @@ def find_names(
     if not read:
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
-    texts = _texts(read)
-    found = store.name_finder.find(texts, named.in_texts(text.content for text in texts))[:_MAX_NAMES]
+    found = _names_in(read, named, store)
     known = named.meant([name.key for name in found if not name.key.startswith(GIVEN)])
     entities = {
         name.key: name.key[1:] if name.key.startswith(GIVEN) else known.get(name.key) or found_id(name.key)
@@ -109,6 +108,21 @@ def find_names(
         if vertex.trusted or not vertex.found or not vertices[identity].trusted:
             vertices[identity] = vertex
     return FoundNames(vertices, edges, stale_mentions(tenant_id, in_graph, records, edges, store), stored)
+
+
+def _names_in(records: Sequence[Record], named: NamedEntities, store: WriteStore) -> list[FoundName]:
+    """Return the names in some records, those of trusted texts first, at most :data:`_MAX_NAMES`.
+
+    Trusted texts are read apart from the others: what a name is, how it is spelt and which names are left out for their
+    number depends on all texts that are read together.
+    """
+    found: dict[str, FoundName] = {}
+    for is_trusted in (True, False):
+        if texts := _texts([record for record in records if record.trusted is is_trusted]):
+            for name in store.name_finder.find(texts, named.in_texts(text.content for text in texts)):
+                known = found.get(name.key)
+                found[name.key] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
+    return list(found.values())[:_MAX_NAMES]
 
 
 def _texts(records: Sequence[Record]) -> list[SourceText]:

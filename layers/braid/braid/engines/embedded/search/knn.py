@@ -6,7 +6,9 @@ A long text has a vector for each part; the record's score is that of its neares
 from __future__ import annotations
 
 import json
+from array import array
 from bisect import bisect_right
+from itertools import islice
 from operator import neg
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -18,7 +20,7 @@ from braid.ranking.scoring import from_cosine
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
@@ -125,7 +127,7 @@ def _score_all(
         f"SELECT r.id, {VALID}, v.start, v.vector FROM records AS r"  # noqa: S608 - as above
         f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {where}",
         values,
-    ).fetchall()
+    )
     return _score(rows, query)
 
 
@@ -198,17 +200,18 @@ def _rows_of_nearest(
     return rows, len(nearest.keys) == nearest.size
 
 
-def _score(rows: list[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
-    if not rows:
-        return ScoredRows(np.empty(0), [], [], [])
-    cosines = np.empty(len(rows))
-    for start in range(0, len(rows), _SCORED_AT_ONCE):
-        vectors = b"".join(row[3] for row in rows[start : start + _SCORED_AT_ONCE])
-        matrix = np.frombuffer(vectors, dtype="<f4").reshape(-1, len(query))
+def _score(rows: Iterable[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
+    cosines, ids, valid, part_starts = array("d"), list[str](), list[int](), list[int]()
+    left = iter(rows)
+    # A few at a time: all vectors of a large tenant together would take a gigabyte.
+    while some := list(islice(left, _SCORED_AT_ONCE)):
+        matrix = np.frombuffer(b"".join(row[3] for row in some), dtype="<f4").reshape(-1, len(query))
         # In double precision: the order of a sum depends on the matrix's shape, and must not change the result.
-        cosines[start : start + len(matrix)] = matrix.astype(np.float64) @ query.astype(np.float64)
-    cosines = np.round(cosines, _DIGITS)
-    return ScoredRows(cosines, [row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+        cosines.frombytes((matrix.astype(np.float64) @ query.astype(np.float64)).tobytes())
+        ids += [row[0] for row in some]
+        valid += [row[1] for row in some]
+        part_starts += [row[2] for row in some]
+    return ScoredRows(np.array(cosines, np.float64).round(_DIGITS), ids, valid, part_starts)
 
 
 def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:

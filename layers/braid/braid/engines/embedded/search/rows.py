@@ -199,6 +199,13 @@ def count(connection: sqlite3.Connection, tenant: int, conditions: ScanCondition
     return int(connection.execute(statement, values).fetchone()[0])
 
 
+def count_some(connection: sqlite3.Connection, tenant: int, at_most: int, *, trusted_only: bool) -> int:
+    """Return how many records a tenant has, or how many trusted ones, at most ``at_most``."""
+    where = f"r.tenant = :tenant AND {is_trusted('r.number')}" if trusted_only else "r.tenant = :tenant"
+    statement = f"SELECT count(*) FROM (SELECT 1 FROM records AS r WHERE {where} LIMIT :most)"  # noqa: S608 - constants
+    return int(connection.execute(statement, {"tenant": tenant, "most": at_most}).fetchone()[0])
+
+
 def _where(tenant: int, conditions: ScanConditions) -> tuple[str, dict[str, object]]:
     """Return the SQL of conditions, with placeholders only, and their bound values."""
     values: dict[str, object] = {name: value for name, value in conditions.items() if value is not None}
