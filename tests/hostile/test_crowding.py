@@ -110,6 +110,20 @@ def test_an_answer_from_what_is_trusted_is_planned_as_if_strangers_had_written_n
     assert asked() == before
 
 
+def test_what_a_constraint_reaches_is_estimated_among_what_is_trusted(door: FrontDoor) -> None:
+    body = {"text": "cargo", "graph_constraint": {"entity": "Keelson"}, "filters": {"trusted_only": True}}
+
+    def asked() -> tuple[Any, Any]:
+        answered = door.ask("POST", "/search", body, authorizer=claims(TENANT)).json()
+        return answered["plan"], [result["id"] for result in answered["results"]]
+
+    before = asked()
+    assert "of 22 records" in " ".join(before[0]["reasons"])
+    for first in range(0, 300, 100):
+        write(door, *({"id": f"m{n}", "content": "x", "trusted": False} for n in range(first, first + 100)))
+    assert asked() == before
+
+
 @pytest.fixture
 def strangers_edge(door: FrontDoor) -> FrontDoor:
     """Make a door behind which a mail is the evidence that Keelson is owned by the guild, and so by page 1."""

@@ -113,7 +113,9 @@ class Application(ModelSelection):
             model_ids=model_ids,
             candidates=self.settings.candidates,
             # The index is opened only if the plan needs one of these.
-            count_records=lambda tenant_id: self.index.count(tenant_id, at_most=MAX_COUNTED),
+            count_records=lambda tenant_id, trusted_only: self.index.count(
+                tenant_id, at_most=MAX_COUNTED, trusted_only=trusted_only
+            ),
             field_kinds=lambda tenant_id, fields, trusted_only: self.index.field_kinds(
                 tenant_id, fields, trusted_only=trusted_only
             ),

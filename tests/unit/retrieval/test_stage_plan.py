@@ -25,7 +25,7 @@ REQUEST = PlanRequest(query=query("Tell me about Tollgate"), trace_id="t-1", sta
 def run(
     graph: FakeGraph,
     request: PlanRequest = REQUEST,
-    count_records: Callable[[str], int] | None = None,
+    count_records: Callable[[str, bool], int] | None = None,
     field_kinds: FieldKinds | None = None,
 ) -> Planned:
     return plan_and_search.run_plan(
@@ -33,7 +33,7 @@ def run(
         graph=graph,
         model_ids=MODEL_IDS,
         candidates=50,
-        count_records=count_records or (lambda _: 0),
+        count_records=count_records or (lambda *_: 0),
         field_kinds=field_kinds or FakeIndex().field_kinds,
     )
 
@@ -97,23 +97,23 @@ def test_a_graph_that_does_not_answer_costs_the_counts_and_not_the_plan(error: S
 
 def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> None:
     graph = GraphStats(vertices=100, records=100, edges=5_000)
-    asked: list[str] = []
+    asked: list[tuple[str, bool]] = []
 
-    def index(tenant_id: str) -> int:
-        asked.append(tenant_id)
+    def index(tenant_id: str, trusted_only: bool) -> int:
+        asked.append((tenant_id, trusted_only))
         return 100
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson", depth=2))})
     run(FakeGraph(stats=graph), count_records=index)
     assert asked == []
     planned = run(FakeGraph(stats=graph), request, index)
-    assert asked == [REQUEST.query.tenant_id]
+    assert asked == [(REQUEST.query.tenant_id, False)]
     assert "about 100 of 100 records (100.0%)" in planned.plan.reasons[0]
 
 
 def test_records_that_cannot_be_counted_leave_the_graphs_own_count() -> None:
-    def index(tenant_id: str) -> int:
-        raise StoreError(tenant_id)
+    def index(*given: object) -> int:
+        raise StoreError(*given)
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson"))})
     graph = FakeGraph(stats=GraphStats(vertices=100, records=40, edges=100))

@@ -172,8 +172,8 @@ class SearchIndex(Protocol):
             Whether records come with their vectors; re-embedding needs their text only.
         """
 
-    def count(self, tenant_id: TenantId, *, at_most: int) -> int:
-        """Return the number of a tenant's records, counting no further than ``at_most``."""
+    def count(self, tenant_id: TenantId, *, at_most: int, trusted_only: bool = False) -> int:
+        """Return the number of a tenant's records, or of the trusted ones, counting no further than ``at_most``."""
 
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Count a tenant's records by kind and type. May read all of them, so no question calls it."""

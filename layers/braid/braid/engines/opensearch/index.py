@@ -147,9 +147,9 @@ class OpenSearchIndex:
         """Return the next page of records in the order of their ids, without a snapshot."""
         return self._of(tenant_id).scan(tenant_id, after=after, limit=limit, with_vectors=with_vectors, **conditions)
 
-    def count(self, tenant_id: str, *, at_most: int) -> int:
-        """Return the number of a tenant's records, at most ``at_most``."""
-        return self._of(tenant_id).count(tenant_id, at_most=at_most)
+    def count(self, tenant_id: str, *, at_most: int, trusted_only: bool = False) -> int:
+        """Return the number of a tenant's records, or of the trusted ones, at most ``at_most``."""
+        return self._of(tenant_id).count(tenant_id, at_most=at_most, trusted_only=trusted_only)
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return stored counts."""

@@ -96,9 +96,9 @@ def any_with(tenant_id: str, word: str, *, trusted_only: bool) -> dict[str, Any]
     return _up_to(1, _among(tenant_id, {"match": {WORDS: {"query": word}}}, trusted_only=trusted_only))
 
 
-def count(tenant_id: str, at_most: int) -> dict[str, Any]:
-    """Return the search that counts a tenant's records, and ends in each shard at ``at_most``."""
-    return _up_to(at_most, _among(tenant_id))
+def count(tenant_id: str, at_most: int, *, trusted_only: bool = False) -> dict[str, Any]:
+    """Return the search that counts a tenant's records, or trusted ones, and ends in each shard at ``at_most``."""
+    return _up_to(at_most, _among(tenant_id, trusted_only=trusted_only))
 
 
 def _among(tenant_id: str, *conditions: dict[str, Any], trusted_only: bool = False) -> dict[str, Any]:

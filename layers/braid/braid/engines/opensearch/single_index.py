@@ -211,9 +211,9 @@ class SingleIndex:
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
-    def count(self, tenant_id: str, *, at_most: int) -> int:
-        """Return the number of a tenant's records, at most ``at_most``."""
-        (answer,) = self._msearch(tenant_id, [query.count(tenant_id, at_most)])
+    def count(self, tenant_id: str, *, at_most: int, trusted_only: bool = False) -> int:
+        """Return the number of a tenant's records, or of the trusted ones, at most ``at_most``."""
+        (answer,) = self._msearch(tenant_id, [query.count(tenant_id, at_most, trusted_only=trusted_only)])
         return min(at_most, int(answer["hits"]["total"]["value"]))
 
     def stats(self, tenant_id: str) -> IndexStats:

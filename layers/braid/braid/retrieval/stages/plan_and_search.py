@@ -44,7 +44,7 @@ def run_plan(
     graph: KnowledgeGraph,
     model_ids: dict[EmbeddingType, str],
     candidates: int,
-    count_records: Callable[[str], int],
+    count_records: Callable[[str, bool], int],
     field_kinds: FieldKinds,
 ) -> Planned:
     """Return the question with its plan. If a store does not answer, the plan is made without its counts.
@@ -58,8 +58,8 @@ def run_plan(
     candidates
         Least number of candidates fetched from a store.
     count_records
-        Returns the number of a tenant's records in the search index, counted up to the bound that matters to a plan;
-        called only for a question with a graph constraint.
+        Returns the number of a tenant's records in the search index, of all or only of the trusted ones (True), counted
+        up to the bound that matters to a plan; called only for a question with a graph constraint.
     field_kinds
         Returns the types of the values in fields of a tenant's metadata, of all its records or only of the trusted ones
         (True); called only for a question that names fields.
@@ -74,7 +74,7 @@ def run_plan(
     records: int | None = None
     if request.query.graph_constraint:
         with suppress(StoreError):
-            records = count_records(request.query.tenant_id)
+            records = count_records(request.query.tenant_id, request.query.filters.trusted_only)
     plan = make_plan(request.query, model_ids=model_ids, candidates=candidates, stats=stats, records=records)
     query, plan = _with_known_fields(request.query, plan, field_kinds)
     return Planned(
