@@ -6,7 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.opensearch import mapping
+from braid.engines.opensearch import mapping, reads_and_counts
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import InvalidRequest
 from braid.ports.search_index import SearchRequest
@@ -38,6 +38,32 @@ def test_no_record_gives_the_index_a_field_of_its_own(
     index.upsert([record("r", "turbine", cosine=0.5, metadata=metadata)])
     assert fields() - before == {"vector_small_space"}
     assert index.get_many(ACME, ["r"])[0].metadata == metadata
+
+
+def test_values_of_one_tenant_are_counted_without_a_number_for_each_term_of_all(
+    index: OpenSearchIndex, client: OpenSearch, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF)
+
+    def numbered() -> int:
+        stats = client.indices.stats(index=settings.opensearch_index, metric="fielddata")
+        return int(stats["_all"]["total"]["fielddata"]["memory_size_in_bytes"])
+
+    def plain() -> dict[str, list[tuple[object, int]]]:
+        counted = index.count_values(asked, ["team", "floor"])
+        return {field: [(one.value, one.count) for one in values] for field, values in counted.items()}
+
+    own = [record(f"r{n}", "x", metadata={"team": f"t{n % 3}", "floor": n % 2}) for n in range(10)]
+    index.upsert(own[:5])
+    index.upsert(own[5:])  # of two segments alone terms are numbered together
+    index.upsert([record("o", "x", tenant_id=GLOBEX, metadata={f"k{n}": f"v{n}" for n in range(200)})])
+    one_by_one = plain()
+    assert one_by_one == {"team": [("t0", 4), ("t1", 3), ("t2", 3)], "floor": [(0, 5), (1, 5)]}
+    assert numbered() == 0
+    # Where they are many: 20 values of the records, once for each field.
+    monkeypatch.setattr(reads_and_counts, "_FEW_VALUES", 39)
+    assert plain() == one_by_one
+    assert numbered() > 0
 
 
 SHAPES: dict[str, dict[str, Any]] = {

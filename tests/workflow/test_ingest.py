@@ -9,7 +9,7 @@ import pytest
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk import steps as import_steps
-from braid.ingestion.bulk.step_messages import Batch, Phase, Task
+from braid.ingestion.bulk.step_messages import Batch, Finish, Phase, Split, Task
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.ports.object_store import read_object
 from braid.settings import Settings
@@ -205,6 +205,23 @@ def test_a_batch_that_finds_as_many_being_written_as_may_be_waits_for_its_turn(
 
     def refuse(request: Task) -> None:
         if isinstance(request.task, Batch) and request.task.batch.number == 1 and busy:
+            busy.pop()
+            message = "busy"
+            raise QueueFull(message, retry_after_s=1)
+
+    steps.meet = refuse
+    assert workflow.run(put(steps, lines())).output["status"] == "written"
+    assert not busy
+
+
+@pytest.mark.parametrize("step", [Split, Finish])
+def test_an_import_waits_for_its_turn_to_be_read_and_to_be_gathered(
+    steps: Steps, workflow: Workflow, step: type
+) -> None:
+    busy = ["1"]
+
+    def refuse(request: Task) -> None:
+        if isinstance(request.task, step) and busy:
             busy.pop()
             message = "busy"
             raise QueueFull(message, retry_after_s=1)

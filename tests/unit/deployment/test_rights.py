@@ -271,8 +271,13 @@ def of_table(function: str, table: str) -> set[str]:
     found: set[str] = set()
     for statement in of_function(function):
         if statement["Resource"] == f"{table}.Arn":
-            found |= {f"{each} of counters" if "Condition" in statement else each for each in actions(statement)}
+            found |= {f"{each} of counters" if _is_of_counters(statement) else each for each in actions(statement)}
     return found
+
+
+def _is_of_counters(statement: dict[str, Any]) -> bool:
+    given = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys", [])
+    return given == ["*|counter/*"]
 
 
 def may(function: str, action: str, key: str) -> bool:

@@ -54,6 +54,9 @@ def test_the_store_is_encrypted_copied_every_day_kept_when_the_stack_goes_and_it
     (statement,) = files["Properties"]["FileSystemPolicy"]["Statement"]
     assert statement["Principal"] == {"AWS": "SmallRole.Arn"}
     assert statement["Condition"]["Bool"]["aws:SecureTransport"] == "true"
+    # Either this policy or the role's own is enough, and both want an access point, of which there is one.
+    assert statement["Condition"]["StringLike"]["elasticfilesystem:AccessPointArn"].endswith(":access-point/*")
+    assert len(of_type("EFS::AccessPoint")) == 1
     folder = RESOURCES["Folder"]["Properties"]
     owner = folder["RootDirectory"]["CreationInfo"]
     assert owner["Permissions"] == "0700"

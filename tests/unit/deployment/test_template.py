@@ -381,14 +381,14 @@ def test_the_cache_is_a_table_as_its_adapter_asks_for_and_no_function_that_only_
     assert table["TimeToLiveSpecification"] == {"AttributeName": "expires_at", "Enabled": True}
     assert GLOBALS["Environment"]["Variables"]["BRAID_CACHE_TABLE"] == "CacheTable"
     (read,) = RESOURCES["ReadCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    keep, count = RESOURCES["KeepInCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
-    assert read["Resource"] == keep["Resource"] == count["Resource"] == "CacheTable.Arn"
+    find, keep, count = RESOURCES["KeepInCachePolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert read["Resource"] == find["Resource"] == keep["Resource"] == count["Resource"] == "CacheTable.Arn"
     assert count["Action"] == "dynamodb:UpdateItem"
     # Where a counter is, and no generation: its id has "#" in place of "|".
     assert count["Condition"]["ForAllValues:StringLike"] == {"dynamodb:LeadingKeys": ["*|counter/*"]}
     assert counter_key("quota/rerank", 60, 0.0).startswith("counter/")
-    assert read["Action"] == "dynamodb:GetItem"
-    assert keep["Action"] == ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:DeleteItem"]
+    assert read["Action"] == find["Action"] == "dynamodb:GetItem"
+    assert keep["Action"] == ["dynamodb:PutItem", "dynamodb:DeleteItem"]
 
 
 def test_a_tenant_has_as_many_requests_at_once_as_on_a_laptop_unless_it_is_set() -> None:

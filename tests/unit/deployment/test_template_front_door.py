@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from fnmatch import fnmatchcase
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.ports.cache import ResilientCache
-from braid.ports.deletion_marks import refuse_while_deleted
+from braid.ports.deletion_marks import DeletionMark, refuse_while_deleted
 from braid.ports.knowledge_graph import GraphPage
 from braid.ports.shared_limits import writing_in_bulk
 from moto import mock_aws
@@ -170,14 +172,17 @@ def test_whatever_touches_a_domain_names_its_indexes_and_what_asks_may_not_write
 def test_whoever_writes_a_graph_may_do_what_its_counts_and_marks_ask_of_the_table(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: set[str] = set()
+    asked: set[tuple[str, str]] = set()
     rows = iter([[], [{"type": "Person", "record": True}]])  # of one vertex, before and after it is written
+
+    def note(model: Any, params: dict[str, Any], **_: Any) -> None:
+        body = json.loads(params["body"])
+        asked.add((f"dynamodb:{model.name}", (body.get("Key") or body["Item"])["id"]["S"]))
+
     with monkeypatch.context() as patch, mock_aws():
         patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
         client = cache_table("cache")
-        client.meta.events.register(
-            "before-call.dynamodb", lambda model, **_: asked.add(f"dynamodb:{model.name}"), unique_id="asked"
-        )
+        client.meta.events.register("before-call.dynamodb", note, unique_id="asked")
         connection = SimpleNamespace(submit=lambda _build: next(rows))
         cache, counts = ResilientCache(DynamoCache(client, "cache")), DynamoCounts(client, "cache")
         refuse_while_deleted("acme", cache)
@@ -188,10 +193,47 @@ def test_whoever_writes_a_graph_may_do_what_its_counts_and_marks_ask_of_the_tabl
             pass
         cache.advance("acme")
         assert counts.read("acme") is not None, "the first write of a tenant stores them"
-    assert asked == {"dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:PutItem"}
+    assert {action for action, _ in asked} == {"dynamodb:GetItem", "dynamodb:UpdateItem", "dynamodb:PutItem"}
     for name in ("IngestFunction", "SearchApiFunction"):
-        of_table = [each for each in of_function(name) if each["Resource"] == "CacheTable.Arn"]
-        assert asked <= {action for each in of_table for action in actions(each) if "Condition" not in each}
+        assert [each for each in asked if not may_with_key(name, *each)] == []
+
+
+def test_no_function_that_only_asks_keeps_or_removes_a_generation_the_counts_or_a_mark_of_a_deletion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with monkeypatch.context() as patch, mock_aws():
+        patch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+        client = cache_table("cache")
+        cache = DynamoCache(client, "cache")
+        for tenant_id in ("acme", "all-tenants"):
+            cache.put(tenant_id, "result|k#generation", b"1", 60)
+            cache.advance(tenant_id)
+            DeletionMark(tenant_id, ResilientCache(cache)).renew()
+            DynamoCounts(client, "cache").replace(tenant_id, {})
+        keys = {item["id"]["S"] for item in client.scan(TableName="cache")["Items"]}
+    assert len(keys) == 8
+    values = {"acme|result|k#generation", "all-tenants|result|k#generation"}
+    counts = {"acme#counts", "all-tenants#counts"}
+    for action in ("dynamodb:PutItem", "dynamodb:DeleteItem"):
+        for name in ("EmbedFunction", "AnswerFunction", "ContextFunction"):
+            assert {key for key in keys if may_with_key(name, action, key)} == values
+    assert {key for key in keys if may_with_key("SearchApiFunction", "dynamodb:PutItem", key)} == values | counts
+    assert {key for key in keys if may_with_key("SearchApiFunction", "dynamodb:DeleteItem", key)} == values
+
+
+def may_with_key(function: str, action: str, key: str) -> bool:
+    """Whether a function's role may do something with the item of the cache's table that has this key."""
+    for statement in of_function(function):
+        if statement["Resource"] != "CacheTable.Arn" or action not in actions(statement):
+            continue
+        conditions = statement.get("Condition", {})
+        named = {how: limits["dynamodb:LeadingKeys"] for how, limits in conditions.items()}
+        like = named.pop("ForAllValues:StringLike", ["*"])
+        unlike = named.pop("ForAllValues:StringNotLike", [])
+        assert not named, "a condition that is not read here"
+        if any(fnmatchcase(key, each) for each in like) and not any(fnmatchcase(key, each) for each in unlike):
+            return True
+    return False
 
 
 def test_the_interface_removes_records_by_bulk_and_neither_closes_nor_rewrites_an_index() -> None:

@@ -22,7 +22,7 @@ from braid.settings import Settings
 from moto import mock_aws
 
 from tests.contract.files import FACTS, at_once, escaped, state, watched
-from tests.contract.shapes import ACME
+from tests.contract.shapes import ACME, GLOBEX
 from tests.contract.writes import found
 from tests.ended_later import ENDED_LATER, ENDS
 from tests.file_steps import KEY, all_phases, batches, begun, finished, put_lines
@@ -419,6 +419,37 @@ def test_of_all_imports_together_as_many_batches_are_written_at_once_as_may_be(
     # Those that were cut off hold no place any more.
     assert steps.batch(first, store).written == 4
     assert steps.batch(third, store).written == 0, "the same lines"
+
+
+def test_what_one_tenant_has_read_and_gathered_leaves_places_to_the_others(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.settings = store.settings.model_copy(update={"ingest_writers": 3})
+    put(store)
+    store.objects.put(GLOBEX, KEY, b'{"id": "other", "content": "turbine"}')
+    done = begun(store, "done")
+    read, told = steps._split, []
+
+    def while_others_read(*given: Any) -> Any:
+        for job, tenant in (("second", ACME), ("third", ACME), ("other", GLOBEX)):
+            if job in told:
+                continue
+            told.append(job)
+            event = {"tenant_id": tenant, "key": KEY}
+            if job == "third":
+                with pytest.raises(QueueFull):
+                    steps.split(Split(job=job, event=event), store)
+                with pytest.raises(QueueFull):
+                    finished(store, done)
+            else:
+                steps.split(Split(job=job, event=event), store)
+        return read(*given)
+
+    monkeypatch.setattr(steps, "_split", while_others_read)
+    begun(store, "first")
+    assert told == ["second", "third", "other"]
+    assert not list(store.objects.list(ACME, "ingest/third/")), "nothing is left of one that was not begun"
+    assert finished(store, done).lost_batches == 3, "the places are free again"
 
 
 def test_a_line_too_long_fails_before_anything_is_written_and_is_named(

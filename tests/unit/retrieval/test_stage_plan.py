@@ -33,7 +33,7 @@ def run(
         graph=graph,
         model_ids=MODEL_IDS,
         candidates=50,
-        count_records=count_records or (lambda _, __: 0),
+        count_records=count_records or (lambda *_: 0),
         field_kinds=field_kinds or FakeIndex().field_kinds,
     )
 
@@ -112,8 +112,8 @@ def test_only_a_question_with_a_graph_constraint_has_the_records_counted() -> No
 
 
 def test_records_that_cannot_be_counted_leave_the_graphs_own_count() -> None:
-    def index(tenant_id: str, _: bool) -> int:
-        raise StoreError(tenant_id)
+    def index(*given: object) -> int:
+        raise StoreError(*given)
 
     request = REQUEST.model_copy(update={"query": query(graph_constraint=GraphConstraint(entity="Keelson"))})
     graph = FakeGraph(stats=GraphStats(vertices=100, records=40, edges=100))

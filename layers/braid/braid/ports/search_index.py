@@ -173,7 +173,7 @@ class SearchIndex(Protocol):
         """
 
     def count(self, tenant_id: TenantId, *, at_most: int, trusted_only: bool = False) -> int:
-        """Return the number of a tenant's records, or of its trusted ones, counting no further than ``at_most``."""
+        """Return the number of a tenant's records, or of the trusted ones, counting no further than ``at_most``."""
 
     def stats(self, tenant_id: TenantId) -> IndexStats:
         """Count a tenant's records by kind and type. May read all of them, so no question calls it."""

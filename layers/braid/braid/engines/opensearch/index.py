@@ -148,7 +148,7 @@ class OpenSearchIndex:
         return self._of(tenant_id).scan(tenant_id, after=after, limit=limit, with_vectors=with_vectors, **conditions)
 
     def count(self, tenant_id: str, *, at_most: int, trusted_only: bool = False) -> int:
-        """Return the number of a tenant's records, or of its trusted ones, at most ``at_most``."""
+        """Return the number of a tenant's records, or of the trusted ones, at most ``at_most``."""
         return self._of(tenant_id).count(tenant_id, at_most=at_most, trusted_only=trusted_only)
 
     def stats(self, tenant_id: str) -> IndexStats:

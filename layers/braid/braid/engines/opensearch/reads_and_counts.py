@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _TYPES = 1_000
 """Most entity types counted."""
 _KINDS = "".join(ValueKind)
+_FEW_VALUES = 100_000
+"""Most values, once for each field that is counted, that are read one by one: some tenths of a second."""
 
 
 def scan_clause(tenant_id: str, **conditions: Unpack[ScanConditions]) -> dict[str, Any]:
@@ -94,8 +96,8 @@ def any_with(tenant_id: str, word: str, *, trusted_only: bool) -> dict[str, Any]
     return _up_to(1, _among(tenant_id, {"match": {WORDS: {"query": word}}}, trusted_only=trusted_only))
 
 
-def count(tenant_id: str, at_most: int, *, trusted_only: bool) -> dict[str, Any]:
-    """Return the search that counts a tenant's records, or its trusted ones, and ends in each shard at ``at_most``."""
+def count(tenant_id: str, at_most: int, *, trusted_only: bool = False) -> dict[str, Any]:
+    """Return the search that counts a tenant's records, or trusted ones, and ends in each shard at ``at_most``."""
     return _up_to(at_most, _among(tenant_id, trusted_only=trusted_only))
 
 
@@ -161,12 +163,31 @@ def field_kinds_of(answer: Mapping[str, Any], fields: Sequence[str]) -> dict[str
     return {field: found for field, found in kinds.items() if found}
 
 
-def count_values(clause: dict[str, Any], fields: Sequence[str], *, tenant_id: str) -> dict[str, Any]:
-    """Return the search that counts the values of a tenant's fields among the records that a filter lets pass."""
+def number_of_values(clause: dict[str, Any]) -> dict[str, Any]:
+    """Return the search that counts all values of the records that a filter lets pass, and ends where they are many."""
+    counted = {"values": {"value_count": {"field": TERMS}}}
+    return {**_up_to(_FEW_VALUES, clause), "track_total_hits": False, "aggs": counted}
+
+
+def are_few_values(answer: Mapping[str, Any], fields: Sequence[str]) -> bool:
+    """Return whether, by a response to :func:`number_of_values`, the values of fields may be read one by one."""
+    values = int(answer["aggregations"]["values"]["value"])
+    return not answer.get("terminated_early", False) and values * len(fields) <= _FEW_VALUES
+
+
+def count_values(
+    clause: dict[str, Any], fields: Sequence[str], *, tenant_id: str, one_by_one: bool = False
+) -> dict[str, Any]:
+    """Return the search that counts the values of a tenant's fields among the records that a filter lets pass.
+
+    With ``one_by_one`` each record's values are read as they are. Otherwise OpenSearch counts by numbers of all terms
+    of the index, which after each refresh it gives anew to the terms of all tenants before it counts.
+    """
     # What a field's terms begin with is hexadecimal, so that it is no pattern; those that order dates are left out.
     included = [f"{key_of(field, tenant_id)}[{_KINDS}].*" for field in fields]
+    how = {"execution_hint": "map"} if one_by_one else {}
     counted = {
-        f"field_{place}": {"terms": {"field": TERMS, "size": FACET_VALUES, "include": pattern}}
+        f"field_{place}": {"terms": {"field": TERMS, "size": FACET_VALUES, "include": pattern, **how}}
         for place, pattern in enumerate(included)
     }
     return {"size": 0, "track_total_hits": False, "query": clause, "aggs": counted}

@@ -230,8 +230,8 @@ class SingleIndex:
         more = len(records) > limit
         return ScanPage(records=records[:limit], cursor=encode(tenant_id, records[limit - 1].id) if more else None)
 
-    def count(self, tenant_id: str, *, at_most: int, trusted_only: bool) -> int:
-        """Return the number of a tenant's records, or of its trusted ones, at most ``at_most``."""
+    def count(self, tenant_id: str, *, at_most: int, trusted_only: bool = False) -> int:
+        """Return the number of a tenant's records, or of the trusted ones, at most ``at_most``."""
         (answer,) = self._msearch(tenant_id, [query.count(tenant_id, at_most, trusted_only=trusted_only)])
         return min(at_most, int(answer["hits"]["total"]["value"]))
 
@@ -274,8 +274,12 @@ class SingleIndex:
         """Return the most frequent values of each field among the records that a search is among."""
         if not fields or request.ids == ():
             return {}
-        body = query.count_values(filter_clause(request, valid=True), fields, tenant_id=request.tenant_id)
-        (answer,) = self._ask(request.tenant_id, [body], until)
+        tenant_id, clause, few = request.tenant_id, filter_clause(request, valid=True), False
+        if self._is_shared:  # else all terms are the tenant's own
+            (answer,) = self._ask(tenant_id, [query.number_of_values(clause)], until)
+            few = query.are_few_values(answer, fields)
+        body = query.count_values(clause, fields, tenant_id=tenant_id, one_by_one=few)
+        (answer,) = self._ask(tenant_id, [body], until)
         return query.values_of(answer, fields)
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -45,6 +45,7 @@ from braid.ports.shared_limits import writing_in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from contextlib import AbstractContextManager
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
     from braid.ports.cache import ResilientCache
@@ -86,11 +87,13 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
         If it is not the version that the event names, or is replaced while it is read.
     StoreError
         If a line is longer than 10 MB; the message has its number.
+    QueueFull
+        If all slots of bulk writes are taken: an object may take as long to read as a batch to write.
     """
     tenant_id, key, etag, missing = _parse_event(task.event)
     check_tenant(tenant_id)
     # Before the object is opened, so that a deletion of the tenant either sees the job or removes its object first.
-    with manifest.mark_begun(tenant_id, task.job, store.objects):
+    with _slot(tenant_id, store), manifest.mark_begun(tenant_id, task.job, store.objects):
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
             raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
@@ -148,8 +151,13 @@ def batch(task: Batch, store: FileStore) -> BatchCounts:
     QueueFull
         If all slots of bulk writes are taken, by any imports; the step is to be repeated.
     """
-    with writing_in_bulk(store.cache, store.settings.ingest_writers, tenant_id=task.job.tenant_id):
+    with _slot(task.job.tenant_id, store):
         return _write_batch(task, store)
+
+
+def _slot(tenant_id: str, store: FileStore) -> AbstractContextManager[None]:
+    """Hold one of the slots of bulk writes: the function has further executions, for requests and the queue."""
+    return writing_in_bulk(store.cache, store.settings.ingest_writers, tenant_id=tenant_id)
 
 
 def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
@@ -196,8 +204,14 @@ def lost(task: Lost, store: FileStore) -> BatchCounts:
 def finish(task: Finish, store: FileStore) -> JobReport:
     """Gather the results of all batches, store the report, begin a new write generation, and clean up.
 
-    A batch without a result counts as lost. Repeating the step returns the stored report.
+    A batch without a result counts as lost. Repeating the step returns the stored report. Raises QueueFull as
+    :func:`batch`: a document may have thousands of old chunks to delete.
     """
+    with _slot(task.job.tenant_id, store):
+        return _finish(task, store)
+
+
+def _finish(task: Finish, store: FileStore) -> JobReport:
     report = manifest.report(task.job.tenant_id, task.job.name, store.objects)
     if report is None:
         gathered_report = _gather_report(task.job, store)

@@ -236,9 +236,9 @@ class EmbeddedSearchIndex:
         return ScanPage(records=records, cursor=encode(tenant_id, records[-1].id) if more else None)
 
     def count(self, tenant_id: str, *, at_most: int, trusted_only: bool = False) -> int:
-        """Return the number of a tenant's records, or of its trusted ones, at most ``at_most``."""
+        """Return the number of a tenant's records, or of the trusted ones, at most ``at_most``."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return 0 if tenant is None else rows.count_some(connection, tenant, at_most, trusted_only=trusted_only)
+            return 0 if tenant is None else rows.count_up_to(connection, tenant, at_most, trusted_only=trusted_only)
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, cached until the next write."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from braid.deadline import check, checked
 from braid.engines.embedded.search.filters import VALID
-from braid.engines.embedded.tables import from_microseconds, is_trusted, to_microseconds
+from braid.engines.embedded.tables import UNTRUSTED, from_microseconds, is_trusted, to_microseconds
 from braid.errors import InvalidRequest, StoreError
 from braid.models import (
     Embedding,
@@ -199,11 +199,12 @@ def count(connection: sqlite3.Connection, tenant: int, conditions: ScanCondition
     return int(connection.execute(statement, values).fetchone()[0])
 
 
-def count_some(connection: sqlite3.Connection, tenant: int, at_most: int, *, trusted_only: bool) -> int:
-    """Return how many records a tenant has, or how many trusted ones, at most ``at_most``."""
-    where = f"r.tenant = :tenant AND {is_trusted('r.number')}" if trusted_only else "r.tenant = :tenant"
-    statement = f"SELECT count(*) FROM (SELECT 1 FROM records AS r WHERE {where} LIMIT :most)"  # noqa: S608 - constants
-    return int(connection.execute(statement, {"tenant": tenant, "most": at_most}).fetchone()[0])
+def count_up_to(connection: sqlite3.Connection, tenant: int, most: int, *, trusted_only: bool = False) -> int:
+    """Return the number of a tenant's records, or of the trusted ones, at most ``most``."""
+    counted = f"SELECT count(*) FROM records WHERE tenant = ? AND {UNTRUSTED}"  # noqa: S608 - a constant
+    untrusted = int(connection.execute(counted, (tenant,)).fetchone()[0]) if trusted_only else 0
+    up_to = "SELECT count(*) FROM (SELECT 1 FROM records WHERE tenant = ? LIMIT ?)"
+    return int(connection.execute(up_to, (tenant, most + untrusted)).fetchone()[0]) - untrusted
 
 
 def _where(tenant: int, conditions: ScanConditions) -> tuple[str, dict[str, object]]:
