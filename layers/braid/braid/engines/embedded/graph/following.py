@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Mask, Numbers
-    from braid.engines.embedded.graph.surroundings import Around, Hop
+    from braid.engines.embedded.graph.surroundings import Hop, Walk
     from braid.engines.embedded.graph_changes import Changes
     from braid.models import Direction
 
@@ -121,17 +121,17 @@ class FollowedGraph:
         self._types, self._type_codes = _union(loaded.relationship_types, self._overlay.relationship_types)
         self._entity_types, self._entity_codes = _union(loaded.entity_types, self._overlay.entity_types)
 
-    def around(self, seen: Around) -> Adjacency:
+    def part(self, walk: Walk) -> Adjacency:
         """Return the part of the graph that a request can see, as ``surroundings.read`` does."""
-        as_of = to_microseconds(seen.as_of) or 0
-        frontier = self._walkable_among(self._numbers_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
+        as_of = to_microseconds(walk.as_of) or 0
+        frontier = self._walkable_among(self._numbers_of(walk.seeds), as_of, trusted_only=walk.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
-        meets_no_change = self._touched.isdisjoint(seen.seeds)
-        for hop in seen.hops:
+        meets_no_change = self._touched.isdisjoint(walk.seeds)
+        for hop in walk.hops:
             check()
             found = self._edges_of(frontier, hop.direction)
             meets_no_change = meets_no_change and not are_among(found[2], self._touched_numbers).any()
-            edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=seen.trusted_only)
+            edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=walk.trusted_only)
             followed.append(edges)
             frontier = frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))

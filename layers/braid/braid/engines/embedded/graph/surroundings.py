@@ -46,8 +46,8 @@ class Hop(NamedTuple):
     """A vertex with more valid edges than this is not walked through; None means no such bound."""
 
 
-class Around(NamedTuple):
-    """The part of a graph to read: hops from some seeds."""
+class Walk(NamedTuple):
+    """What a request can see of a graph: its seeds, and what some hops from them reach."""
 
     seeds: Collection[str]
     hops: Sequence[Hop]
@@ -55,8 +55,8 @@ class Around(NamedTuple):
     trusted_only: bool
 
 
-def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | None:
-    """Return the part of the graph that a request can see; None for a query that begins at every vertex.
+def walk_of(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:
+    """Return the walk of a request; None for a query that begins at every vertex, as it can see the whole graph.
 
     Parameters
     ----------
@@ -74,17 +74,17 @@ def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mappin
             return None
         seeds = request.start.ids or {identity for ids in named.values() for identity in ids}
         hops = [Hop(step.direction, step.types) for step in request.steps]
-    return Around(seeds, hops, request.as_of, request.trusted_only)
+    return Walk(seeds, hops, request.as_of, request.trusted_only)
 
 
 def read(
-    connection: sqlite3.Connection, tenant: int, generation: int, seen: Around | None
+    connection: sqlite3.Connection, tenant: int, generation: int, walk: Walk | None
 ) -> tuple[Adjacency | None, int]:
-    """Return the part of a graph, None if it is too large or ``seen`` is None, and the number of edge rows read."""
-    if seen is None:
+    """Return the part of a graph, None if it is too large or ``walk`` is None, and the number of edge rows read."""
+    if walk is None:
         return None, 0
-    reader = _Reader(connection, tenant, seen)
-    for hop in seen.hops:
+    reader = _Reader(connection, tenant, walk)
+    for hop in walk.hops:
         check()
         if not reader.follow(hop):
             return None, reader.rows
@@ -97,15 +97,15 @@ def read(
 class _Reader:
     """Reads hop by hop: the rows so far, by identity, and the frontier of the next hop."""
 
-    def __init__(self, connection: sqlite3.Connection, tenant: int, around: Around) -> None:
+    def __init__(self, connection: sqlite3.Connection, tenant: int, walk: Walk) -> None:
         self._connection = connection
         self._edges_seen = edges_seen(connection, tenant)
-        self._as_of, self._trusted_only = to_microseconds(around.as_of) or 0, around.trusted_only
+        self._as_of, self._trusted_only = to_microseconds(walk.as_of) or 0, walk.trusted_only
         self._values = {**BOUNDS, "tenant": tenant, "as_of": self._as_of}
         self.vertices: dict[int, Row] = {}
         self.edges: dict[Row, Row] = {}
         self.rows = 0
-        self._read_vertices("id", around.seeds)
+        self._read_vertices("id", walk.seeds)
         self._frontier = {number for number in self.vertices if self._is_walkable(number)}
         self._seen = set(self._frontier)
 
