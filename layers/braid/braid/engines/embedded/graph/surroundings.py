@@ -36,14 +36,23 @@ _FAR = {"source": "target", "target": "source"}
 
 
 class Hop(NamedTuple):
-    """Which edges one hop follows."""
+    """One hop from a walk's frontier, the vertices that the hop before reached.
+
+    The part gets the frontier's edges of the hop's direction and types that are valid at the walk's time; if only what
+    is trusted counts, those that are trusted and lead to a trusted vertex. Of a hub it gets ``hub`` edges and another,
+    enough to recognise it as one. The next frontier is the ends of these edges that are valid, trusted if need be, and
+    not reached before; none beyond a hub, and of each other vertex only those of its ``surest`` edges.
+
+    :mod:`~braid.engines.embedded.graph.following` takes the same hops in a graph in memory. The part may have more than
+    the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own bounds.
+    """
 
     direction: Direction = Direction.BOTH
     types: Sequence[str] = ()
     surest: int | None = None
-    """Number of each vertex's edges that are followed, those of highest confidence; None means all."""
+    """The walk goes on along so many edges of a vertex, those of highest confidence, and ties; None means all."""
     hub: int | None = None
-    """A vertex with more valid edges than this is not walked through; None means no such bound."""
+    """A vertex with more such edges than this is a hub; None means that none is."""
 
 
 class Walk(NamedTuple):
@@ -110,11 +119,10 @@ class _Reader:
         self._seen = set(self._frontier)
 
     def follow(self, hop: Hop) -> bool:
-        """Read the edges of the frontier and their far ends, the next frontier; False if there are too many."""
+        """Read the edges of the frontier and their far ends; return False if there are too many."""
         reached: list[list[tuple[float, int]]] = []
         statements = [self._edges_of(way, hop) for way in _WAYS[hop.direction]]
         for vertex in self._frontier:
-            # Of a hub just enough edges to recognise it as one.
             most = MAX_EDGES - self.rows if hop.hub is None else hop.hub + 1
             values = {**self._values, "vertex": vertex, "most": most, "types": json.dumps(hop.types)}
             found = [row for statement in statements for row in self._connection.execute(statement, values)]
