@@ -67,7 +67,15 @@ class Supersession:
         return ended(ended(edge, self.edge_ends.get(edge.identity())), evidence_end)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
-        """End the stored records, vertices and edges, except the records and edges that were just written.
+        """End the stored records, vertices and edges that this write has not stored with their ends already.
+
+        Parameters
+        ----------
+        records
+            Ids of the records that this write has stored. Records of the request that were stored unchanged before are
+            not among them.
+        edges
+            Identities of all valid edges of the request: each is stored with its end, by this write or before it.
 
         Returns
         -------
