@@ -334,35 +334,28 @@ class FollowedGraph:
         """Return the values of vertices in an array of :class:`Adjacency`, given by its name."""
         index, is_overlaid = self._overlay_index(vertices)
         loaded, overlay = getattr(self._loaded, name), getattr(self._overlay, name)
-        values = np.empty(len(vertices), dtype=loaded.dtype)
-        values[~is_overlaid], values[is_overlaid] = loaded[vertices[~is_overlaid]], overlay[index[is_overlaid]]
-        return values
+        return _merged(is_overlaid, loaded[vertices[~is_overlaid]], overlay[index[is_overlaid]])
 
     def _entity_types_of(self, vertices: Numbers) -> Numbers:
         """Return each vertex's index in ``_entity_types``."""
         index, is_overlaid = self._overlay_index(vertices)
-        values = np.empty(len(vertices), dtype=np.int64)
+        loaded, overlay = self._loaded.type_of[vertices[~is_overlaid]], self._overlay.type_of[index[is_overlaid]]
         loaded_codes, overlay_codes = self._entity_codes
-        values[~is_overlaid] = loaded_codes[self._loaded.type_of[vertices[~is_overlaid]]]
-        values[is_overlaid] = overlay_codes[self._overlay.type_of[index[is_overlaid]]]
-        return values
+        return _merged(is_overlaid, loaded_codes[loaded], overlay_codes[overlay])
 
     def _of_edges(self, name: str, edges: Numbers) -> NDArray[Any]:
         """Return the values of edges in an array of :class:`Adjacency`, given by its name."""
         is_new = edges >= self._loaded_edge_count
         loaded, overlay = getattr(self._loaded, name), getattr(self._overlay, name)
-        values = np.empty(len(edges), dtype=loaded.dtype)
-        values[~is_new], values[is_new] = loaded[edges[~is_new]], overlay[edges[is_new] - self._loaded_edge_count]
-        return values
+        return _merged(is_new, loaded[edges[~is_new]], overlay[edges[is_new] - self._loaded_edge_count])
 
     def _types_of(self, edges: Numbers) -> Numbers:
         """Return each edge's index in ``_types``."""
-        is_new = edges >= self._loaded_edge_count
-        values = np.empty(len(edges), dtype=np.int64)
         loaded_codes, overlay_codes = self._type_codes
-        values[~is_new] = loaded_codes[self._loaded.edge_types[edges[~is_new]]]
-        values[is_new] = overlay_codes[self._overlay.edge_types[edges[is_new] - self._loaded_edge_count]]
-        return values
+        is_new = edges >= self._loaded_edge_count
+        loaded = self._loaded.edge_types[edges[~is_new]]
+        overlay = self._overlay.edge_types[edges[is_new] - self._loaded_edge_count]
+        return _merged(is_new, loaded_codes[loaded], overlay_codes[overlay])
 
     def _walkable(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
         keep: Mask = self._of_vertices("valid_from", vertices) <= as_of
@@ -371,6 +364,13 @@ class FollowedGraph:
 
     def _walkable_among(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Numbers:
         return vertices[self._walkable(vertices, as_of, trusted_only=trusted_only)]
+
+
+def _merged(is_overlaid: Mask, loaded: NDArray[Any], overlay: NDArray[Any]) -> NDArray[Any]:
+    """Return one array of the values of the loaded graph and of the overlay, each in its place in the mask."""
+    values = np.empty(len(is_overlaid), dtype=loaded.dtype)
+    values[~is_overlaid], values[is_overlaid] = loaded, overlay
+    return values
 
 
 def _union(one: list[str], other: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
