@@ -61,7 +61,7 @@ class TestKnowledgeGraph(KnowledgeGraphContract, GraphQueryContract, Propagation
 class TestGraphReadAroundSeeds(KnowledgeGraphContract, GraphQueryContract, PropagationContract):
     @pytest.fixture
     def graph(self, store: EmbeddedStore) -> EmbeddedKnowledgeGraph:
-        return EmbeddedKnowledgeGraph(store, small=0)
+        return EmbeddedKnowledgeGraph(store, max_loaded_first=0)
 
 
 class TestSchemaRegistry(SchemaRegistryContract):

@@ -290,7 +290,7 @@ def walk_a_graph_that_is_cut(folder: Path) -> None:
     """Walk a graph that is mapped from a file, and again once that is empty."""
     tenant_graphs._MIN_SAVED = 0  # as of a graph of 100,000 edges, which is still read whole
     with EmbeddedStore(folder) as store:
-        graph = EmbeddedKnowledgeGraph(store, small=0)
+        graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
         graph.upsert([vertex(name) for name in "abc"], [edge("a", "b"), edge("b", "c")])
         asked = ExpandRequest(tenant_id=ACME, seeds=("a",), max_hops=2, records_only=False, as_of=AS_OF)
         before = [graph.expand(asked) for _ in range(3)]

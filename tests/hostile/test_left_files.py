@@ -45,7 +45,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStage
 
 def save_graph(stages: DemoStages) -> None:
     """Save the graph as another process would."""
-    EmbeddedKnowledgeGraph(stages.store, small=0).prepare_walks(ACME)
+    EmbeddedKnowledgeGraph(stages.store, max_loaded_first=0).prepare_walks(ACME)
 
 
 def save_vectors(stages: DemoStages) -> None:

@@ -54,7 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def saving(store: EmbeddedStore) -> EmbeddedKnowledgeGraph:
-    return EmbeddedKnowledgeGraph(store, small=0)
+    return EmbeddedKnowledgeGraph(store, max_loaded_first=0)
 
 
 def answers(graph: EmbeddedKnowledgeGraph, *, trusted_only: bool = False) -> list[Any]:

@@ -102,7 +102,7 @@ def test_each_vertex_is_reached_by_the_best_of_all_its_paths(  # noqa: PLR0917 -
         graph.delete(ACME, list(NAMES))
         graph.upsert([vertex(name) for name in NAMES], edges)
         found = graph.expand(request)
-        assert EmbeddedKnowledgeGraph(store, small=0).expand(request) == found
+        assert EmbeddedKnowledgeGraph(store, max_loaded_first=0).expand(request) == found
     last = {(each.source, each.type, each.target, each.predicate): each for each in edges}
     expected = every_path(list(last.values()), seeds, request)
     walked = {hit.id: (-hit.score, len(hit.path.types), hit.path.ids, hit.path.types) for hit in found.hits}
@@ -140,7 +140,7 @@ def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(
 ) -> None:
     walk, around = asked
     with EmbeddedStore(folder) as store:
-        whole, part = EmbeddedKnowledgeGraph(store), EmbeddedKnowledgeGraph(store, small=0)
+        whole, part = EmbeddedKnowledgeGraph(store), EmbeddedKnowledgeGraph(store, max_loaded_first=0)
         whole.delete(ACME, list(NAMES))
         whole.upsert([vertex(name, trusted=name not in untrusted) for name in NAMES], edges)
         assert part.propagate(around) == whole.propagate(around)
@@ -211,7 +211,7 @@ def test_a_question_after_a_write_reads_what_it_walks_and_many_questions_read_th
     load = adjacency.load
     monkeypatch.setattr(adjacency, "load", lambda *given: whole.append(given[-1]) or load(*given))
     with EmbeddedStore(tmp_path) as store:
-        graph = EmbeddedKnowledgeGraph(store, small=0)
+        graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
         graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)
         first = graph.expand(request)
         assert [hit.id for hit in first.hits] == ["v01", "v02"]
@@ -229,6 +229,6 @@ def test_where_too_much_lies_around_the_seeds_the_whole_graph_is_read(
     monkeypatch.setattr(surroundings, "MAX_EDGES", 3)
     request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=3, as_of=AS_OF)
     with EmbeddedStore(tmp_path) as store:
-        graph = EmbeddedKnowledgeGraph(store, small=0)
+        graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
         graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)
         assert [hit.id for hit in graph.expand(request).hits] == ["v01", "v02", "v03"]

@@ -81,7 +81,7 @@ def work(store: EmbeddedStore, ask: Callable[[], object], monkeypatch: pytest.Mo
 
 def after_writes(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], Work]:
     """Return what each question takes of which everything was asked before, but before a write."""
-    graph = EmbeddedKnowledgeGraph(store, small=900_000)
+    graph = EmbeddedKnowledgeGraph(store, max_loaded_first=900_000)
     took = {}
     for name, ask in questions(graph).items():
         ask()
@@ -97,10 +97,13 @@ def after_writes(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> dict[
 def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenant_graphs, "_COST_OF_AN_EDGE", 0)  # however often it is asked
+    monkeypatch.setattr(tenant_graphs, "_LOADED_PER_EDGE_READ", 0)  # however often it is asked
     monkeypatch.setattr(following, "JOINED_AT_ONCE", 0)
     store = EmbeddedStore(tmp_path)
-    ways = {"in memory": EmbeddedKnowledgeGraph(store, small=900_000), "read": EmbeddedKnowledgeGraph(store, small=0)}
+    ways = {
+        "in memory": EmbeddedKnowledgeGraph(store, max_loaded_first=900_000),
+        "read": EmbeddedKnowledgeGraph(store, max_loaded_first=0),
+    }
     graph = ways["read"]
     graph.upsert(CORE, TIED)
     worked = {}

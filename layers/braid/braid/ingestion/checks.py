@@ -22,7 +22,13 @@ from braid.ingestion.item_checks import (
     refuse_wrong,
 )
 from braid.ingestion.superseding_links import RefusedRecord, stored_records
-from braid.ingestion.supersession import Supersession, as_trusted_as_written, ended, find_supersession, stored_stays
+from braid.ingestion.supersession import (
+    Supersession,
+    as_trusted_as_written,
+    ended,
+    find_supersession,
+    stored_edge_stays,
+)
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -317,7 +323,7 @@ def _edge_meant(
     if before is not None and is_ended and (before.trusted or not meant.trusted):
         # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
         meant = ended(meant, before.invalid_at)
-    return supersession.edge_with_end(before) if stored_stays(before, meant, now) else meant
+    return supersession.edge_with_end(before) if stored_edge_stays(before, meant, now) else meant
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from braid.ingestion.given_entities import NamedEntities
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
+    from braid.ports.name_finder import FoundMention
 
 _READ = frozenset({Kind.CHUNK, Kind.ENTITY, Kind.FACT, Kind.DECISION})
 """Kinds of record in whose texts names are looked for."""
@@ -69,29 +70,15 @@ def find_names(
     tenant_id = read[0].tenant_id
     found = _names_in(read, named, store)
     known = named.meant([name.key for name in found if not name.key.startswith(GIVEN)])
-    entities = {
-        name.key: name.key[1:] if name.key.startswith(GIVEN) else known.get(name.key) or found_id(name.key)
-        for name in found
-    }
     edges: dict[EdgeId, Relationship] = {}
     vertices: dict[str, Vertex] = {}
     for name in found:
-        entity = entities[name.key]
-        mentions = [mention for mention in name.mentions if mention.text_id != entity]
-        for mention in mentions:
-            edge = Relationship.unchecked(
-                tenant_id=tenant_id,
-                source=entity,
-                type=MENTIONS,
-                target=mention.text_id,
-                confidence=mention.confidence,
-                evidence=mention.text_id,
-                position=mention.position,
-                trusted=records[mention.text_id].trusted,
-            )
+        is_given = name.key.startswith(GIVEN)
+        entity = name.key.removeprefix(GIVEN) if is_given else known.get(name.key) or found_id(name.key)
+        mentions = [_mention(tenant_id, entity, each, records) for each in name.mentions if each.text_id != entity]
+        for edge in mentions:
             key = edge.identity()
-            before = edges.get(key)
-            if before is None or before.confidence < edge.confidence:
+            if key not in edges or edges[key].confidence < edge.confidence:
                 edges[key] = edge
         if mentions and entity.startswith(FOUND_PREFIX):
             vertices[entity] = Vertex(
@@ -100,7 +87,7 @@ def find_names(
                 entity_type=name.entity_type,
                 name=name.name,
                 found=True,
-                trusted=any(records[mention.text_id].trusted for mention in mentions),
+                trusted=any(edge.trusted for edge in mentions),
             )
     stored = {vertex.id: vertex for vertex in store.graph.get_many(tenant_id, sorted(vertices))}
     for identity, vertex in stored.items():
@@ -123,6 +110,20 @@ def _names_in(records: Sequence[Record], named: NamedEntities, store: WriteStore
                 known = found.get(name.key)
                 found[name.key] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
     return list(found.values())[:_MAX_NAMES]
+
+
+def _mention(tenant_id: str, entity: str, found: FoundMention, records: Mapping[str, Record]) -> Relationship:
+    """Return the edge of a found mention: its text is its target and its evidence, and it is as trusted as that."""
+    return Relationship.unchecked(
+        tenant_id=tenant_id,
+        source=entity,
+        type=MENTIONS,
+        target=found.text_id,
+        confidence=found.confidence,
+        evidence=found.text_id,
+        position=found.position,
+        trusted=records[found.text_id].trusted,
+    )
 
 
 def _texts(records: Sequence[Record]) -> list[SourceText]:

@@ -124,12 +124,18 @@ def named_entities(
 ) -> list[NamedEntity]:
     """Return the trusted entities of a write: its vertices, and its records of entities; not the vertices of texts.
 
+    ==============================  =========================================================================
+    A record of an entity           with its name and aliases, or those of its stored vertex if it is trusted
+    A vertex                        with its own name and aliases, also if it has such a record
+    A vertex of a text's record     is no entity
+    ==============================  =========================================================================
+
     Parameters
     ----------
     vertices, records
         Those of the write.
     in_graph
-        Stored vertices by id: the record of one that has one decides whether it is trusted.
+        Stored vertices by id. A vertex is as trusted as its record: that of the write, or the stored one.
     """
     found: dict[str, NamedEntity] = {}
     for record in records.values():

@@ -46,21 +46,22 @@ class RefusedEdge(NamedTuple):
 
 
 class SupersedingLinks(NamedTuple):
-    """The ``SUPERSEDES`` edges that a request states, and the stored ones around them."""
+    """The links of a request, and those of the graph that decide whether they are valid and what they end."""
 
     stated: dict[EdgeId, Relationship]
-    named_by: dict[EdgeId, str]
-    """Of the stated ones that a record implies, the id of that record."""
-    known: dict[str, Record]
-    """Records of the request, and stored ones that stated edges name, by id."""
-    stored: dict[EdgeId, Relationship]
-    """Those at records of the request or ends of stated ones, and older ones by which these may close a cycle."""
-    void: dict[EdgeId, Relationship]
-    """Stored ones that end nothing: the record that they would end is trusted, and they or their sources are not."""
-    deleted: dict[EdgeId, Relationship]
-    """Void ones that would end a record of the request."""
+    """Links of the request: its ``SUPERSEDES`` edges, and those that records imply by naming what they supersede."""
+    implied_by: dict[EdgeId, str]
+    """For each stated link that a record implies, the id of that record."""
     undecided: Collection[EdgeId]
-    """Stated ones that may close a cycle, which too many edges would have to be followed to know."""
+    """Stated links that may close a cycle: too many edges would have to be followed to know."""
+    stored: dict[EdgeId, Relationship]
+    """Links of the graph at records of the request or at ends of stated links, and older ones by which a stated link
+    may close a cycle; without those to be deleted."""
+    void: dict[EdgeId, Relationship]
+    """Links of the graph that end nothing: the record that they would end is trusted, and they or their sources are
+    not. One that would end a record of the request is to be deleted."""
+    known_records: dict[str, Record]
+    """Records of the request, and stored ones at ends of stated links, by id."""
 
 
 def read_links(
@@ -71,15 +72,15 @@ def read_links(
     tenant_id: str,
 ) -> SupersedingLinks:
     """Return the links of a request and the stored ones around them; parameters as of ``find_supersession``."""
-    stated, named_by = _stated_links(records, edges, tenant_id)
+    stated, implied_by = _stated_links(records, edges, tenant_id)
     ends = {end for link in stated.values() for end in (link.source, link.target)}
     looked_up = ends | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
     known = {**stored_records(store, tenant_id, ends - set(records)), **records}
     void = void_links(stored.values(), known, store, tenant_id)
-    deleted = {identity: stored.pop(identity) for identity, link in void.items() if link.target in records}
+    stored = {identity: link for identity, link in stored.items() if identity not in void or link.target not in records}
     undecided = _add_older_links(stored, stated, looked_up, store, tenant_id)
-    return SupersedingLinks(stated, named_by, known, stored, void, deleted, undecided)
+    return SupersedingLinks(stated, implied_by, undecided, stored, void, known)
 
 
 def _stated_links(
@@ -87,13 +88,13 @@ def _stated_links(
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
     """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record."""
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
-    named_by: dict[EdgeId, str] = {}
+    implied_by: dict[EdgeId, str] = {}
     for record in records.values():
         for old in record.supersedes:
             link = Relationship(tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old)
             links.setdefault(link.identity(), link)
-            named_by[link.identity()] = record.id
-    return links, named_by
+            implied_by[link.identity()] = record.id
+    return links, implied_by
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:
@@ -154,10 +155,12 @@ def link_problems(
 ) -> Iterator[tuple[EdgeId, str]]:
     """Yield why stated links are invalid, apart from the cycles that they close."""
     for identity, link in links.stated.items():
-        if identity in links.named_by and (message := _target_problem(link, links.known.get(link.target), refused)):
+        if identity in links.implied_by and (
+            message := _target_problem(link, links.known_records.get(link.target), refused)
+        ):
             yield identity, message
     for identity, link in links.stated.items():
-        if message := _trust_problem(link, links.known, unwritten):
+        if message := _trust_problem(link, links.known_records, unwritten):
             yield identity, message
     for identity in links.undecided:
         yield identity, _walk_too_long(links.stated[identity])
@@ -233,22 +236,22 @@ def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Rela
 
 
 def all_in_cycles(
-    links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
+    links: Mapping[EdgeId, Relationship], implied_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> list[RefusedRecord | RefusedEdge]:
     """Return the items to refuse, so that the others close no cycle: all at once, as each new check walks the graph."""
     refused: list[RefusedRecord | RefusedEdge] = []
     left = dict(links)
-    while item := _first_in_cycle(left, named_by, stored):
+    while item := _first_in_cycle(left, implied_by, stored):
         refused.append(item)
         if isinstance(item, RefusedRecord):
-            left = {identity: link for identity, link in left.items() if named_by.get(identity) != item.id}
+            left = {identity: link for identity, link in left.items() if implied_by.get(identity) != item.id}
         else:
             del left[item.identity]
     return refused
 
 
 def _first_in_cycle(
-    links: Mapping[EdgeId, Relationship], named_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
+    links: Mapping[EdgeId, Relationship], implied_by: Mapping[EdgeId, str], stored: Mapping[EdgeId, Relationship]
 ) -> RefusedRecord | RefusedEdge | None:
     """Return the refusal of one item that would close a cycle; None if none does."""
     cycle = one_cycle([(link.source, link.target) for link in (*stored.values(), *links.values())])
@@ -257,7 +260,7 @@ def _first_in_cycle(
             names = [link.source, *_cycle_from(cycle, link.target)]
             shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 2], "…", names[-1]]
             return refused_item(
-                identity, named_by, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}"
+                identity, implied_by, f"{link.source!r} would be superseded by itself: {' → '.join(shown)}"
             )
     return None
 
@@ -286,9 +289,9 @@ def _cycle_from(cycle: Mapping[tuple[str, str], None], start: str) -> list[str]:
     return way
 
 
-def refused_item(identity: EdgeId, named_by: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
+def refused_item(identity: EdgeId, implied_by: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
     """Return the refusal of the record that implies a link, or of the edge that is one."""
-    return RefusedRecord(named_by[identity], message) if identity in named_by else RefusedEdge(identity, message)
+    return RefusedRecord(implied_by[identity], message) if identity in implied_by else RefusedEdge(identity, message)
 
 
 def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:

@@ -67,7 +67,15 @@ class Supersession:
         return ended(ended(edge, self.edge_ends.get(edge.identity())), evidence_end)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
-        """End the stored records, vertices and edges, except the records and edges that were just written.
+        """End the stored records, vertices and edges that this write has not stored with their ends already.
+
+        Parameters
+        ----------
+        records
+            Ids of the records that this write has stored. Records of the request that were stored unchanged before are
+            not among them.
+        edges
+            Identities of all valid edges of the request: each is stored with its end, by this write or before it.
 
         Returns
         -------
@@ -129,18 +137,20 @@ def find_supersession(
         Records of the request that were refused before.
     """
     links = read_links(records, edges, in_graph, store, tenant_id)
-    found = StatedSupersession(void_links=[link for name, link in links.deleted.items() if name not in links.stated])
+    found = StatedSupersession(
+        void_links=[link for name, link in links.void.items() if link.target in records and name not in links.stated]
+    )
     unwritten = unwritten_evidence(links.stated.values(), records, store, tenant_id)
     found.refused = [
-        refused_item(identity, links.named_by, message)
+        refused_item(identity, links.implied_by, message)
         for identity, message in link_problems(links, refused=refused, unwritten=unwritten)
-    ] or all_in_cycles(links.stated, links.named_by, links.stored)
+    ] or all_in_cycles(links.stated, links.implied_by, links.stored)
     if found.refused:
         return found
     dated = {identity: _dated(link, links, store) for identity, link in links.stated.items()}
     found.dated_links = list(dated.values())
     ending = {name: link for name, link in links.stored.items() if name not in links.void} | dated
-    found.supersession.record_ends = _ended_records(ending.values(), links.known)
+    found.supersession.record_ends = _ended_records(ending.values(), links.known_records)
     found.supersession.evidence_ends = _ended_evidence(edges.values(), records, store, tenant_id)
     found.supersession.edge_ends, invalid = _ended_edges(edges, records, store, tenant_id)
     found.refused += invalid
@@ -152,7 +162,7 @@ def _dated(link: Relationship, links: SupersedingLinks, store: WriteStore) -> Re
     if link.valid_at or link.timestamp:
         return link
     before = links.stored.get(link.identity())
-    at = _begins(links.known.get(link.source)) or (before and before.valid_at) or store.now()
+    at = _begins(links.known_records.get(link.source)) or (before and before.valid_at) or store.now()
     return link.model_copy(update={"valid_at": at})
 
 
@@ -193,7 +203,7 @@ def _ended_edges(
     known = dict(edges)
     for edge in stored:
         given = edges.get(edge.identity())
-        if given is None or stored_stays(edge, given, store.now()):
+        if given is None or stored_edge_stays(edge, given, store.now()):
             known[edge.identity()] = edge
     unwritten = unwritten_evidence((edge for edge, _ in pairs), records, store, tenant_id)
     problems: dict[EdgeId, str] = {}
@@ -233,19 +243,31 @@ def _edge_problem(
     return unwritten_problem(superseded, edge, unwritten)
 
 
-def stored_stays(before: Relationship | None, meant: Relationship, now: datetime) -> TypeGuard[Relationship]:
-    """Whether a stored edge stays as it is.
+def stored_edge_stays(stored: Relationship | None, new: Relationship, now: datetime) -> TypeGuard[Relationship]:
+    """Return whether a stored edge stays as it is when a new one with its identity is written.
 
-    An edge that was found in a text replaces no given one, unless only the found one is trusted. One that is not
-    trusted replaces no trusted one that is still in force, unless both have the same evidence.
+    The first case that applies:
+
+    ===================================================  ==================================
+    Nothing is stored                                    no
+    The new edge was found in a text, the stored given   unless only the new one is trusted
+    The new edge is trusted, or the stored one is not    no
+    The stored edge has ended                            no
+    Both have the same evidence                          no
+    Both were given, and the new one has no evidence     no
+    Otherwise                                            yes
+    ===================================================  ==================================
     """
-    if before is not None and meant.found and not before.found:
-        return before.trusted or not meant.trusted
-    if before is None or meant.trusted or not before.trusted:
+    if stored is None:
         return False
-    if before.invalid_at is not None and before.invalid_at <= now:
+    if new.found and not stored.found:
+        return stored.trusted or not new.trusted
+    if new.trusted or not stored.trusted:
         return False
-    return (before.found or meant.evidence is not None) and meant.evidence != before.evidence
+    has_ended = stored.invalid_at is not None and stored.invalid_at <= now
+    if has_ended or new.evidence == stored.evidence:
+        return False
+    return stored.found or new.evidence is not None
 
 
 def as_trusted_as_written(stored: Iterable[Relationship], records: Mapping[str, Record]) -> list[Relationship]:

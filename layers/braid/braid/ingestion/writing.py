@@ -6,6 +6,12 @@ written in that order: an interrupted write is completed by repeating it, which 
 already, or by ``braid repair``.
 A record is identified by its id and its content hash; a record that is stored with the same hash is neither embedded
 nor written again.
+
+Of concurrent writes of one item the last commit wins. Which items are valid, and what they end, also depends on what is
+stored, so writes are settled by optimistic concurrency control: a request is checked and embedded before its
+transaction, against a version of the tenant, and the transaction compares that version. If another write was committed
+since, the transaction is rolled back, the request is checked again and what has changed is embedded. Deployed stores
+have no transaction to compare in: the check is repeated once if another write ended while the models ran.
 """
 
 from __future__ import annotations
@@ -54,15 +60,15 @@ MENTIONS_AT_ONCE = 10_000
 STORES_S = 300.0
 """Time limit of the stores for one write, in seconds; past it the write is undone, or completed by repeating it."""
 MAX_OVERTAKEN = 5
-"""Most times that an overtaken write is prepared again while others can write; then that is in its transaction."""
+"""Most times that a write is rolled back as another was committed first; then it is prepared in its transaction."""
 
 
 class _Overtaken(Exception):
-    """Another process wrote to the tenant between the check of a write and its transaction."""
+    """Another write was committed between the check of a write and its transaction."""
 
 
-class _Basis(NamedTuple):
-    """State that a write is prepared under; what it was prepared for no longer holds once it has changed."""
+class _Version(NamedTuple):
+    """What a request is checked and embedded against; both are repeated if it changes before the commit."""
 
     generation: int | None
     """Write generation of the tenant; None where stores do not commit in one transaction."""
@@ -164,15 +170,15 @@ class _Prepared(NamedTuple):
     """A request that is checked and embedded."""
 
     request: WriteRequest
-    basis: _Basis
-    """What it was checked and embedded under."""
+    version: _Version
+    """What it was checked and embedded against."""
     accepted: Accepted
     records: list[Record] | None
     """The records to write, with their vectors; None if nothing is to be written, as items are invalid."""
 
     def is_overtaken(self, store: WriteStore) -> bool:
-        """Return whether this write may depend on what others have written since."""
-        return _basis(self.request, store) != self.basis
+        """Return whether the tenant has another version by now; never where stores have no transaction."""
+        return _version(self.request, store) != self.version
 
 
 def _prepare(
@@ -182,28 +188,36 @@ def _prepare(
     batch: int,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> _Prepared:
-    """Check a request and embed its records."""
+    """Check a request and embed its records, again if the result may be due to another write.
+
+    ==========================================  ========================================================
+    Invalid items, so that nothing is written   again while other writes are committed during the check
+    Valid, stores commit in one transaction     not again: :func:`_commit` compares the version
+    Valid, stores do not                        once again, if another write ended while the models ran
+    ==========================================  ========================================================
+    """
     tenant_id, is_second_time = request.tenant_id, False
     while True:
-        basis, begun = _basis(request, store), store.cache.generation(tenant_id)
+        version, generation = _version(request, store), store.cache.generation(tenant_id)
         accepted = check(request, store)
-        prepared = _Prepared(request, basis, accepted, None)
-        if not accepted.errors or request.partial:
+        prepared = _Prepared(request, version, accepted, None)
+        if accepted.errors and not request.partial:
+            if not prepared.is_overtaken(store):
+                return prepared
+        else:
             records = vectors.records(accepted.records, batch, None if is_second_time else on_progress)
-            # Where no transaction will tell of it: others may have ended, named or removed something meanwhile.
-            is_changed = basis.generation is None and store.cache.generation(tenant_id) != begun
-            if is_second_time or not (is_changed and records):
+            # No transaction will tell that another write ended, named or removed something meanwhile.
+            is_outdated = version.generation is None and store.cache.generation(tenant_id) != generation
+            if is_second_time or not (is_outdated and records):
                 return prepared._replace(records=records)
             is_second_time = True
-        elif not prepared.is_overtaken(store):
-            return prepared
-        deadline.check()  # the errors may be due to another write that was made during the check: check again
+        deadline.check()
 
 
-def _basis(request: WriteRequest, store: WriteStore) -> _Basis:
+def _version(request: WriteRequest, store: WriteStore) -> _Version:
     generation = store.write_generation(request.tenant_id)
     is_known = generation is not None and request.records
-    return _Basis(generation, tuple(model.id for model in store.models()) if is_known else ())
+    return _Version(generation, tuple(model.id for model in store.models()) if is_known else ())
 
 
 @contextmanager
@@ -240,8 +254,8 @@ def _commit(
 ) -> tuple[_Prepared, int]:
     """Write a prepared request in one transaction; return what was written, and the number of items ended.
 
-    If another process wrote to the tenant meanwhile, the request is prepared again: before the transaction, so that
-    others can write, and in it after :data:`MAX_OVERTAKEN` times. If items are invalid then, nothing is written.
+    If it is overtaken, it is prepared again: outside the transaction, where others can write, and inside it the last
+    time, where none can. If items are invalid then, nothing is written.
     """
     tenant_id, superseded = prepared.request.tenant_id, 0
     for times_overtaken in range(MAX_OVERTAKEN + 1):

@@ -1,9 +1,15 @@
 """Marks of tenants that are being deleted, by which writes to them are refused.
 
-The mark is a value in the cache, apart from the tenant's own values, which a deletion removes. It is renewed while the
-deletion runs, and expires some time after one that was interrupted. Embedded stores read it in the transaction of the
-write. Deployed stores have none: a mark that shows that a deletion has ended stays for longer than a write may take, so
-that a write that was under way during it finds out.
+A mark is a value in the cache, apart from the tenant's own values, which a deletion removes. It expires after
+:data:`HELD_S` unless it is renewed:
+
+=======  =====================================================================================================
+running  A deletion runs, or was interrupted a short time ago: writes are refused. It is renewed meanwhile.
+ended    A deletion has ended: new writes are accepted, and one that began before it finds out and is undone.
+=======  =====================================================================================================
+
+Only deployed stores have marks of the second kind. Embedded stores read the mark in the transaction of the write, so
+no write can be under way when a deletion ends, and the mark is removed then.
 """
 
 from __future__ import annotations

@@ -59,14 +59,14 @@ class WriteRequest(Frozen):
     partial: bool = False
     """Whether valid items are written when others are invalid; otherwise nothing is."""
     supersede_later: bool = False
-    """Whether what records say they supersede is left to a later request, which has it as ``SUPERSEDES`` edges."""
+    """Whether what records say they supersede is left to a later request with ``supersede_only``."""
     supersede_only: bool = False
-    """Whether an earlier request wrote the records, and the edges that supersede others: only what they supersede ends
-    now, and is noted by ``SUPERSEDES`` edges."""
+    """Whether an earlier request has written the records, and the edges that supersede others. This one only ends what
+    they supersede, and writes the ``SUPERSEDES`` edges that say so."""
     ended_apart: frozenset[EdgeId] = frozenset()
-    """Identities of edges that something ends which is not of this request: an end that is stored of them stays."""
+    """Identities of edges that are ended by something outside of this request: their stored ends are kept."""
     rewrite: bool = False
-    """Whether vertices and edges that are stored just so are written again: what a store keeps of them has changed."""
+    """Whether vertices and edges that are stored unchanged are written again, as a store now derives more of them."""
 
     def place(self, what: str, position: int) -> str:
         """Return the source location of an item; ``what`` is ``records``, ``vertices`` or ``relationships``."""

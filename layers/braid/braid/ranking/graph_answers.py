@@ -218,8 +218,9 @@ def rank_facts(
 ) -> list[RankedFacts]:
     """Group the paths that answer a question; return the best groups, at most :data:`MAX_GROUPS`, best first.
 
-    A path's score is the share of the question that it explains; times :data:`OTHER_KIND` if it ends at an entity of a
-    type that is not asked for. A group has the paths from one entity along the same types, directions and predicates;
+    A path's score is how well it answers the question (:class:`~braid.understanding.relations.Explained`: quality of
+    the match times share of the words explained), times :data:`OTHER_KIND` if it ends at an entity of a type that is
+    not asked for. A group has the paths from one entity along the same types, directions and predicates;
     it keeps those of its highest score. Its own score, in [0, 1], is::
 
         score of its paths x weight of its start x (CERTAIN_SHARE + (1 - CERTAIN_SHARE) x confidence)
@@ -230,8 +231,8 @@ def rank_facts(
     Parameters
     ----------
     scored
-        Each path, whose own score is the product of its edges' confidences, with the share of the question's words that
-        it explains, in [0, 1], and the predicates that tell it from other paths of the same types.
+        Each path, whose own score is the product of its edges' confidences; how well it answers, in [0, 1]; and the
+        predicates that tell it from other paths of the same types.
     weights
         How well the question's name matched, in (0, 1], by the id of the path's start.
     kinds
@@ -239,12 +240,12 @@ def rank_facts(
     """
     found: dict[tuple[object, ...], list[tuple[float, GraphHit]]] = {}
     known: set[frozenset[tuple[str, str, str, str]]] = set()
-    for hit, share, wording in scored:
+    for hit, answering, wording in scored:
         edges = frozenset(hit.path.edges())
         if edges in known:
             continue
         known.add(edges)
-        score = share if not kinds or hit.entity_type in kinds else share * OTHER_KIND
+        score = answering if not kinds or hit.entity_type in kinds else answering * OTHER_KIND
         found.setdefault((hit.path.ids[0], hit.path.types, hit.path.inward, wording), []).append((score, hit))
     groups = [_group(each, weights) for each in found.values()]
     groups.sort(key=lambda group: -group.score)

@@ -129,7 +129,8 @@ def _shares(
     start = np.zeros(size)
     start[list(seeds)] = list(seeds.values())
     start *= (1.0 - damping) / start.sum()
-    shares = _solved_without_leaves(sources, targets, steps, start, damping=damping if there is back else None)
+    is_reversible = there is back
+    shares = _solved_without_leaves(sources, targets, steps, start, damping=damping if is_reversible else None)
     total: float = shares.sum()
     return shares / total
 
@@ -137,7 +138,11 @@ def _shares(
 def _solved_without_leaves(
     sources: Numbers, targets: Numbers, steps: Scores, start: Scores, *, damping: float | None
 ) -> Scores:
-    """Solve the equation of :func:`_solved` with its leaves eliminated: most vertices, from which walks only return.
+    """Solve the equation of :func:`_solved` with its leaves eliminated.
+
+    A leaf is a vertex with one tie at which the walk does not begin; most vertices are. Its share is that of its
+    neighbour times the step to it. What it returns to the neighbour is so a part of the neighbour's own share: with
+    ``r`` the sum over its leaves of step there times step back, ``x = … + r x`` becomes ``x = … / (1 − r)``.
 
     Parameters
     ----------
@@ -146,20 +151,21 @@ def _solved_without_leaves(
     """
     size = len(start)
     is_leaf = (np.bincount(sources, minlength=size) == 1) & (start == 0)
-    leaving = is_leaf[sources]
-    returned = np.bincount(targets[leaving], (steps * np.roll(steps, len(steps) // 2))[leaving], minlength=size)
-    rest, between = np.flatnonzero(~is_leaf), np.flatnonzero(~(leaving | is_leaf[targets]))
+    from_leaf, to_leaf = is_leaf[sources], is_leaf[targets]
+    steps_back = np.roll(steps, len(steps) // 2)  # the step of each tie in the other direction
+    returned = np.bincount(targets[from_leaf], (steps * steps_back)[from_leaf], minlength=size)
+    grown = 1.0 / (1.0 - returned)
+    kept, between_kept = np.flatnonzero(~is_leaf), np.flatnonzero(~(from_leaf | to_leaf))
     place = np.cumsum(~is_leaf) - 1
-    stays = 1.0 / (1.0 - returned)
     shares = np.zeros(size)
-    shares[rest] = _solved(
-        place[sources[between]],
-        place[targets[between]],
-        (steps * stays[targets])[between],
-        (start * stays)[rest],
+    shares[kept] = _solved(
+        place[sources[between_kept]],
+        place[targets[between_kept]],
+        (steps * grown[targets])[between_kept],
+        (start * grown)[kept],
         damping=damping,
     )
-    shares[targets[is_leaf[targets]]] = (steps * shares[sources])[is_leaf[targets]]
+    shares[targets[to_leaf]] = (steps * shares[sources])[to_leaf]
     return shares
 
 

@@ -87,6 +87,9 @@ class Done(NamedTuple):
 def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: float | None = None) -> Listed:
     """Return the next pages of a job that is in one of the :data:`PAGED` phases; none if its last ones are done.
 
+    Tenants are listed one after another, and each by the scans of the phase (:func:`_scans`) in turn. The cursor has
+    the number of the scan and the last id that was listed. The job's own position stays until the pages are done.
+
     Parameters
     ----------
     most
@@ -101,13 +104,13 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
     tenant = job.tenant or _next_tenant(services, job, None)
     cursor = job.cursor
     while tenant is not None and len(pages) < most and size < _MAX_BYTES:
-        number, after = decode_scan_cursor(cursor)
+        scan_number, after = decode_scan_cursor(cursor)
         scans = list(_scans(services, job, tenant).items())
-        if number >= len(scans):
+        if scan_number >= len(scans):
             tenant, cursor = _next_tenant(services, job, tenant), None
             continue
         wanted = min(MAX_IDS, (most - len(pages)) * services.limits.page)
-        name, conditions = scans[number]
+        name, conditions = scans[scan_number]
         found = [] if conditions is None else services.migration.ids(tenant, after=after, limit=wanted, **conditions)
         for last in _last_of_each_page(found, services.limits.page):
             pages.append(IdRange(tenant=tenant, scan=name, after=after, until=last))
@@ -115,8 +118,8 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
             size += len(json.dumps(pages[-1].model_dump()))
             if size >= _MAX_BYTES:
                 break
-        whole = len(found) < wanted and (not found or after == found[-1])
-        cursor = encode_scan_cursor(number + 1, None) if whole else encode_scan_cursor(number, after)
+        is_last = len(found) < wanted and (not found or after == found[-1])  # all that was found is in the pages
+        cursor = encode_scan_cursor(scan_number + 1, None) if is_last else encode_scan_cursor(scan_number, after)
         if seconds is not None and services.seconds() - began > seconds:
             break
     position = Position(phase=job.phase, tenant=tenant, cursor=cursor, began=at)

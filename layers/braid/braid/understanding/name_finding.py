@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from braid.ports.name_finder import FoundMention, FoundName
@@ -90,51 +90,62 @@ def title_names(title: str) -> list[str]:
 def _names_of_document(
     texts: Sequence[SourceText], given: Mapping[str, str], longest: Mapping[str, int]
 ) -> Iterator[FoundName]:
-    tallies: dict[str, _Tally] = {}
+    """Yield the names in the texts of one document, each with its mentions.
+
+    They are the names in the texts' titles; the strings written like names that are names; and the given names, in any
+    case, in texts that have not mentioned their entity so. A short form or a surname is a mention of the full name.
+
+    Parameters
+    ----------
+    texts
+        The document's texts, in their order.
+    given
+        Keys of given entities by their normalised names.
+    longest
+        Of :func:`longest_by_first_word`, for the same names.
+    """
     contents = [_CONTROL.sub(" ", text.content[:LONGEST_TEXT]) for text in texts]
-    candidates = [
-        (text, list(name_candidates(content, text.title))) for text, content in zip(texts, contents, strict=True)
-    ]
-    every = [each for _, found in candidates for each in found]
-    titles = [(text, name) for text in texts for name in title_names(text.title)]
-    for text, name in titles:
-        _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text.id, -1)
-    full_names = _short_forms(every) | _surnames([*(each.name for each in every), *(name for _, name in titles)])
-    known_keys = full_names.keys() | {each.key for each in every if each.unambiguous}
-    known_keys |= {name_key(name) for _, name in titles} | _subjects(texts[0].title, contents, every)
-    for text, found in candidates:
-        kept = 0
-        for each in found:
-            if not each.unambiguous and each.key not in known_keys:
-                continue
+    by_text = [list(name_candidates(content, text.title)) for text, content in zip(texts, contents, strict=True)]
+    candidates = [each for found in by_text for each in found]
+    titles = [(text.id, name) for text in texts for name in title_names(text.title)]
+    full_names = _short_forms(candidates) | _surnames(
+        [*(each.name for each in candidates), *(name for _, name in titles)]
+    )
+    # A candidate that is ambiguous by itself is a name if the document has it elsewhere as one.
+    names = full_names.keys() | {each.key for each in candidates if each.unambiguous}
+    names |= {name_key(name) for _, name in titles} | _subjects(texts[0].title, contents, candidates)
+
+    tallies: dict[str, _Tally] = {}
+    for text_id, name in titles:
+        _count(tallies, given.get(normalise(name), name_key(name)), _Tally(name, NAME_TYPE), text_id, -1)
+    for text, found in zip(texts, by_text, strict=True):
+        for each in islice((each for each in found if each.unambiguous or each.key in names), MAX_NAMES):
             full = full_names.get(each.key)
             key, name = (name_key(full), full) if full else (each.key, each.name)
             key = given.get(normalise(name), given.get(key, key))
             _count(tallies, key, _Tally(name, each.entity_type), text.id, each.start)
-            kept += 1
-            if kept == MAX_NAMES:
-                break
-        if longest:
-            for key, name, start in given_in(text.content[:LONGEST_TEXT], given, longest):
-                if key in tallies and text.id in tallies[key].texts:
-                    continue
+        for key, name, start in given_in(text.content[:LONGEST_TEXT], given, longest) if longest else ():
+            if key not in tallies or text.id not in tallies[key].texts:
                 _count(tallies, key, _Tally(name, NAME_TYPE), text.id, start)
-    ends = {text.id: _first_sentence_end(text.content) for text in texts}
+
+    first_sentences = {text.id: _first_sentence_end(text.content) for text in texts}
     for key, tally in tallies.items():
         mentions = tuple(
-            FoundMention(text_id, max(start, 0), _confidence(start, times, ends[text_id]))
+            FoundMention(text_id, max(start, 0), _confidence(start, times, first_sentences[text_id]))
             for text_id, (start, times) in tally.texts.items()
         )
         yield FoundName(key, tally.name, tally.entity_type, mentions)
 
 
 def _count(tallies: dict[str, _Tally], key: str, new: _Tally, text_id: str, start: int) -> None:
+    """Count a mention of a name by a text; ``new`` is the tally to begin with if the name has none."""
     tally = tallies.setdefault(key, new)
     first, times = tally.texts.get(text_id, (start, 0))
     tally.texts[text_id] = (min(first, start), times + 1)
 
 
 def _confidence(start: int, times: int, first_sentence: int) -> float:
+    """Return the confidence of a mention; ``first_sentence`` is the position at which the first sentence ends."""
     if start < 0:
         return TITLE
     if start < first_sentence:

@@ -1,6 +1,18 @@
-"""Keys and forms of names, by which writes store an entity and questions look it up.
+"""Keys of names, by which writes store an entity and questions look it up.
 
-Also how certain it is that words of a question are meant as a name. Names in the texts of a write are found by
+The first character of a key tells its kind; :data:`FORM_SCORES` has the marks of the last four:
+
+===========  =======================================================================
+no mark      a normalised name or alias itself
+``~atlas``   a name without its brackets, or without what follows its first comma
+``^atlas``   a part of a name: its first or last word, or all words but the first
+``@abc``     the initials of a name
+``%…``       a hash, in Base64, of a name or of a name without one of its letters
+===========  =======================================================================
+
+The embedded store keeps the hashes as integers in a table of their own: :func:`misspelling_number` converts one.
+
+Also here: how certain it is that words of a question are meant as a name. Names in the texts of a write are found by
 :mod:`braid.understanding.name_finding`.
 """
 
@@ -32,7 +44,7 @@ if TYPE_CHECKING:
 NAME_SCORE, ALIAS_SCORE = 1.0, 0.9
 SHORTENED, PART, INITIALS, MISSPELT = "~", "^", "@", "%"
 FORM_SCORES = {SHORTENED: 0.8, MISSPELT: 0.75, PART: 0.6, INITIALS: 0.6}
-"""Scores of a match by a variant of a name, by its prefix."""
+"""Scores of a match by another form of a name, by its mark."""
 ALTERED_SHARE = 0.8
 """Score factor of a name that the question has in another number, written apart or together, or with umlauts."""
 LEAST_CERTAINTY_OF_FORMS = 0.5
@@ -63,7 +75,7 @@ class LookupKey(NamedTuple):
 
 
 def stored_forms(*names: str) -> list[str]:
-    """Return the keys of other forms of an entity's names, each with the prefix of its kind of form.
+    """Return the keys of other forms of an entity's names, each with its mark.
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to the part before the bracket and
     the first comma. A name of two to four words with capitals is known by its first and last word, and without its
@@ -79,7 +91,7 @@ def other_forms(*names: str) -> list[str]:
 
 
 def misspelling_numbers(*names: str) -> list[int]:
-    """Return the :func:`misspellings` of an entity's first names as numbers, for stores that index them separately."""
+    """Return the :func:`misspellings` of an entity's first :data:`MAX_MISSPELT_NAMES` names as integers of 48 bits."""
     return [
         int.from_bytes(digest, "big")
         for name in names[:MAX_MISSPELT_NAMES]
@@ -88,7 +100,7 @@ def misspelling_numbers(*names: str) -> list[int]:
 
 
 def misspelling_number(key: str) -> int:
-    """Return one of the :func:`misspellings` as a number."""
+    """Return the integer of one of the :func:`misspellings`, by decoding it."""
     return int.from_bytes(a2b_base64(key[len(MISSPELT) :]), "big")
 
 
@@ -112,11 +124,11 @@ def _forms(name: str) -> list[str]:
 
 
 def misspellings(name: str) -> list[str]:
-    """Return the keys that two normalised names have in common if they differ in one letter; none without long words.
+    """Return keys of a normalised name, of which a name that differs in one letter has at least one too.
 
-    As in SymSpell, the keys are those of the name and of the name without one letter of its words of five letters and
-    more, each in turn: names with a missing, extra, wrong or transposed letter share one. Digits are not left out:
-    LX-400 is not LX-500. Each key is a hash of 48 bits, to save space.
+    As in SymSpell, they are keys of the name, and of the name without one letter of its words of five letters and more,
+    each in turn: names with a missing, extra, wrong or transposed letter share one. Digits are not left out: LX-400 is
+    not LX-500. A name without such words has none. Each key is the mark and a hash of 48 bits, to save space.
     """
     return [MISSPELT + b2a_base64(digest, newline=False).decode() for digest in _misspelling_digests(name)]
 

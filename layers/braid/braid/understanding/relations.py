@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, lru_cache
+from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import MENTIONS
@@ -315,10 +316,21 @@ class Anchor(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """The share of a question that a path explains, and the predicates that tell it from others of the same types."""
+    """How well a path answers a question."""
 
     score: float
+    """Quality of the match times the share of the question's words that it explains, in [0, 1]."""
     wording: tuple[str, ...]
+    """The predicates that tell it from other paths of the same types; empty strings where the type tells enough."""
+
+
+class _Edge(NamedTuple):
+    """An edge of a path."""
+
+    label: Label
+    predicate: str
+    inward: bool
+    """Whether the path walks it against its direction."""
 
 
 AGAINST: Final = 0.8
@@ -328,10 +340,14 @@ AGAINST: Final = 0.8
 def explain(
     question: QuestionWords, skipped: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
 ) -> Explained | None:
-    """Return the share of a question's words that a path explains; None if the question does not say one of its edges.
+    """Return how well a path answers a question; None if the question does not say one of its edges.
 
-    Names that are not on the path count as words to be explained. A path that ends at a name of the question is no
-    answer to one that asks who, which or where, and gives None.
+    Each edge has to be said by words of the question, from which no edge before it was matched. The path's quality is
+    the product of the qualities of these matches. The words to be explained are those that tell something, without the
+    names on the path; names that are not on it are among them. The share of these that the edges explain, times the
+    quality, is the score.
+
+    A path that ends at a name of the question is no answer to one that asks who, which or where, and gives None.
 
     Parameters
     ----------
@@ -343,48 +359,53 @@ def explain(
     path = hit.path
     if path.ids[-1] in anchors and _SOUGHT.intersection(question.tokens):
         return None
-    named = {place for anchor in anchors.values() for place in anchor.places}
-    own = {place for identity in path.ids if identity in anchors for place in anchors[identity].places}
-    before, quality, places = min(anchors[path.ids[0]].places), 1.0, frozenset[int]()
+    names = {place for anchor in anchors.values() for place in anchor.places}
+    names_on_path = {place for identity in path.ids if identity in anchors for place in anchors[identity].places}
+    start, quality, explaining = min(anchors[path.ids[0]].places), 1.0, frozenset[int]()
     wording = []
-    for label, predicate, inward in zip(
-        path.types, path.predicates or ("",) * len(path.types), path.inward, strict=True
-    ):
-        said = _edge_said(question, label, predicate, (before, inward), {*skipped, *named, *places})
+    predicates = path.predicates or ("",) * len(path.types)
+    for edge in starmap(_Edge, zip(path.types, predicates, path.inward, strict=True)):
+        said = _best_occurrence(question, edge, start, {*skipped, *names, *explaining})
         if said is None:
             return None
         quality *= said.quality
-        places |= said.places
-        before = min(said.places)
-        wording.append(predicate if is_symmetric(label_words(label)) else "")
-    content = question.content({*skipped, *own})
-    share = len(content & places) / len(content) if content else 1.0
+        explaining |= said.places
+        start = min(said.places)
+        wording.append(edge.predicate if is_symmetric(label_words(edge.label)) else "")
+    to_explain = question.content({*skipped, *names_on_path})
+    share = len(to_explain & explaining) / len(to_explain) if to_explain else 1.0
     return Explained(quality * share, tuple(wording))
 
 
-def _edge_said(
-    question: QuestionWords, label: Label, predicate: str, way: tuple[int, bool], skipped: set[int]
-) -> Occurrence | None:
-    """Return the occurrence of one edge, in its direction, that explains most words; None if there is none.
+def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: set[int]) -> Occurrence | None:
+    """Return the occurrence of an edge in a question that explains most words, the best first; None if there is none.
+
+    ======================================  ==============================================================
+    The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`
+    Those of its type, if it is symmetric   in either direction; only if those of its predicate do not occur
+    Those of any other type                 in the direction of the edge only
+    ======================================  ==============================================================
 
     Parameters
     ----------
-    way
-        Position of the name or words that the edge is walked from, and whether it is walked against its direction.
+    start
+        Position of the name or word that the edge is walked from; the side of it on which the edge is said tells the
+        direction.
+    skipped
+        Positions of words that are not compared.
     """
-    before, inward = way
-    symmetric = is_symmetric(label_words(label))
-    spoken = words(predicate)[:MAX_PREDICATE_WORDS]
-    offered = [
-        said if said.inward(before) is inward else said._replace(quality=said.quality * AGAINST)
+    symmetric = is_symmetric(label_words(edge.label))
+    spoken = words(edge.predicate)[:MAX_PREDICATE_WORDS]
+    found = [
+        said if said.inward(start) is edge.inward else said._replace(quality=said.quality * AGAINST)
         for said in question.said(spoken, skipped)
     ]
-    if not offered or not symmetric:
-        said_so = said_by(question, label, skipped)
-        offered += [said for said in said_so if symmetric or said.inward(before) is inward]
-    beside = question.places_of(spoken, skipped)
-    offered = [said._replace(places=said.places | beside) for said in offered]
-    return max(offered, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
+    if not found or not symmetric:
+        by_type = said_by(question, edge.label, skipped)
+        found += [said for said in by_type if symmetric or said.inward(start) is edge.inward]
+    further = question.places_of(spoken, skipped)  # a word of the predicate may occur more than once
+    found = [said._replace(places=said.places | further) for said in found]
+    return max(found, key=lambda said: (len(said.places) * said.quality, said.quality), default=None)
 
 
 def sentence(source: str, label: Label, target: str, predicate: str = "") -> str:

@@ -1,7 +1,7 @@
 """Stored counts of a tenant's graph: their update by writes, and recounting.
 
-A question reads them by one key instead of counting. A write changes them by the difference between the stored elements
-among its vertices and edges before and after it, so that a repeated write changes nothing.
+A question reads them by one key instead of counting. A write counts which of its vertices and edges are stored before
+and after it, and adds the difference: that of a repeated write is 0.
 """
 
 from __future__ import annotations
@@ -95,36 +95,41 @@ class GraphCounts:
         ids: Sequence[str],
         edges: Sequence[Relationship] | Callable[[], Sequence[Relationship]],
     ) -> Iterator[None]:
-        """Add the changes of the counts by the block's write of these vertices and edges to the stored counts.
+        """Count the block's vertices and edges before and after it, and add the difference to the stored counts.
 
-        A write that broke off before it added them is repeated without a change: of a type that is not counted at all
-        its own vertices and edges are added then, so that questions plan with every type.
+        The addition is a request of its own, so the counts may be wrong until ``braid repair`` recounts:
+
+        - a change is lost if the process ends between the write and the addition;
+        - it is added twice if two processes write the same new items at the same time, or if the answer of the store is
+          lost and the addition is sent again.
+
+        The repetition of a write whose change was lost adds the number of its own items of each type that is not
+        counted at all, so that questions plan with every type.
         """
         stored = self._stored
         if stored is None:
             yield
             return
-        concerned = edges() if callable(edges) else edges
-        before = _count_among(self._connection, tenant_id, ids, concerned)
-
-        def add() -> None:
-            after = _count_among(self._connection, tenant_id, ids, concerned)
-            changes = Counter(after)
-            changes.subtract(before)
-            if not stored.add(tenant_id, changes):
-                stored.replace(tenant_id, self._count(tenant_id))
-                return
-            counted = stored.read(tenant_id) or {}
-            if missing := {name: number for name, number in after.items() if number and not counted.get(name)}:
-                stored.add(tenant_id, missing)
-
+        count = partial(_count_among, self._connection, tenant_id, ids, edges() if callable(edges) else edges)
+        before = count()
         try:
             yield
         except StoreError:
             with suppress(StoreError):  # the error of the write is raised; a repair recounts
-                add()
+                self._add(stored, tenant_id, before, count())
             raise
-        add()
+        self._add(stored, tenant_id, before, count())
+
+    def _add(self, stored: StoredCounts, tenant_id: str, before: Counter[str], after: Counter[str]) -> None:
+        """Add the difference to the stored counts; where none are stored, count the whole graph."""
+        changes = Counter(after)
+        changes.subtract(before)
+        if not stored.add(tenant_id, changes):
+            stored.replace(tenant_id, self._count(tenant_id))
+            return
+        counted = stored.read(tenant_id) or {}
+        if missing := {name: number for name, number in after.items() if number and not counted.get(name)}:
+            stored.add(tenant_id, missing)
 
     def _count(self, tenant_id: str) -> Counter[str]:
         """Count a tenant's whole graph, page by page."""

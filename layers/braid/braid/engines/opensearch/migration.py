@@ -1,12 +1,20 @@
 """Index migration on OpenSearch: fills a second index and switches the alias to it.
 
-It moves all tenants to another model profile, or one tenant to an index of its own, and back.
+It moves all tenants to another model profile, or one tenant to an index of its own, and back. A migration to another
+profile migrates the shared index and every tenant's own one, and switches them together; that of a tenant migrates its
+alias alone.
 
-The aliases are the only state of a migration, so that a switch is one atomic request. An index's profile is in the
-``_meta`` of its mappings, so that the profile changes with the alias.
+The aliases (:mod:`braid.engines.opensearch.placement`) are the only state of a migration, so that a switch or a
+roll-back is one atomic request:
 
-A migration to another profile is of the shared index and of those that tenants have of their own, switched together. A
-tenant is moved to an index of its own, or back, by a migration of its alias alone.
+=========  ==========================================================================================
+begin      a new index gets the alias ``next``; of a move back, the shared index does
+switch     the index of ``next`` becomes the active one, and the active one that of ``previous``
+rollback   the index of ``previous`` becomes the active one again, and the active one that of ``next``
+drop       the index of ``next`` or ``previous`` is removed, unless it is the shared one
+=========  ==========================================================================================
+
+An index's profile is in the ``_meta`` of its mappings, so that the profile changes with the alias.
 """
 
 from __future__ import annotations
@@ -204,14 +212,14 @@ class OpenSearchMigration:
             self._move_aliases([_added(aliases[self._shared], self._alias)])
         indexes = self._indexes()
         following = self._serving(indexes).begun(active, target)
-        # The one whose profile is served comes last, so that a beginning that breaks off is begun again.
+        # The alias that says which profile is next comes last, so that an interrupted begin is begun again.
         for alias in self._moved(self._aliases()):
             if self._back:
                 self._move_aliases([_added(aliases[self._shared], next_alias(alias))])
             elif next_alias(alias) not in aliases:
                 self._begin(alias, indexes[alias], active, target, spaces)
         try:
-            self._refuse_others(target)  # of two that begin in one instant each sees the other here, or one does
+            self._refuse_others(target)  # again: of two that begin at the same time, at least one sees the other
         except InvalidRequest:
             self.drop(())
             raise
@@ -221,7 +229,7 @@ class OpenSearchMigration:
         """Refuse to begin while another migration is open, or can still be undone."""
         mine = {next_alias(self._alias), previous_alias(self._alias)}
         for name, index in self._indexes().items():
-            # What a beginning of this one made before it broke off is of the profile that it goes to.
+            # An index that an interrupted begin of this migration made; it has the target profile.
             begun = self._tenant_id is None and name.endswith(next_alias("")) and index.profile == target
             if name.endswith((next_alias(""), previous_alias(""))) and name not in mine and not begun:
                 message = "profile: another index migration is open, or kept for a roll-back: end it, or drop that"
@@ -329,7 +337,7 @@ class OpenSearchMigration:
         return back
 
     def drop(self, spaces: Sequence[str]) -> MigrationState:  # noqa: ARG002 - vectors go with their index
-        """Remove the index that is not active, if there is one; of the shared one, what it has of the tenant.
+        """Remove the index that is not active, if there is one; if that is the shared one, the tenant's records in it.
 
         Raises StoreError, and removes no index, if a switch or a roll-back has made it the active one meanwhile.
         """
@@ -355,9 +363,9 @@ class OpenSearchMigration:
             self._move_aliases([{"remove_index": {"index": index}}, still, _added(behind, active)])
 
     def _empty_shared(self, tenant_id: str) -> None:
-        """Remove from the shared index what it has of a tenant that has an index of its own.
+        """Remove the records of a tenant that has an index of its own from the shared index.
 
-        It ends where a move back begins meanwhile: that one fills the shared index, and removes what differs.
+        Stops if a move back begins meanwhile: that fills the shared index, and removes what differs by itself.
         """
         shared = self._at(self._shared)
         body = query.ids_page(query.scan_clause(tenant_id), after="", limit=MAX_IDS)
@@ -394,7 +402,7 @@ class OpenSearchMigration:
         return self._alias if self._tenant_id is not None else alias_of(self._aliases(), self._shared, tenant_id)
 
     def _moved(self, aliases: Mapping[str, str]) -> list[str]:
-        """Return the aliases that this migration moves, last the one whose profile is served."""
+        """Return the aliases that this migration moves; last the one that :meth:`serving` reads."""
         return [*([] if self._tenant_id is not None else own_aliases(aliases, self._shared)), self._alias]
 
     def _indexes(
@@ -436,12 +444,15 @@ class OpenSearchMigration:
     def _swap(
         self, indexes: Mapping[str, _AliasedIndex], activated: Callable[[str], str], kept: Callable[[str], str]
     ) -> None:
-        """Make the index with one role the active one of each alias, and give that one the other, in one request."""
+        """Make the index with the role ``activated`` of each alias its active one, in one request.
+
+        The index that was active gets the role ``kept``.
+        """
         aliases = {alias: index.name for alias, index in indexes.items()}
         actions: list[dict[str, Any]] = []
         for alias in self._moved(aliases):
             old, new = aliases[alias], aliases[activated(alias)]
-            # Those of tenants that are in the shared index go with it.
+            # The aliases of tenants that lead to the shared index move with its own.
             going = [alias, *(sharing_aliases(aliases, alias) if alias == self._shared else ())]
             actions += [{"remove": {"index": old, "alias": name}} for name in going]
             actions += [_added(new, name) for name in going]

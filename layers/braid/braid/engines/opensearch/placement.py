@@ -1,7 +1,16 @@
-"""Placement: in which index a tenant's records are, by aliases: the shared one, those of tenants, and of a migration.
+"""Placement: in which index a tenant's records are. It is stored in the aliases alone.
 
-Nothing else tells it. An alias of a tenant, once it is there, is never removed:
-it leads to the shared index again where the tenant has no other. So a reader may go by what it read some time ago.
+With ``braid`` as the name of the index in the settings:
+
+========================  =================================================================================
+``braid``                 the shared index, with the records of all tenants that have none of their own
+``braid_of_DIGEST``       the index of a tenant that was ever moved to an index of its own
+``ALIAS_next``            the index that a migration of ``ALIAS`` fills; writes go to it as well
+``ALIAS_previous``        the index from before the last switch; writes go to it, so that it can be undone
+========================  =================================================================================
+
+The alias of a tenant is never removed: after a move back it leads to the shared index. So a reader may use aliases that
+it read up to :data:`ALIASES_KEPT_S` ago.
 """
 
 from __future__ import annotations
@@ -15,7 +24,7 @@ if TYPE_CHECKING:
     from opensearchpy import OpenSearch
 
 ALIASES_KEPT_S: Final = 60.0
-"""For how many seconds a reader goes by the aliases that it read: a tenant's old index is kept longer."""
+"""Seconds for which a reader uses the aliases that it read; a tenant's old index is kept for longer than that."""
 _OF: Final = "_of_"
 _DIGITS: Final = 24
 
@@ -31,9 +40,9 @@ def previous_alias(alias: str) -> str:
 
 
 def tenant_alias(alias: str, tenant_id: str) -> str:
-    """Return the alias of a tenant's records, where they were ever moved to an index of their own.
+    """Return the alias of a tenant that was ever moved to an index of its own.
 
-    It has a digest of the tenant's name, which may have capitals and be longer than a name of OpenSearch.
+    It has a digest of the tenant's name, as that may have capitals and be longer than OpenSearch allows.
     """
     return f"{alias}{_OF}{hashlib.sha256(tenant_id.encode()).hexdigest()[:_DIGITS]}"
 
@@ -51,14 +60,14 @@ def indexes_by_alias(client: OpenSearch, alias: str, *, request_timeout: float |
 
 
 def own_aliases(aliases: Mapping[str, str], alias: str) -> list[str]:
-    """Return the aliases of the tenants whose records are in another index than the shared one."""
+    """Return the aliases of the tenants that have an index of their own now."""
     ends = (next_alias(""), previous_alias(""))
     tenants = [name for name in aliases if name.startswith(f"{alias}{_OF}") and not name.endswith(ends)]
     return sorted(name for name in tenants if aliases[name] != aliases.get(alias))
 
 
 def sharing_aliases(aliases: Mapping[str, str], alias: str) -> list[str]:
-    """Return the aliases of tenants that lead to the shared index, and to no other during a migration."""
+    """Return the aliases of tenants that lead to the shared index and are not being moved to another one."""
     return sorted(
         name
         for name in aliases
@@ -69,8 +78,8 @@ def sharing_aliases(aliases: Mapping[str, str], alias: str) -> list[str]:
 def alias_of(aliases: Mapping[str, str], alias: str, tenant_id: str) -> str:
     """Return the alias by which a tenant's records are read and written: its own, or the shared one.
 
-    It is the tenant's own for as long as a move of it can be undone, also one back to the shared index: by it a writer
-    knows of the other index.
+    It is the tenant's own also after a move back to the shared index, as long as that can be undone: then writes go to
+    the other index as well, which has a name derived from the tenant's alias.
     """
     own = tenant_alias(alias, tenant_id)
     moved = {next_alias(own), previous_alias(own)} & aliases.keys()
@@ -78,9 +87,9 @@ def alias_of(aliases: Mapping[str, str], alias: str, tenant_id: str) -> str:
 
 
 def aliases_of(aliases: Mapping[str, str], alias: str, tenant_id: str) -> dict[str, str]:
-    """Return the indexes that a tenant's records are written to by alias, the active one first ("" if there is none).
+    """Return the indexes that a tenant's records are written to, by alias, the active one first ("" if it is missing).
 
-    During a migration, and until it can no longer be undone, there are two.
+    There are two during a migration, and after it until it can no longer be undone.
     """
     active = alias_of(aliases, alias, tenant_id)
     others = {name: aliases[name] for name in (next_alias(active), previous_alias(active)) if name in aliases}

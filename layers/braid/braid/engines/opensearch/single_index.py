@@ -85,7 +85,7 @@ class SingleIndex:
                     raise
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Write records, but not those that are stored just so."""
+        """Write records, except those that are stored unchanged."""
         try:
             self._upsert(records)
         except IndexMissing:

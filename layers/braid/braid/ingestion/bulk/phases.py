@@ -1,8 +1,16 @@
-"""Selects the part of a batch that each phase writes, so that the order of the lines does not matter.
+"""Selects the part of a batch that each phase writes, so that the order of a file's lines does not matter.
 
-All records and entities first; then all edges; then supersession by records; then supersession by edges, which writes
-none of these edges again. An edge that the file itself ends keeps its stored end, which exists if the file was imported
-before.
+Each phase goes through all batches of the file before the next one begins:
+
+======  ========================================================================================
+items   records and entities, whatever they supersede
+edges   edges other than ``SUPERSEDES``, whatever they supersede
+links   ``SUPERSEDES`` edges, and what records supersede
+ends    what edges supersede; the superseding edges are not written again
+======  ========================================================================================
+
+An edge that the file itself ends keeps its stored end, which exists if the file was imported before. That an edge is
+one of these, or is stated by a line of another batch, is told by fingerprints of all edges of the file.
 """
 
 from __future__ import annotations

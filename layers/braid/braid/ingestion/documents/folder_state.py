@@ -1,8 +1,9 @@
 """State of an ingested folder: the version of each file that was read, so that a later ingest opens only changed ones.
 
-It is stored in the tenant's object store: a list of files, and a page of changes for each write since that list. A page
-is stored before its documents are written, without their hashes, and again afterwards. A file without a hash in its
-last page may be written in part: it is read again, and the page has the most chunks that may be stored of it.
+It is stored in the tenant's object store as a log: a list of all files, and a page for each write since that list
+(:meth:`FolderState.compact` makes a new list of them). A page is stored twice: before its documents are written,
+without hashes and with the most chunks that may then be stored of each, and again when they are written. So a file
+without a hash may be written in part, and the next ingest reads it again.
 """
 
 from __future__ import annotations
@@ -112,8 +113,8 @@ class FolderState:
     def compact(self) -> None:
         """Store the list of all files, and delete the pages that it replaces.
 
-        The list also has the files that another process has written since this one loaded the state: what is in no
-        list would stay stored when its file is gone.
+        The list also has the files that another process has written since this one loaded the state: the chunks of a
+        file that is in no list would never be removed.
         """
         pages = [info.key for info in self.objects.list(self.tenant_id, f"{self._folder}/page-")]
         _, files = _read(self.objects, self.tenant_id, self._folder)

@@ -50,13 +50,14 @@ READERS: Final[dict[str, Callable[[Source], Document]]] = {
     ".xlsx": read_xlsx,
 }
 """Readers by suffix. Text without a known suffix is read as text."""
-_PACKED: Final = {
+_ARCHIVE_READERS: Final = {
     "word/document.xml": read_docx,
     "ppt/presentation.xml": read_pptx,
     "xl/workbook.xml": read_xlsx,
 }
 """Readers of ZIP archives, by a name that the archive contains."""
-_NOT_TEXT: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
+_BINARY_READERS: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
+"""Readers of formats that are recognised by their content: the suffix of one says nothing about a file of text."""
 # Possessive: backtracking over many comments would take exponential time.
 _HTML = re.compile(rb"\A(?>\s+|<!--.*?-->)*+<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _MAIL = re.compile(
@@ -134,7 +135,7 @@ def reader_of(source: Source) -> Callable[[Source], Document]:
         return read_pdf
     if start.startswith(b"PK\x03\x04"):
         names = set(check_archive(source.content, source.limits))
-        reader = next((reader for name, reader in _PACKED.items() if name in names), None)
+        reader = next((reader for name, reader in _ARCHIVE_READERS.items() if name in names), None)
         if reader is None:
             raise Unreadable("is an archive; unpack it")
         return reader
@@ -147,9 +148,10 @@ def reader_of(source: Source) -> Callable[[Source], Document]:
 
 
 def _reader_of_text(suffix: str, start: bytes) -> Callable[[Source], Document]:
-    named = READERS.get(suffix, read_text)
-    if named is not read_text and named not in _NOT_TEXT:
-        return named
+    """Return the reader of a file that is text, by its suffix, or by its first bytes if the suffix tells no format."""
+    by_suffix = READERS.get(suffix)
+    if by_suffix is not None and by_suffix not in {read_text, *_BINARY_READERS}:
+        return by_suffix
     if _HTML.match(start):
         return read_html
     return read_mail if _MAIL.match(start) else read_text

@@ -1,8 +1,9 @@
 """Documents in the object store: converted to lines of records, which are imported as any other lines are.
 
 An object that is put under ``documents/`` is imported when it arrives. A document that a caller posts is kept under
-``posted/``, in a folder of its own, until it is written; no import starts there by itself. The state of the document is
-stored beside the lines, so that chunks which a newer version no longer has are removed once that is written.
+``posted/``, in a folder of its own, until it is written; no import starts there by itself. The state of a document has
+the number of its chunks, so that those which a newer version no longer has are removed once that version is written.
+It also names the import that began to write the document last: all others stop.
 """
 
 from __future__ import annotations
@@ -167,16 +168,18 @@ def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key:
 
 
 def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> None:
-    """Refuse to write a version that is no longer the newest: to read it may have taken minutes, and others seconds.
+    """Refuse to write a version that is no longer the newest: reading it may take minutes, and a later one less.
 
-    What was posted later lies under another key; its import is begun later as well, but may be the first to end. An
-    object that was removed meanwhile, as with its tenant, is not written either.
+    A version that was posted later is another object; its import begins later as well, but may end first. An object
+    that was removed meanwhile, as with its tenant, is not written either.
+
+    Raises ObjectChanged if there is a newer version, and ObjectMissing if the object was removed.
     """
     is_newest = store.objects.open(tenant_id, info.key).info.version == info.version
     if is_newest and info.key.startswith(POSTED):
         before = read_upload(store.objects, tenant_id, path)
         newest = before.modified_ns if before else 0
-        # One that was posted in the future was by a clock that was set since; nothing would replace it until then.
+        # A time in the future was given by a wrong clock; else nothing could replace that version until then.
         is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
         if not is_newest:
             store.objects.delete(tenant_id, info.key)  # nothing else would remove it

@@ -288,6 +288,9 @@ class Mentions:
     def __init__(self, question: str, links: Iterable[EntityLink]) -> None:
         self.asked = _asked(question, links)
         self._shares: dict[tuple[str, str], float] = {}
+        """By the ids of a text's record and of a mentioned one: the share of the words that is near the mention."""
+        self._names_by_id: dict[str, list[list[str]]] = {}
+        """The words of each name of a record."""
 
     def coherences(self, stored: Sequence[StoredRecord]) -> list[float]:
         """Return the coherence of each record, in [0, 1]; 0 for those after the first :data:`COMPARED`.
@@ -301,33 +304,39 @@ class Mentions:
         if not self.asked:
             return scores
         first = [one.record for one in stored[:COMPARED]]
-        called: dict[str, list[list[str]]] = {}
         for source in first[:SEARCHED_TEXTS]:
-            unknown = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
-            for one in unknown:
-                if one.id not in called:
-                    called[one.id] = [name.split() for name in _names(one)]
-            first_words = {name[0] for one in unknown for name in called[one.id]}
-            # Splitting a text into words is most of the work, and most texts have none of the names.
-            text = source.text()[:MAX_CHARACTERS]
-            plain = without_marks(text).casefold()
-            first_words = {word for word in first_words if word in plain}
-            text_words = words(text)[:MAX_WORDS] if first_words else []
-            places: defaultdict[str, list[int]] = defaultdict(list)
-            for place, word in enumerate(text_words):
-                if word in first_words:
-                    places[word].append(place)
-            for one in unknown:
-                shares = [
-                    _share(text_words, places[name[0]], name, self.asked)
-                    for name in called[one.id]
-                    if name[0] in places
-                ]
-                self._shares[source.id, one.id] = max(shares, default=0.0)
+            others = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
+            self._search(source, others)
         for place, one in enumerate(first):
-            others = (self._shares[source.id, one.id] for source in first[:SEARCHED_TEXTS] if source is not one)
-            scores[place] = max(others, default=0.0)
+            shares = (self._shares[source.id, one.id] for source in first[:SEARCHED_TEXTS] if source is not one)
+            scores[place] = max(shares, default=0.0)
         return scores
+
+    def _search(self, source: Record, others: Sequence[Record]) -> None:
+        """Search a record's text for mentions of others, and keep the share of each."""
+        first_words = {name[0] for one in others for name in self._names_of(one)}
+        # Splitting a text into words is most of the work, and most texts have none of the names.
+        text = source.text()[:MAX_CHARACTERS]
+        plain = without_marks(text).casefold()
+        first_words = {word for word in first_words if word in plain}
+        text_words = words(text)[:MAX_WORDS] if first_words else []
+        starts: defaultdict[str, list[int]] = defaultdict(list)
+        for place, word in enumerate(text_words):
+            if word in first_words:
+                starts[word].append(place)
+        for one in others:
+            shares = [
+                _share(text_words, starts[name[0]], name, self.asked)
+                for name in self._names_of(one)
+                if name[0] in starts
+            ]
+            self._shares[source.id, one.id] = max(shares, default=0.0)
+
+    def _names_of(self, record: Record) -> list[list[str]]:
+        known = self._names_by_id.get(record.id)
+        if known is None:
+            known = self._names_by_id[record.id] = [name.split() for name in _names(record)]
+        return known
 
 
 def _asked(question: str, links: Iterable[EntityLink]) -> frozenset[str]:

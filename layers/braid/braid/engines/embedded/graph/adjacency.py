@@ -191,7 +191,8 @@ def of_rows(
 ) -> Adjacency:
     """Return the graph of batches of rows: :data:`VERTEX_COLUMNS` sorted by id, :data:`EDGE_COLUMNS` in any order.
 
-    Both ends of each edge must be among the vertices.
+    Both ends of each edge must be among the vertices. In rows, vertices have the numbers of the database, and types and
+    predicates are words; in the graph, all are indices, in the order of ids and words.
     """
     ids: list[str] = []
     names: list[str | None] = []
@@ -203,6 +204,7 @@ def of_rows(
         vertex_rows.append(np.array([number, [entity_types[one] for one in types], *others], dtype=np.int64))
     number, type_of, has_record, timestamps, valid_from, valid_until, trusted = np.concatenate(vertex_rows, axis=1)
     numbers = {identity: place for place, identity in enumerate(ids)}
+
     known_as: dict[str | None, str | None] = dict(zip(ids, ids, strict=True))
     relationship_types, predicates = _Codes(), _Codes()
     evidence: list[str | None] = []
@@ -214,15 +216,17 @@ def of_rows(
         confidence_rows.append(np.array(sure, dtype=np.float64))
         codes = ([relationship_types[one] for one in types], [predicates[one] for one in said])
         edge_rows.append(np.array([source, target, *codes, *others], dtype=np.int64))
-    every = np.concatenate(edge_rows, axis=1)
+    columns = np.concatenate(edge_rows, axis=1)
     edge_rows.clear()  # for millions of edges each copy takes hundreds of megabytes
+    # Views of the columns, which are changed in place.
+    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = columns
     by_number = np.argsort(number)
-    every[:2] = by_number[np.searchsorted(number[by_number], every[:2])]
-    every[2], every[3] = relationship_types.in_order()[every[2]], predicates.in_order()[every[3]]
-    order = np.lexsort((every[3], every[1], every[2], every[0]))
-    for row in every:
-        row[:] = row[order]
-    sources, targets, edge_types, predicate_of, edge_from, edge_until, edge_trusted, found = every
+    columns[:2] = by_number[np.searchsorted(number[by_number], columns[:2])]
+    edge_types[:] = relationship_types.in_order()[edge_types]
+    predicate_of[:] = predicates.in_order()[predicate_of]
+    order = np.lexsort((predicate_of, targets, edge_types, sources))
+    for column in columns:
+        column[:] = column[order]
     words = sorted(predicates)
     return Adjacency(
         generation=generation,

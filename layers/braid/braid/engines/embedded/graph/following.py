@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Mask, Numbers
-    from braid.engines.embedded.graph.surroundings import Around, Hop
+    from braid.engines.embedded.graph.surroundings import Hop, Walk
     from braid.engines.embedded.graph_changes import Changes
     from braid.models import Direction
 
@@ -92,7 +92,18 @@ def read_changed(
 class FollowedGraph:
     """A loaded graph with an overlay of the rows that were changed since.
 
-    Vertices are numbered as in the loaded graph, new ones after them; edges likewise.
+    The overlay is a small graph of its own, of the changed vertices, the changed edges and the ends of these. Both are
+    numbered together:
+
+    ========  ===================================  ==================================================================
+    a vertex  of the loaded graph, changed or not  its number there; if changed, its values are those of the overlay
+    a vertex  of the overlay alone                 number of loaded vertices + its index in the overlay
+    an edge   of the loaded graph, not changed     its number there
+    an edge   of the overlay                       number of loaded edges + its index in the overlay
+    ========  ===================================  ==================================================================
+
+    The number of a removed vertex, and that of an edge which the overlay replaces, are not used. What is returned, a
+    part or the joined graph, is numbered anew in the order of ids, as every :class:`Adjacency` is.
     """
 
     def __init__(self, loaded: Adjacency, changed: ChangedRows) -> None:
@@ -101,37 +112,38 @@ class FollowedGraph:
         edges = [row for rows in changed.edges.values() for row in rows]
         self._loaded = loaded
         self._overlay = of_rows([vertices] if vertices else [], [edges] if edges else [], changed.generation)
-        self._loaded_vertices, self._loaded_edges = len(loaded.ids), len(loaded.sources)
+        self._loaded_vertex_count, self._loaded_edge_count = len(loaded.ids), len(loaded.sources)
         numbers = [
-            loaded.numbers.get(identity, self._loaded_vertices + place)
-            for place, identity in enumerate(self._overlay.ids)
+            loaded.numbers.get(identity, self._loaded_vertex_count + index)
+            for index, identity in enumerate(self._overlay.ids)
         ]
         self._overlay_numbers = np.array(numbers, dtype=np.int64)
-        """Numbers of the overlay's vertices in this graph, by their index in the overlay."""
+        """The number of each vertex of the overlay."""
         self._overlay_order = np.argsort(self._overlay_numbers)
         self._sorted_numbers = self._overlay_numbers[self._overlay_order]
         self._asked = 0
         """Requests since the last write."""
         self._removed = {identity for identity, row in changed.vertices.items() if row is None}
         self._replaced_edges = np.array(sorted(self._find_replaced_edges()), dtype=np.int64)
+        """Edges of the loaded graph that are changed or removed."""
         self._touched = {*changed.vertices, *(end for source, _, target in changed.edges for end in (source, target))}
-        """Vertices that are changed, new or an end of a changed edge."""
+        """Ids of the vertices that are changed, new, removed or an end of a changed edge."""
         touched_numbers = sorted(loaded.numbers[one] for one in self._touched if one in loaded.numbers)
         self._touched_numbers = np.array(touched_numbers, dtype=np.int64)
         self._types, self._type_codes = _union(loaded.relationship_types, self._overlay.relationship_types)
         self._entity_types, self._entity_codes = _union(loaded.entity_types, self._overlay.entity_types)
 
-    def around(self, seen: Around) -> Adjacency:
-        """Return the part of the graph that a request can see, as ``surroundings.read`` does."""
-        as_of = to_microseconds(seen.as_of) or 0
-        frontier = self._walkable_among(self._numbers_of(seen.seeds), as_of, trusted_only=seen.trusted_only)
+    def part(self, walk: Walk) -> Adjacency:
+        """Return the part of the graph that a walk sees, or the loaded graph if nothing is changed in that part."""
+        as_of = to_microseconds(walk.as_of) or 0
+        frontier = self._walkable_among(self._numbers_of(walk.seeds), as_of, trusted_only=walk.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
-        meets_no_change = self._touched.isdisjoint(seen.seeds)
-        for hop in seen.hops:
+        meets_no_change = self._touched.isdisjoint(walk.seeds)
+        for hop in walk.hops:
             check()
             found = self._edges_of(frontier, hop.direction)
             meets_no_change = meets_no_change and not are_among(found[2], self._touched_numbers).any()
-            edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=seen.trusted_only)
+            edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=walk.trusted_only)
             followed.append(edges)
             frontier = frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
@@ -146,11 +158,11 @@ class FollowedGraph:
         keep those that no longer occur.
         """
         self._asked += 1
-        if self._loaded.mapped is not None or self._asked * JOINED_AT_ONCE < self._loaded_edges:
+        if self._loaded.mapped is not None or self._asked * JOINED_AT_ONCE < self._loaded_edge_count:
             return None
-        edges = np.delete(np.arange(self._loaded_edges + len(self._overlay.sources)), self._replaced_edges)
+        edges = np.delete(np.arange(self._loaded_edge_count + len(self._overlay.sources)), self._replaced_edges)
         gone = [self._loaded.numbers[identity] for identity in self._removed if identity in self._loaded.numbers]
-        kept = np.delete(np.arange(self._loaded_vertices), np.array(gone, dtype=np.int64))
+        kept = np.delete(np.arange(self._loaded_vertex_count), np.array(gone, dtype=np.int64))
         whole = self._subgraph(edges, distinct(np.concatenate((kept, self._overlay_numbers))))
         ids = list(whole.ids)
         return replace(
@@ -165,7 +177,15 @@ class FollowedGraph:
     def _follow(
         self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
     ) -> tuple[Numbers, Numbers]:
-        """Return the edges that one hop follows from the frontier, and the vertices that it goes on to."""
+        """Return the edges that a hop adds to the part, and the vertices that it goes on to.
+
+        Parameters
+        ----------
+        found
+            All edges of the frontier, as :meth:`_edges_of` returns them.
+        hop
+            The rule; see :class:`~braid.engines.embedded.graph.surroundings.Hop`.
+        """
         parents, edges, targets = found
         keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)
         if hop.types:
@@ -179,11 +199,10 @@ class FollowedGraph:
         parents, edges, targets, confidence = parents[order], edges[order], targets[order], confidence[order]
         onwards = np.ones(len(edges), dtype=np.bool_)
         if hop.hub is not None:
-            # Of a hub just enough edges to recognise it as one.
             onwards = np.bincount(parents, minlength=len(frontier))[parents] <= hop.hub
-            told = onwards | (place_in_group(parents) <= hop.hub)
-            parents, edges, targets = parents[told], edges[told], targets[told]
-            confidence, onwards = confidence[told], onwards[told]
+            added = onwards | (place_in_group(parents) <= hop.hub)
+            parents, edges, targets = parents[added], edges[added], targets[added]
+            confidence, onwards = confidence[added], onwards[added]
         onwards &= self._walkable(targets, as_of, trusted_only=trusted_only)
         reached, sure = targets[onwards], confidence[onwards]
         if hop.surest is not None:
@@ -196,17 +215,17 @@ class FollowedGraph:
 
     def _edges_of(self, frontier: Numbers, direction: Direction) -> tuple[Numbers, Numbers, Numbers]:
         """Return all edges of the frontier's vertices as arrays: index in ``frontier``, edge, far end."""
-        read = np.flatnonzero(frontier < self._loaded_vertices)
-        parents, edges, targets = edges_of(self._loaded.neighbours(direction), frontier[read])
+        in_loaded = np.flatnonzero(frontier < self._loaded_vertex_count)
+        parents, edges, targets = edges_of(self._loaded.neighbours(direction), frontier[in_loaded])
         if len(self._replaced_edges):
-            alive = ~np.isin(edges, self._replaced_edges)
-            parents, edges, targets = parents[alive], edges[alive], targets[alive]
-        at, changed = self._in_overlay(frontier)
-        own = np.flatnonzero(changed)
-        new_parents, new_edges, new_targets = edges_of(self._overlay.neighbours(direction), at[own])
+            kept = ~np.isin(edges, self._replaced_edges)
+            parents, edges, targets = parents[kept], edges[kept], targets[kept]
+        index, is_overlaid = self._overlay_index(frontier)
+        in_overlay = np.flatnonzero(is_overlaid)
+        new_parents, new_edges, new_targets = edges_of(self._overlay.neighbours(direction), index[in_overlay])
         return (
-            np.concatenate((read[parents], own[new_parents])),
-            np.concatenate((edges, new_edges + self._loaded_edges)),
+            np.concatenate((in_loaded[parents], in_overlay[new_parents])),
+            np.concatenate((edges, new_edges + self._loaded_edge_count)),
             np.concatenate((targets, self._overlay_numbers[new_targets])),
         )
 
@@ -216,8 +235,8 @@ class FollowedGraph:
         Its texts are read on access: a question looks at few of them.
         """
         loaded, overlay = self._loaded, self._overlay
-        is_new = edges >= self._loaded_edges
-        old, new = edges[~is_new], edges[is_new] - self._loaded_edges
+        is_new = edges >= self._loaded_edge_count
+        old, new = edges[~is_new], edges[is_new] - self._loaded_edge_count
         sources = np.concatenate((loaded.sources[old], self._overlay_numbers[overlay.sources[new]]))
         targets = np.concatenate((loaded.targets[old], self._overlay_numbers[overlay.targets[new]]))
         vertices = self._in_order_of_ids(distinct(np.concatenate((further, sources, targets))))
@@ -227,8 +246,8 @@ class FollowedGraph:
         if len(new):  # edges are in the order of their identities, as those of the loaded graph are already
             order = np.lexsort((targets, kinds, sources))  # of the same ends and type, all are loaded ones or all new
             edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]
-        at, changed = self._in_overlay(vertices)
-        places = np.where(changed, self._loaded_vertices + at, vertices)
+        index, is_overlaid = self._overlay_index(vertices)
+        places = np.where(is_overlaid, self._loaded_vertex_count + index, vertices)  # as OverlaidTexts counts them
         ids, names = OverlaidTexts(loaded.ids, overlay.ids, places), OverlaidTexts(loaded.names, overlay.names, places)
         return Adjacency(
             generation=self.changed.generation,
@@ -243,7 +262,7 @@ class FollowedGraph:
             edge_types=kinds,
             evidence=OverlaidTexts(loaded.evidence, overlay.evidence, edges),
             predicates=OverlaidTexts(loaded.predicates, overlay.predicates, edges),
-            same_name=self._same_names(edges, names, changed, (sources, targets)),
+            same_name=self._same_names(edges, names, is_overlaid, (sources, targets)),
             has_record=self._of_vertices("has_record", vertices),
             timestamps=self._of_vertices("timestamps", vertices),
             trusted=self._of_vertices("trusted", vertices),
@@ -259,20 +278,20 @@ class FollowedGraph:
     def _in_order_of_ids(self, vertices: Numbers) -> Numbers:
         """Return vertices, given in the order of their numbers, in the order of their ids."""
         # Those of the loaded graph are numbered in that order, and so are the new ones.
-        loaded, new = np.split(vertices, np.searchsorted(vertices, [self._loaded_vertices]))
-        ids = [self._overlay.ids[place] for place in (new - self._loaded_vertices).tolist()]
+        loaded, new = np.split(vertices, np.searchsorted(vertices, [self._loaded_vertex_count]))
+        ids = [self._overlay.ids[index] for index in (new - self._loaded_vertex_count).tolist()]
         first_after = np.array([bisect_left(self._loaded.ids, identity) for identity in ids], dtype=np.int64)
         return np.insert(loaded, np.searchsorted(loaded, first_after), new)
 
     def _same_names(
-        self, edges: Numbers, names: Sequence[str | None], changed: Mask, ends: tuple[Numbers, Numbers]
+        self, edges: Numbers, names: Sequence[str | None], is_overlaid: Mask, ends: tuple[Numbers, Numbers]
     ) -> Mask:
         """Return a mask of edges: whether both ends have the same name.
 
         Only edges with an end in the overlay are compared, as each new one has both there; others are as loaded.
         """
         same = self._of_edges("same_name", edges)
-        compared = changed[ends[0]] | changed[ends[1]]
+        compared = is_overlaid[ends[0]] | is_overlaid[ends[1]]
         sources, targets = ends[0][compared], ends[1][compared]
         vertices = distinct(np.concatenate((sources, targets)))
         same[compared] = same_names(
@@ -287,59 +306,56 @@ class FollowedGraph:
         return np.array(sorted(found), dtype=np.int64)
 
     def _number_of(self, identity: str) -> int | None:
-        place = self._overlay.numbers.get(identity)
-        if place is not None:
-            return self._overlay_numbers.item(place)
+        index = self._overlay.numbers.get(identity)
+        if index is not None:
+            return self._overlay_numbers.item(index)
         return None if identity in self._removed else self._loaded.numbers.get(identity)
 
     def _find_replaced_edges(self) -> Iterable[int]:
         """Yield the edges of the loaded graph that are changed or removed."""
-        read, kinds = self._loaded, {name: place for place, name in enumerate(self._loaded.relationship_types)}
+        loaded, kinds = self._loaded, {name: code for code, name in enumerate(self._loaded.relationship_types)}
         for source, kind, target in self.changed.edges:
-            begin, of_kind, end = read.numbers.get(source), kinds.get(kind), read.numbers.get(target)
+            begin, of_kind, end = loaded.numbers.get(source), kinds.get(kind), loaded.numbers.get(target)
             if begin is None or of_kind is None or end is None:
                 continue
             # Edges are in the order of their identities.
-            low, high = bisect_left(read.sources, begin), bisect_right(read.sources, begin)
-            alike = (read.edge_types[low:high] == of_kind) & (read.targets[low:high] == end)
+            low, high = bisect_left(loaded.sources, begin), bisect_right(loaded.sources, begin)
+            alike = (loaded.edge_types[low:high] == of_kind) & (loaded.targets[low:high] == end)
             yield from (low + np.flatnonzero(alike)).tolist()
 
-    def _in_overlay(self, vertices: Numbers) -> tuple[Numbers, Mask]:
-        """Return each vertex's number in the overlay, and a mask of the vertices that are in it."""
+    def _overlay_index(self, vertices: Numbers) -> tuple[Numbers, Mask]:
+        """Return each vertex's index in the overlay, and a mask of the vertices that are in it; else any index."""
         if not len(self._sorted_numbers):
             return np.zeros(len(vertices), dtype=np.int64), np.zeros(len(vertices), dtype=np.bool_)
         at = np.minimum(np.searchsorted(self._sorted_numbers, vertices), len(self._sorted_numbers) - 1)
         return self._overlay_order[at], self._sorted_numbers[at] == vertices
 
     def _of_vertices(self, name: str, vertices: Numbers) -> NDArray[Any]:
-        at, changed = self._in_overlay(vertices)
-        before, since = getattr(self._loaded, name), getattr(self._overlay, name)
-        values = np.empty(len(vertices), dtype=before.dtype)
-        values[~changed], values[changed] = before[vertices[~changed]], since[at[changed]]
-        return values
+        """Return the values of vertices in an array of :class:`Adjacency`, given by its name."""
+        index, is_overlaid = self._overlay_index(vertices)
+        loaded, overlay = getattr(self._loaded, name), getattr(self._overlay, name)
+        return _merged(is_overlaid, loaded[vertices[~is_overlaid]], overlay[index[is_overlaid]])
 
     def _entity_types_of(self, vertices: Numbers) -> Numbers:
-        at, changed = self._in_overlay(vertices)
-        values = np.empty(len(vertices), dtype=np.int64)
-        before, since = self._entity_codes
-        values[~changed] = before[self._loaded.type_of[vertices[~changed]]]
-        values[changed] = since[self._overlay.type_of[at[changed]]]
-        return values
+        """Return each vertex's index in ``_entity_types``."""
+        index, is_overlaid = self._overlay_index(vertices)
+        loaded, overlay = self._loaded.type_of[vertices[~is_overlaid]], self._overlay.type_of[index[is_overlaid]]
+        loaded_codes, overlay_codes = self._entity_codes
+        return _merged(is_overlaid, loaded_codes[loaded], overlay_codes[overlay])
 
     def _of_edges(self, name: str, edges: Numbers) -> NDArray[Any]:
-        is_new = edges >= self._loaded_edges
-        before, since = getattr(self._loaded, name), getattr(self._overlay, name)
-        values = np.empty(len(edges), dtype=before.dtype)
-        values[~is_new], values[is_new] = before[edges[~is_new]], since[edges[is_new] - self._loaded_edges]
-        return values
+        """Return the values of edges in an array of :class:`Adjacency`, given by its name."""
+        is_new = edges >= self._loaded_edge_count
+        loaded, overlay = getattr(self._loaded, name), getattr(self._overlay, name)
+        return _merged(is_new, loaded[edges[~is_new]], overlay[edges[is_new] - self._loaded_edge_count])
 
     def _types_of(self, edges: Numbers) -> Numbers:
-        is_new = edges >= self._loaded_edges
-        values = np.empty(len(edges), dtype=np.int64)
-        before, since = self._type_codes
-        values[~is_new] = before[self._loaded.edge_types[edges[~is_new]]]
-        values[is_new] = since[self._overlay.edge_types[edges[is_new] - self._loaded_edges]]
-        return values
+        """Return each edge's index in ``_types``."""
+        loaded_codes, overlay_codes = self._type_codes
+        is_new = edges >= self._loaded_edge_count
+        loaded = self._loaded.edge_types[edges[~is_new]]
+        overlay = self._overlay.edge_types[edges[is_new] - self._loaded_edge_count]
+        return _merged(is_new, loaded_codes[loaded], overlay_codes[overlay])
 
     def _walkable(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
         keep: Mask = self._of_vertices("valid_from", vertices) <= as_of
@@ -350,9 +366,16 @@ class FollowedGraph:
         return vertices[self._walkable(vertices, as_of, trusted_only=trusted_only)]
 
 
-def _union(before: list[str], since: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
+def _merged(is_overlaid: Mask, loaded: NDArray[Any], overlay: NDArray[Any]) -> NDArray[Any]:
+    """Return one array of the values of the loaded graph and of the overlay, each in its place in the mask."""
+    values = np.empty(len(is_overlaid), dtype=loaded.dtype)
+    values[~is_overlaid], values[is_overlaid] = loaded, overlay
+    return values
+
+
+def _union(one: list[str], other: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
     """Return the sorted union of two lists, and for each list the index of its words in the union."""
-    words = sorted({*before, *since})
+    words = sorted({*one, *other})
     codes = {word: code for code, word in enumerate(words)}
-    one, other = (np.array([codes[word] for word in each], dtype=np.int64) for each in (before, since))
-    return words, (one, other)
+    in_one, in_other = (np.array([codes[word] for word in each], dtype=np.int64) for each in (one, other))
+    return words, (in_one, in_other)

@@ -13,7 +13,7 @@ from braid.deadline import within
 from braid.engines.embedded import graph_changes
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
-from braid.engines.embedded.graph.tenant_graphs import SMALL, TENANTS_IN_MEMORY, TenantGraphs
+from braid.engines.embedded.graph.tenant_graphs import MAX_LOADED_FIRST, TENANTS_IN_MEMORY, TenantGraphs
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
@@ -40,14 +40,16 @@ class EmbeddedKnowledgeGraph:
     ----------
     question_s
         Bound on one walk, query or look-up of names in seconds; :class:`~braid.errors.StoreTooSlow` beyond.
-    small
+    max_loaded_first
         Most edges of a graph that is loaded whole by the first walk.
     """
 
-    def __init__(self, store: EmbeddedStore, *, question_s: float = math.inf, small: int = SMALL) -> None:
+    def __init__(
+        self, store: EmbeddedStore, *, question_s: float = math.inf, max_loaded_first: int = MAX_LOADED_FIRST
+    ) -> None:
         self._store = store
         self._question_s = question_s
-        self._graphs = TenantGraphs(store, small=small)
+        self._graphs = TenantGraphs(store, max_loaded_first=max_loaded_first)
         self._lock = threading.Lock()
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)

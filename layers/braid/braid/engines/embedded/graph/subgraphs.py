@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
-    """Return the vertices and edges within ``max_hops`` of a request's seeds."""
+    """Return the vertices and edges around a request's seeds, by the rule of :class:`PropagateRequest`."""
     as_of = to_microseconds(request.as_of) or 0
     frontier = _numbers(graph, list(request.seeds()))
     frontier = frontier[graph.walkable_vertices(frontier, as_of, trusted_only=request.trusted_only)]
@@ -128,8 +128,8 @@ def phrases(query: GraphQuery) -> list[str]:
 def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str]]) -> GatheredGraph:
     """Return the vertices and edges that a graph query may walk, gathered hop by hop.
 
-    A hub contributes one vertex beyond its budget of edges, to tell it from a vertex with exactly as many; edges beyond
-    the budget are not walked.
+    At most ``fan_out`` edges of a vertex are walked. The end of one more is in the next frontier all the same, as on
+    Neptune, so that both engines bound the frontier alike.
 
     Parameters
     ----------

@@ -36,18 +36,27 @@ _FAR = {"source": "target", "target": "source"}
 
 
 class Hop(NamedTuple):
-    """Which edges one hop follows."""
+    """One hop from a walk's frontier, the vertices that the hop before reached.
+
+    The part gets the frontier's edges of the hop's direction and types that are valid at the walk's time; if only what
+    is trusted counts, those that are trusted and lead to a trusted vertex. Of a hub it gets ``hub`` edges and another,
+    enough to recognise it as one. The next frontier is the ends of these edges that are valid, trusted if need be, and
+    not reached before; none beyond a hub, and of each other vertex only those of its ``surest`` edges.
+
+    :mod:`~braid.engines.embedded.graph.following` takes the same hops in a graph in memory. The part may have more than
+    the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own bounds.
+    """
 
     direction: Direction = Direction.BOTH
     types: Sequence[str] = ()
     surest: int | None = None
-    """Number of each vertex's edges that are followed, those of highest confidence; None means all."""
+    """The walk goes on along so many edges of a vertex, those of highest confidence, and ties; None means all."""
     hub: int | None = None
-    """A vertex with more valid edges than this is not walked through; None means no such bound."""
+    """A vertex with more such edges than this is a hub; None means that none is."""
 
 
-class Around(NamedTuple):
-    """The part of a graph to read: hops from some seeds."""
+class Walk(NamedTuple):
+    """What a request can see of a graph: its seeds, and what some hops from them reach."""
 
     seeds: Collection[str]
     hops: Sequence[Hop]
@@ -55,8 +64,8 @@ class Around(NamedTuple):
     trusted_only: bool
 
 
-def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Around | None:
-    """Return the part of the graph that a request can see; None for a query that begins at every vertex.
+def walk_of(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:
+    """Return the walk of a request; None for a query that begins at every vertex, as it can see the whole graph.
 
     Parameters
     ----------
@@ -74,17 +83,17 @@ def around(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mappin
             return None
         seeds = request.start.ids or {identity for ids in named.values() for identity in ids}
         hops = [Hop(step.direction, step.types) for step in request.steps]
-    return Around(seeds, hops, request.as_of, request.trusted_only)
+    return Walk(seeds, hops, request.as_of, request.trusted_only)
 
 
 def read(
-    connection: sqlite3.Connection, tenant: int, generation: int, seen: Around | None
+    connection: sqlite3.Connection, tenant: int, generation: int, walk: Walk | None
 ) -> tuple[Adjacency | None, int]:
-    """Return the part of a graph, None if it is too large or ``seen`` is None, and the number of edge rows read."""
-    if seen is None:
+    """Return the part of a graph, None if it is too large or ``walk`` is None, and the number of edge rows read."""
+    if walk is None:
         return None, 0
-    reader = _Reader(connection, tenant, seen)
-    for hop in seen.hops:
+    reader = _Reader(connection, tenant, walk)
+    for hop in walk.hops:
         check()
         if not reader.follow(hop):
             return None, reader.rows
@@ -97,24 +106,23 @@ def read(
 class _Reader:
     """Reads hop by hop: the rows so far, by identity, and the frontier of the next hop."""
 
-    def __init__(self, connection: sqlite3.Connection, tenant: int, around: Around) -> None:
+    def __init__(self, connection: sqlite3.Connection, tenant: int, walk: Walk) -> None:
         self._connection = connection
         self._edges_seen = edges_seen(connection, tenant)
-        self._as_of, self._trusted_only = to_microseconds(around.as_of) or 0, around.trusted_only
+        self._as_of, self._trusted_only = to_microseconds(walk.as_of) or 0, walk.trusted_only
         self._values = {**BOUNDS, "tenant": tenant, "as_of": self._as_of}
         self.vertices: dict[int, Row] = {}
         self.edges: dict[Row, Row] = {}
         self.rows = 0
-        self._read_vertices("id", around.seeds)
+        self._read_vertices("id", walk.seeds)
         self._frontier = {number for number in self.vertices if self._is_walkable(number)}
         self._seen = set(self._frontier)
 
     def follow(self, hop: Hop) -> bool:
-        """Read the edges of the frontier and their far ends, the next frontier; False if there are too many."""
+        """Read the edges of the frontier and their far ends; return False if there are too many."""
         reached: list[list[tuple[float, int]]] = []
         statements = [self._edges_of(way, hop) for way in _WAYS[hop.direction]]
         for vertex in self._frontier:
-            # Of a hub just enough edges to recognise it as one.
             most = MAX_EDGES - self.rows if hop.hub is None else hop.hub + 1
             values = {**self._values, "vertex": vertex, "most": most, "types": json.dumps(hop.types)}
             found = [row for statement in statements for row in self._connection.execute(statement, values)]

@@ -1,8 +1,14 @@
-"""The graphs of tenants for walks: whole in memory, mapped from a file, or read around a walk's seeds.
+"""The graphs of tenants for walks: whole in memory, mapped from a file, or the part of one request read from its rows.
 
-A walk reads only the part of a tenant's graph that it can see. Once the walks since the last write, by any process,
-have together cost about as much as loading the whole graph, it is loaded, and later writes are followed as an overlay.
-A large graph is then saved to a file, from which every process maps it.
+What a process does depends on the number of edges of the tenant's graph:
+
+- at most 5,000 (:data:`MAX_LOADED_FIRST`): the first walk loads the whole graph;
+- more: a walk reads the part that it can see, until this process has spent about as long on such reads since the last
+  write as loading the whole graph takes; then it loads it;
+- at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it;
+- more than 1,000,000 (``_LARGE``): loading is left to the end of an ingest, unless the part is too large to read.
+
+A graph that is in memory is not loaded again after a write: the writes since are applied to it as an overlay.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.graph.adjacency import Adjacency
     from braid.engines.embedded.graph.following import FollowedGraph
-    from braid.engines.embedded.graph.surroundings import Around
+    from braid.engines.embedded.graph.surroundings import Walk
     from braid.engines.embedded.store import EmbeddedStore
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
@@ -33,16 +39,15 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 TENANTS_IN_MEMORY = 32
 """Most tenants whose graphs a process keeps; the least recently used one is evicted."""
-SMALL = 5_000
+MAX_LOADED_FIRST = 5_000
 """Most edges of a graph that is loaded whole by the first walk."""
-_COST_OF_AN_EDGE = 5
-"""Edges that are loaded with a whole graph in the time in which one edge around a walk's seeds is read."""
+_LOADED_PER_EDGE_READ = 5
+"""Edges that are loaded with a whole graph in the time in which one edge of a part is read."""
 _MIN_SAVED = 100_000
 """Fewest edges of a graph that a question saves when it has loaded it: of a smaller one, texts in memory are faster
 than those decoded from a file."""
 _LARGE = 1_000_000
-"""Edges from which a graph is too large for a question to load, unless the part that it sees is too large as well; the
-end of an ingest loads and saves it."""
+"""Edges from which a question does not load a graph, unless the part that it can see is too large to read."""
 
 
 class TenantGraphs:
@@ -50,13 +55,13 @@ class TenantGraphs:
 
     Parameters
     ----------
-    small
+    max_loaded_first
         Most edges of a graph that is loaded whole by the first walk.
     """
 
-    def __init__(self, store: EmbeddedStore, *, small: int) -> None:
+    def __init__(self, store: EmbeddedStore, *, max_loaded_first: int) -> None:
         self._store = store
-        self._max_loaded_first = small
+        self._max_loaded_first = max_loaded_first
         self._lock = threading.Lock()
         self._load_locks = Locks(threading.Lock)
         self._graphs: OrderedDict[int, Adjacency] = OrderedDict()
@@ -65,7 +70,7 @@ class TenantGraphs:
         self._followed: dict[int, tuple[Adjacency, FollowedGraph]] = {}
         """By tenant: a graph of ``_graphs``, and the same with an overlay of later writes."""
         self._edges_read: dict[int, tuple[int, int]] = {}
-        """By tenant: a generation, and the number of edges that walks read around their seeds at it."""
+        """By tenant: a write generation, and the number of edges of parts that this process read at it."""
 
     def seen_from(
         self,
@@ -74,38 +79,64 @@ class TenantGraphs:
         request: ExpandRequest | PropagateRequest | GraphQuery,
         named: Mapping[str, Sequence[str]] | None = None,
     ) -> Adjacency:
-        """Return a tenant's graph, or the part that a request can see; ``named`` is as for :func:`query_subgraph`."""
+        """Return a tenant's graph, or the part of it that a request can see.
+
+        The first case that applies:
+
+        =================================================  ==================================================
+        In memory, at the current write generation         the whole graph
+        In memory, with few writes since, which are known  the part, from the graph and an overlay of those writes
+        In a file that this process has not read           map it, then as above
+        Few edges, or many read in parts since the write   load the whole graph
+        Otherwise                                          read the part from its rows
+        But the part is too large, or a query has no seed  load the whole graph
+        =================================================  ==================================================
+
+        Inside a write transaction neither an older graph nor a file is used.
+
+        Parameters
+        ----------
+        named
+            As for :func:`query_subgraph`.
+        """
         generation = Generation.GRAPH.read(connection, tenant)
-        around = partial(_around, request, named or {})
-        graph = self._from_memory(connection, tenant, generation, around)
+        walk = partial(_walk, request, named or {})
+        graph = self._from_memory(connection, tenant, generation, walk)
         if graph is None and not self._store.in_transaction and self._map_newer_file(connection, tenant):
-            graph = self._from_memory(connection, tenant, generation, around)
+            graph = self._from_memory(connection, tenant, generation, walk)
         if graph is not None:
             return graph
-        with self._lock:
-            at, edges_read = self._edges_read.get(tenant, (generation, 0))
-        edges_read = edges_read if at == generation else 0
-        # A graph of so many edges takes no longer to load than what walks have read of it since the last write.
-        max_loaded = self._max_loaded_first + _COST_OF_AN_EDGE * edges_read
+        edges_read = self._edges_read_at(tenant, generation)
+        # A graph of so many edges takes no longer to load than the parts read since the last write took.
+        max_loaded = self._max_loaded_first + _LOADED_PER_EDGE_READ * edges_read
         if max_loaded < _LARGE and not _has_more_edges(connection, tenant, max_loaded):
             return self._whole(connection, tenant, generation)
         from braid.engines.embedded.graph import surroundings
 
-        graph, read = surroundings.read(connection, tenant, generation, around())
+        part, read = surroundings.read(connection, tenant, generation, walk())
         with self._lock:
             self._edges_read[tenant] = (generation, edges_read + read)
-        return self._whole(connection, tenant, generation) if graph is None else graph
+        return self._whole(connection, tenant, generation) if part is None else part
+
+    def _edges_read_at(self, tenant: int, generation: int) -> int:
+        """Return the number of edges of parts that this process has read at a write generation."""
+        with self._lock:
+            at, edges_read = self._edges_read.get(tenant, (generation, 0))
+        return edges_read if at == generation else 0
 
     def _from_memory(
-        self, connection: sqlite3.Connection, tenant: int, generation: int, around_seeds: Callable[[], Around | None]
+        self, connection: sqlite3.Connection, tenant: int, generation: int, read_walk: Callable[[], Walk | None]
     ) -> Adjacency | None:
-        """Return the graph for a request from the one in memory; None if there is none that can be followed."""
+        """Return the graph for a request from the one in memory: the first two cases of :meth:`seen_from`, else None.
+
+        Once enough requests have used an overlay, one of them joins it with the graph, which is then kept.
+        """
         known = self._in_memory(tenant)
         if known is None:
             return None
         if known.generation == generation:
-            return self._whole(connection, tenant, generation)  # loads nothing, but marks it as used last
-        if self._store.in_transaction or (around := around_seeds()) is None:
+            return self._whole(connection, tenant, generation)  # marks it as used last; loads in a transaction only
+        if self._store.in_transaction or (walk := read_walk()) is None:
             return None
         followed = self._follow(connection, tenant, generation, known)
         if followed is None:
@@ -117,7 +148,7 @@ class TenantGraphs:
             finally:
                 lock.release()
         if joined is None:
-            return followed.around(around)
+            return followed.part(walk)
         self._keep(tenant, joined)
         return joined
 
@@ -165,7 +196,7 @@ class TenantGraphs:
             return None
 
     def save_large(self, connection: sqlite3.Connection, tenant: int) -> None:
-        """Save a graph that is too large for a question to load, unless a saved one can be followed."""
+        """Load and save a graph of more than ``_LARGE`` edges, unless one in memory or in a file can be followed."""
         from braid.engines.embedded.graph.adjacency import load
 
         if self._store.read_only or not _has_more_edges(connection, tenant, _LARGE):
@@ -181,7 +212,7 @@ class TenantGraphs:
             self._keep(tenant, mapped)
 
     def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
-        """Save a graph and return it mapped from its file; unchanged if it is small, or cannot be saved."""
+        """Save a graph and return it mapped from its file; unsaved if the first walk may load it, or saving fails."""
         from braid.engines.embedded.graph import saved
 
         stamp = graph_changes.stamp(connection, tenant, graph.generation)
@@ -271,9 +302,7 @@ def _has_more_edges(connection: sqlite3.Connection, tenant: int, than: int) -> b
     return row is not None
 
 
-def _around(
-    request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]
-) -> Around | None:
-    from braid.engines.embedded.graph.surroundings import around  # only where the whole graph is not there
+def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:
+    from braid.engines.embedded.graph.surroundings import walk_of  # only where the whole graph is not there
 
-    return around(request, named)
+    return walk_of(request, named)

@@ -46,10 +46,12 @@ TOMBSTONE_SHARE = 0.2
 _LOW_BITS = 0xFFFF_FFFF
 """Bits of each key that are summed up as a checksum of the vectors; the sum of all bits could overflow in SQLite."""
 _BATCH = 1_024
+"""Rows that are read at once."""
 _FORMAT = 2
-_MIN_UNSAVED = 256
-_UNSAVED_SHARE = 0.05
+_MIN_UNSAVED, _UNSAVED_SHARE = 256, 0.05
+"""The graph is saved once so many vectors were added, and this share of the segment that they are added to."""
 _READS = 3
+"""Attempts to read a saved graph while another process saves it under other names."""
 _MAX_READS_AHEAD = 2
 """Searches that scan the rows while a saved graph is newer: their snapshot may be older. Then the graph is rebuilt."""
 _ABANDONED_S = 600.0
@@ -143,7 +145,20 @@ class HnswGraph:
         return np.empty(0, dtype=np.uint64) if self._tombstones is None else self._tombstones
 
     def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
-        """Update the graph to the connection's snapshot; return False when the graph is newer."""
+        """Update the graph to the connection's snapshot; return False when the graph is newer.
+
+        A graph whose files changed is read again first, or rebuilt. Then, by write generation:
+
+        ==================================  ====================================================================
+        graph newer than the snapshot       leave it and return False; if it was just read, see
+                                            :meth:`_reset_if_ahead_of_rows`
+        equal, and compared with the rows   nothing to do
+        equal, just read                    compare it with the rows
+        older                               add the newer rows, then compare it with the rows
+        ==================================  ====================================================================
+
+        Comparing finds the tombstones if the vectors differ. Last, the graph is saved if it has grown enough.
+        """
         generation = Generation.RECORDS.read(connection, self._tenant)
         if any(segment.is_changed(self._folder) for segment in self._segments):
             _LOG.warning(
@@ -153,7 +168,7 @@ class HnswGraph:
         if self._dimension != dimension:
             self._reset(dimension)
             self._load()
-        if generation < self._generation and not self._is_ahead_of_rows():
+        if generation < self._generation and not self._reset_if_ahead_of_rows():
             return False
         if generation == self._generation and self._tombstones is not None:
             return True
@@ -176,18 +191,19 @@ class HnswGraph:
         """
         distinct = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
         was_read = bool(self._segments) and self._tombstones is None
-        number, total = connection.execute(
+        number, checksum = connection.execute(
             f"SELECT count(*), {f'sum(key & {_LOW_BITS:d})' if was_read else '0'} FROM ({distinct})",  # noqa: S608 - constants
             (self._space, self._tenant),
         ).fetchone()
         if number != self._size - len(self._removed):
             return True
-        return was_read and total != sum(int((segment.keys & _LOW_BITS).sum()) for segment in self._segments)
+        return was_read and checksum != sum(int((segment.keys & _LOW_BITS).sum()) for segment in self._segments)
 
-    def _is_ahead_of_rows(self) -> bool:
-        """Return whether a graph just read is newer than the database, which was restored from a copy; then reset it.
+    def _reset_if_ahead_of_rows(self) -> bool:
+        """Reset a graph that was just read and is newer than the database, and return whether it was reset.
 
-        The graph may also be newer than only this connection's snapshot, so it is reset only after a few searches.
+        A database that was restored from a copy is older than the graph. The graph may also be newer than this
+        connection's snapshot alone, so it is read again at the next searches, and reset only if it stays newer.
         """
         if self._tombstones is not None:
             return False

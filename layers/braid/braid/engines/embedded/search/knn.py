@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 EXACT_ROWS = 1_000
 """Most rows that are all read and scored, rather than searched through the HNSW graph."""
 _OVERFETCH = 4
-_MIN_FETCH = 100
-_MAX_FETCH = 4_096
+"""The HNSW graph is first asked for so many times ``k`` vectors, and each time for so many times more."""
+_MIN_FETCH, _MAX_FETCH = 100, 4_096
+"""Fewest vectors that it is asked for, and most after which all rows are scored instead."""
 _LEAST_READ = 8
 """Fewest rows that are read at once."""
 _DIGITS = 6  # precision of float32; without rounding, cosines of equal vectors may differ by their row in the matrix
@@ -72,9 +73,17 @@ def search(
 ) -> tuple[list[NearRecord], set[str]]:
     """Return the best ``k`` valid records, and the ids of superseded ones among the first ``k`` of all.
 
-    A few rows are all scored. Otherwise the HNSW graph is asked for more than ``k`` vectors, and for more again until
-    ``k`` pass the filter; if too few do, all rows that pass it are scored, so that a filter never costs hits. As long
-    as the graph compares all of its vectors, the result is exact, and does not depend on the order of writes.
+    The rows that are scored are the first of these:
+
+    ==================================================================  ==============================================
+    There is no HNSW graph                                              all that pass the filter
+    The filter is narrow, and at most ``exact_rows`` records pass it    these
+    The filter is not narrow, and there are at most so many vectors     all that pass the filter
+    ``k`` of the vectors that the HNSW graph finds pass the filter      these, see :func:`_through_hnsw`
+    Otherwise: so a filter never costs hits                             all that pass the filter
+    ==================================================================  ==============================================
+
+    As long as the graph compares all of its vectors, the result is exact, and does not depend on the order of writes.
 
     Parameters
     ----------
@@ -142,7 +151,8 @@ def _through_hnsw(
 ) -> ScoredRows | None:
     """Return scored rows of at least ``k`` valid records; None when the HNSW graph finds too few of them.
 
-    A graph that compares all vectors is asked until no other vector can be among the best, rounding considered.
+    The graph is asked for more than ``k`` vectors, as some will not pass the filter, and each time for more. One that
+    compares all of its vectors is asked until no other vector can be among the best, rounding considered.
     """
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
@@ -215,6 +225,7 @@ def _score(rows: Iterable[VectorRow], query: NDArray[np.float32]) -> ScoredRows:
 
 
 def _best(scored: ScoredRows, k: int) -> tuple[list[NearRecord], set[str]]:
+    """Return the best ``k`` valid records by their nearest parts, and the superseded among the first ``k`` of all."""
     nearest: dict[str, tuple[float, str, int]] = {}
     cosines: list[float] = scored.cosines.tolist()
     valid, least = 0, -np.inf

@@ -1,8 +1,12 @@
 """Readers of one format each: a source in, a document out. Their libraries are imported when a file needs them.
 
-:data:`braid.ingestion.documents.reading.READERS` says which one reads a file. A further format is a module here and an
-entry there. EPUB, for instance, would need a module, the suffix ``.epub`` in ``READERS``, and, as a ZIP archive, also
-the name of a file inside of it, ``META-INF/container.xml``, in ``_PACKED``, and its reader in ``_NOT_TEXT``; a file in
-``every_format`` of ``tests/document_files.py``, for the tests of all formats; and a row in the table of
-``docs/ingest.md``. A library that it needs belongs to the extra ``documents``.
+:mod:`braid.ingestion.documents.reading` selects the reader of a file. A further format needs:
+
+1. a module here;
+2. in ``reading``, its suffix in ``READERS``. A binary format also needs its reader in ``_BINARY_READERS``, and a rule
+   that recognises its content: for a ZIP archive, as EPUB is, a name that it contains (``META-INF/container.xml``) in
+   ``_ARCHIVE_READERS``; for another, a condition in ``reader_of``;
+3. a file in ``every_format`` of ``tests/document_files.py``, for the tests of all formats;
+4. a row in the table of ``docs/ingest.md``;
+5. if it needs a library, that library in the extra ``documents``.
 """
