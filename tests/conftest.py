@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
+from functools import cache
 from typing import TYPE_CHECKING
 
+import botocore.session
 import braid  # noqa: F401 - before any test imports ONNX Runtime, which would report its use
 import pytest
 from _pytest.nodeid import coerce_node_id
@@ -21,6 +23,9 @@ _FIGURE = "figure"
 # No test reads or writes the stores and models of whoever runs it.
 _USERS_FILES = tempfile.TemporaryDirectory(prefix="braid-tests-")
 os.environ["XDG_DATA_HOME"] = _USERS_FILES.name
+
+# moto gives each test a new session of boto3, which would read the descriptions of services from their files again.
+botocore.session.create_loader = cache(botocore.session.create_loader)
 
 # How long an example takes says how busy the machine is.
 settings.register_profile("braid", settings.default, deadline=None)
