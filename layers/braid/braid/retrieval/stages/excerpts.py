@@ -51,6 +51,8 @@ _BEFORE_WORDS: Final = 40
 _FOLDED_KEPT: Final = 4_096
 _MAX_WORDS: Final = 1_000
 _OF_TITLE, _OF_PATH, _ASKED_FOR, _IN_PART, _LEADS = 0.25, 0.5, 0.5, 1.25, 1.0
+"""Weights in the score of a sentence: of a word of the title, a name on a path, the kind of answer asked for, the part
+nearest to the question, and the text's first sentence."""
 _ALIKE: Final = (
     ("born", "birth", "birthplace"),
     ("die", "died", "dies", "death", "dead"),
@@ -92,27 +94,17 @@ class Excerpts:
     def __init__(
         self, question: str, names: Iterable[tuple[str, str]] = (), on_paths: Iterable[str] = (), *, results: int = 1
     ) -> None:
-        left = f" {normalise(question)} "
-        called: list[str] = []
-        for phrase, name in sorted(names, key=lambda pair: len(pair[0]), reverse=True):
-            said = normalise(phrase)
-            left = left.replace(f" {said} ", " ")
-            called += said, normalise(name)
-        words = [word for word in search_words(_folded(left)) if not called or word not in FUNCTION_WORDS]
+        called, rest = _names_and_rest(question, names)
+        words = [word for word in search_words(_folded(rest)) if not called or word not in FUNCTION_WORDS]
         asked = list(dict.fromkeys(map(_stem, words)))
         weighted = [(called, 1.0), (asked, 1.0), (map(normalise, on_paths), _OF_PATH)]
         terms = ((_beginning(term), weight) for group, weight in weighted for term in group if term)
         self._weights: dict[str, float] = {}
+        """By term, a stem or a name."""
         for term, weight in islice(terms, MAX_TERMS):
             self._weights.setdefault(term, weight)
-        # The longest first, since an alternation takes the first that matches.
-        stems = sorted({form for stem in self._weights for form in _FORMS.get(stem, (stem,))}, key=len, reverse=True)
-        spaced = "|".join(re.escape(stem).replace(r"\ ", r"[\W_]+") for stem in stems if not has_ideographs(stem))
-        others = "|".join(re.escape(stem.replace(" ", "")) for stem in stems if has_ideographs(stem))
-        spaced = rf"\b(?:{spaced}){_ENDINGS}\b" if spaced else ""
-        pattern = "|".join(filter(None, (spaced, others)))
-        self._pattern = re.compile(pattern) if pattern else None
-        self._number, self._name = _ASKS_NUMBER.search(question), _ASKS_NAME.search(question)
+        self._pattern = _pattern_of(self._weights)
+        self._asks_number, self._asks_name = _ASKS_NUMBER.search(question), _ASKS_NAME.search(question)
         self._room = max(EXCERPT_CHARACTERS, MAX_READ // max(1, results))
 
     def sentence(self, record: Record, part_start: int = 0) -> Span | None:
@@ -128,30 +120,33 @@ class Excerpts:
         begin, end = self._stretch(record.content, part_start)
         content = record.content[begin:end]
         ends = [0, *(found.end() for found in _SENTENCE_END.finditer(content)), len(content)]
-        found: dict[int, set[str]] = defaultdict(set)
+        terms_of: dict[int, set[str]] = defaultdict(set)
+        """The terms in each sentence that has any, by its place."""
         for match in self._pattern.finditer(_folded(content)):
-            found[bisect_right(ends, match.start()) - 1].add(_term(match.group()))
-        if not found:
+            terms_of[bisect_right(ends, match.start()) - 1].add(_term(match.group()))
+        if not terms_of:
             return None
         title = {_stem(word) for word in search_words(_folded(record.heading()))}
-        among = Counter(stem for stems in found.values() for stem in stems)
+        sentences_with = Counter(term for terms in terms_of.values() for term in terms)
+        of_rare_word = math.log(1 + len(ends))
+        """What a word adds that only one sentence has."""
 
         def score(place: int) -> float:
             total = 0.0
-            for stem in sorted(found[place]):  # sums of floats depend on their order
-                weight = self._weights.get(stem, _OF_PATH) * (_OF_TITLE if stem in title else 1.0)
-                total += weight * math.log(1 + len(ends) / among[stem])
+            for term in sorted(terms_of[place]):  # sums of floats depend on their order
+                weight = self._weights.get(term, _OF_PATH) * (_OF_TITLE if term in title else 1.0)
+                total += weight * math.log(1 + len(ends) / sentences_with[term])
             text = content[ends[place] : ends[place + 1]]
-            if begin == 0 and place == 0 and not found[place] <= title:
-                total += _LEADS * math.log(1 + len(ends))
-            if self._number and _NUMBER.search(text):
-                total += _ASKED_FOR * math.log(1 + len(ends))
-            if self._name and _NAME.search(text):
+            if begin == 0 and place == 0 and not terms_of[place] <= title:
+                total += _LEADS * of_rare_word
+            if self._asks_number and _NUMBER.search(text):
+                total += _ASKED_FOR * of_rare_word
+            if self._asks_name and _NAME.search(text):
                 total += _ASKED_FOR
-            inside = part_start and 0 <= begin + ends[place] - part_start < _PART_CHARACTERS
-            return total * (_IN_PART if inside else 1.0)
+            is_in_part = part_start and 0 <= begin + ends[place] - part_start < _PART_CHARACTERS
+            return total * (_IN_PART if is_in_part else 1.0)
 
-        best = max(sorted(found), key=score)
+        best = max(sorted(terms_of), key=score)
         first, last = ends[best], ends[best + 1]
         stripped = content[first:last].rstrip()
         first += len(stripped) - len(stripped.lstrip())
@@ -174,6 +169,28 @@ class Excerpts:
             around = max(places, default=0)  # the word whose first occurrence is the last counts as the rarest
         begin = max(0, min(around - self._room // 4, len(content) - self._room))
         return begin, begin + self._room
+
+
+def _names_and_rest(question: str, names: Iterable[tuple[str, str]]) -> tuple[list[str], str]:
+    """Return the names in a question, normalised as it says them and as they are stored, and the question without."""
+    rest = f" {normalise(question)} "
+    called: list[str] = []
+    for phrase, name in sorted(names, key=lambda pair: len(pair[0]), reverse=True):
+        said = normalise(phrase)
+        rest = rest.replace(f" {said} ", " ")
+        called += said, normalise(name)
+    return called, rest
+
+
+def _pattern_of(terms: Iterable[str]) -> re.Pattern[str] | None:
+    """Return a pattern that matches any form of these stems and names in folded text; None if there are none."""
+    # The longest first, since an alternation takes the first that matches.
+    forms = sorted({form for term in terms for form in _FORMS.get(term, (term,))}, key=len, reverse=True)
+    spaced = "|".join(re.escape(form).replace(r"\ ", r"[\W_]+") for form in forms if not has_ideographs(form))
+    others = "|".join(re.escape(form.replace(" ", "")) for form in forms if has_ideographs(form))
+    spaced = rf"\b(?:{spaced}){_ENDINGS}\b" if spaced else ""
+    pattern = "|".join(filter(None, (spaced, others)))
+    return re.compile(pattern) if pattern else None
 
 
 def excerpt(text: str, sentence: Span | None = None, words: Sequence[Span] = (), *, start: int = 0) -> Excerpt:
