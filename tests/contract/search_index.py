@@ -387,9 +387,9 @@ class SearchIndexContract:
         index.delete(ACME, ["kyoto"])
         assert ids(ask(index, "工場 倉庫 大阪").lexical) == ["osaka"]
 
-    @pytest.mark.parametrize(
-        "text",
-        [
+    def test_nothing_that_is_asked_is_query_syntax(self, index: SearchIndex) -> None:
+        index.upsert([record("yes", "one turbine"), record("no", "one turbinehouse")])
+        asked = [
             '"',
             "turbine*",
             '"turbine',
@@ -402,12 +402,9 @@ class SearchIndexContract:
             "turbine~2 && || !",
             "((((",
             "\\",
-        ],
-    )
-    def test_nothing_that_is_asked_is_query_syntax(self, index: SearchIndex, text: str) -> None:
-        index.upsert([record("yes", "one turbine"), record("no", "one turbinehouse")])
-        expected = ["yes"] if "turbine" in text else []
-        assert ids(ask(index, text).lexical) == expected
+        ]
+        found = {text: ids(ask(index, text).lexical) for text in asked}
+        assert found == {text: ["yes"] if "turbine" in text else [] for text in asked}
 
     def test_a_long_text_is_searched_to_its_end(self, index: SearchIndex) -> None:
         text = "filler words of no meaning " * 3_900 + "quillfeather"
@@ -470,9 +467,9 @@ class SearchIndexContract:
         assert ask(index, "turbine", AXIS).superseded == 1
         assert ask(index, "turbine", AXIS, filters=Filters(trusted_only=True)).superseded == 0
 
-    @pytest.mark.parametrize(
-        ("conditions", "expected"),
-        [
+    def test_metadata_is_filtered_in_both_strands(self, index: SearchIndex) -> None:
+        index.upsert(_with_metadata())
+        cases: list[tuple[object, str]] = [
             ({"team": "payments"}, "ab"),
             ({"team": ["payments", "gates"]}, "abc"),
             ({"team": {"none_of": ["payments"]}}, "cdefg"),
@@ -500,16 +497,12 @@ class SearchIndexContract:
             ({"nothing": {"none_of": ["anything"]}}, "abcdefg"),
             ({"team": "payments", "floor": {"gt": 0}}, "b"),
             ([{"field": "team", "exists": True}, {"field": "team", "none_of": ["gates"]}], "ab"),
-        ],
-        ids=str,
-    )
-    def test_metadata_is_filtered_in_both_strands(self, index: SearchIndex, conditions: object, expected: str) -> None:
-        index.upsert(_with_metadata())
-        assert found(index, filters={"metadata": conditions}) == set(expected)
-        asked = SearchRequest(
-            tenant_id=ACME, k=1, as_of=AS_OF, filters={"metadata": conditions}, ids=(*"abcdefg", "unknown", "foreign")
-        )
-        assert index.passing(asked) == set(expected)
+        ]
+        names = (*"abcdefg", "unknown", "foreign")
+        for conditions, expected in cases:
+            assert found(index, filters={"metadata": conditions}) == set(expected), conditions
+            asked = SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF, filters={"metadata": conditions}, ids=names)
+            assert index.passing(asked) == set(expected), conditions
 
     def test_metadata_that_is_changed_or_removed_is_filtered_as_it_is_now(self, index: SearchIndex) -> None:
         index.upsert([record(name, "turbine", cosine=0.5, metadata={"team": "payments"}) for name in "abc"])
@@ -943,17 +936,17 @@ class SearchIndexContract:
             index.scan(GLOBEX, after=cursor)
         assert caught.value.field == "after"
 
-    @pytest.mark.parametrize("cursor", ["", "r1", "bm8gSlNPTg==", "WzFd", "WyJhY21lIiwgMSwgbnVsbF0=", "é"])
-    def test_what_is_no_cursor_is_refused(self, index: SearchIndex, cursor: str) -> None:
-        with pytest.raises(InvalidRequest, match="no cursor") as caught:
-            index.scan(ACME, after=cursor)
-        assert caught.value.field == "after"
+    def test_what_is_no_cursor_is_refused(self, index: SearchIndex) -> None:
+        for cursor in ("", "r1", "bm8gSlNPTg==", "WzFd", "WyJhY21lIiwgMSwgbnVsbF0=", "é"):
+            with pytest.raises(InvalidRequest, match="no cursor") as caught:
+                index.scan(ACME, after=cursor)
+            assert caught.value.field == "after", cursor
 
-    @pytest.mark.parametrize("limit", [0, -1, 1_001])
-    def test_a_page_of_no_size_or_too_much_is_refused(self, index: SearchIndex, limit: int) -> None:
-        with pytest.raises(InvalidRequest, match="limit") as caught:
-            index.scan(ACME, limit=limit)
-        assert caught.value.field == "limit"
+    def test_a_page_of_no_size_or_too_much_is_refused(self, index: SearchIndex) -> None:
+        for limit in (0, -1, 1_001):
+            with pytest.raises(InvalidRequest, match="limit") as caught:
+                index.scan(ACME, limit=limit)
+            assert caught.value.field == "limit", limit
 
     # --- writers ----------------------------------------------------------------------------------------------------
 
