@@ -11,6 +11,7 @@ import ir_measures
 import pytest
 from braid.errors import DatasetError, InvalidRequest, TransientStoreError
 from braid.models import Fusion, Query, RerankerKind
+from braid.retrieval import pipeline
 from braid.retrieval.pipeline import answer
 from braid.retrieval.stages.confidence import Features
 from braid.settings import Settings
@@ -258,7 +259,10 @@ def test_other_questions_are_asked_of_the_folder_that_was_ingested_already(folde
     assert len(list((stages.settings.home / "eval").iterdir())) == 1
 
 
-def test_answers_that_lost_a_stage_are_counted_and_distrusted(folder: Path, stages: DemoStages) -> None:
+def test_answers_that_lost_a_stage_are_counted_and_distrusted(
+    folder: Path, stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "LONGEST_WAIT_S", 0.0)
     assert evaluate_folder(folder, stages).degraded == 0
     judged = read_dataset(folder, "eval", judged=True).judged
     (own,) = (stages.settings.home / "eval").iterdir()
