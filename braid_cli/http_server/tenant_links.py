@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError
 from braid.models import Query, RerankerKind
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from braid.app import Application
 
 SHOWN_AT_MOST = 10
+WARM_UP_S: Final = 10.0
+"""Longest wait for the questions that warm a process up, in seconds; without such a graph they take two or three."""
 
 
 def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequence[str]:
@@ -48,7 +51,17 @@ def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequen
 
 
 def ask_once(library: Application, tenants: Iterable[str]) -> None:
-    """Warm up: answer one question of each tenant, which loads models and indexes. Hosted rerankers are not called."""
+    """Warm up: answer one question of each tenant, which loads models and indexes. Hosted rerankers are not called.
+
+    Returns after :data:`WARM_UP_S` at the latest, and the rest is done meanwhile: the vector graph of a tenant that has
+    imported much since it was last asked takes minutes, and the others do not wait for it.
+    """
+    asking = threading.Thread(target=_ask_each, args=(library, tuple(tenants)), name="braid-warm-up", daemon=True)
+    asking.start()
+    asking.join(WARM_UP_S)
+
+
+def _ask_each(library: Application, tenants: Sequence[str]) -> None:
     for tenant in tenants:
         reranker = RerankerKind.NONE if library.settings.reranker.is_hosted else None
         try:

@@ -299,6 +299,18 @@ class WritesContract:
         report = written(store, record("old", "open at 8", supersedes=("new",)))
         assert [error.message for error in report.errors] == ["'old' would be superseded by itself: old → new → old"]
 
+    def test_links_that_are_not_trusted_take_no_room_of_those_that_are(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(superseding_links, "MAX_SUPERSESSIONS", 1)
+        mails = [record(name, "open at 7", trusted=False) for name in ("mail", "spam")]
+        written(store, record("old", "open at 8"), record("new", "open at 9"), *mails)
+        assert written(store, edge("new", "mail", "SUPERSEDES", trusted=False)).errors == ()
+        assert written(store, edge("new", "spam", "SUPERSEDES", trusted=False)).errors
+        assert written(store, record("new", "open at 9", supersedes=("old",))).errors == ()
+        assert stored(store, "old").invalid_at is not None
+        assert written(store, record("new", "open at 9", supersedes=("old", "spam"))).errors
+
     def test_an_edge_of_before_that_is_not_trusted_ends_no_trusted_record_that_another_write_names(
         self, store: WriteStore
     ) -> None:

@@ -17,7 +17,10 @@ from braid.engines.embedded.search import index as index_module
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.ingestion.tenant_deletion import delete_tenant
+from braid.models import Query
+from braid.ports.ingestion import WriteRequest
 from braid.ports.knowledge_graph import ExpandRequest
+from braid.retrieval.context.selection import ContextRequest
 from braid.settings import Settings
 
 from braid_cli.commands.delete import delete_tenant as run_delete
@@ -28,6 +31,9 @@ from tests.stages import DEMO, DemoStages, read_dataset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from braid.models import Answer
+    from braid.retrieval.stages.states import FuseRequest
 
 
 @pytest.fixture
@@ -56,6 +62,36 @@ def save_vectors(stages: DemoStages) -> None:
 def files(stages: DemoStages) -> list[str]:
     folders = ("graphs", "vectors")
     return [str(path) for name in folders for path in (stages.store.folder / name).glob("*")]
+
+
+def test_an_answer_and_a_context_that_are_made_while_their_tenant_is_deleted_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with contextlib.closing(DemoStages(Settings(home=tmp_path))) as stages:
+        fuse_rerank = stages.fuse_rerank
+
+        def meanwhile(request: FuseRequest) -> Answer:
+            answer = fuse_rerank(request)
+            assert answer.results
+            delete_tenant(ACME, stages)
+            return answer
+
+        def values() -> set[str]:
+            with stages.store.read() as connection:
+                return {key.partition("|")[0] for (key,) in connection.execute("SELECT key FROM cache")}
+
+        for ask in (
+            lambda: stages.answer(Query(text="heron", tenant_id=ACME)),
+            lambda: stages.context(ContextRequest(query="heron", tenant_id=ACME)),
+        ):
+            stages.write(WriteRequest(tenant_id=ACME, records=(record("r", "the heron's secret"),)))
+            ask()
+            assert values() & {"result", "context"}
+            with monkeypatch.context() as patch:
+                patch.setattr(stages, "fuse_rerank", meanwhile)
+                stages.write(WriteRequest(tenant_id=ACME, records=(record("r", "the heron's other secret"),)))
+                ask()
+            assert not values() & {"result", "context"}
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from braid.ports.members import Role
 from braid.settings import Membership, Settings
 
 from braid_cli.http_server import server as http_server
+from braid_cli.http_server import tenant_links
 from braid_cli.http_server.server import Bounds, Server, development_token
 from braid_cli.http_server.tenant_links import ask_once
 from tests.stages import DemoStages
@@ -22,6 +23,8 @@ from tests.stages import DemoStages
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from braid.models import Query
 
 KEY = b"k" * 32
 NOW = 1_700_000_000.0
@@ -280,6 +283,27 @@ def test_each_tenant_has_been_asked_before_its_link_is_there(
         assert capsys.readouterr().err.startswith("braid: ours: cannot be asked: ")
     finally:
         stages.close()
+
+
+def test_a_tenant_whose_first_question_takes_minutes_keeps_no_other_from_being_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenant_links, "WARM_UP_S", 0.01)
+    goes_on, stages = threading.Event(), DemoStages(Settings(home=tmp_path))
+    asked: list[str] = []
+
+    def take_minutes(query: Query) -> None:
+        assert goes_on.wait(60)
+        asked.append(query.tenant_id)
+
+    monkeypatch.setattr(stages, "retrieve", take_minutes)
+    ask_once(stages, ["ours", "theirs"])
+    assert asked == []
+    goes_on.set()
+    (warming,) = (thread for thread in threading.enumerate() if thread.name == "braid-warm-up")
+    warming.join(60)
+    assert asked == ["ours", "theirs"]
+    stages.close()
 
 
 class Elsewhere:

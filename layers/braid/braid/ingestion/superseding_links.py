@@ -218,19 +218,23 @@ def _walk_too_long(link: Relationship) -> str:
 
 
 def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Relationship]) -> dict[EdgeId, str]:
-    """Return the error of each new link that exceeds :data:`MAX_SUPERSESSIONS` of a record."""
+    """Return the error of each new link that exceeds :data:`MAX_SUPERSESSIONS` of a record.
+
+    Trusted links and others are counted apart, so that what is not trusted takes no room of what is.
+    """
     wrong: dict[EdgeId, str] = {}
-    new_ones, old_ones = (Counter(getattr(edge, end) for edge in stored.values()) for end in ("source", "target"))
+    new_ones = Counter((edge.source, edge.trusted) for edge in stored.values())
+    old_ones = Counter((edge.target, edge.trusted) for edge in stored.values())
     for identity, link in links.items():
         if identity in stored:
             continue
-        new_ones[link.source] += 1
-        old_ones[link.target] += 1
-        if new_ones[link.source] > MAX_SUPERSESSIONS:
+        new_ones[link.source, link.trusted] += 1
+        old_ones[link.target, link.trusted] += 1
+        if new_ones[link.source, link.trusted] > MAX_SUPERSESSIONS:
             wrong[identity] = (
                 f"{link.source!r} supersedes {MAX_SUPERSESSIONS:,} records already; name the others in another one"
             )
-        elif old_ones[link.target] > MAX_SUPERSESSIONS:
+        elif old_ones[link.target, link.trusted] > MAX_SUPERSESSIONS:
             wrong[identity] = f"{link.target!r} is superseded by {MAX_SUPERSESSIONS:,} records already; leave it out"
     return wrong
 

@@ -22,6 +22,7 @@ from braid.retrieval.caches.namespace import (
     CacheName,
     CacheNamespace,
     EmbeddingCache,
+    WriteGeneration,
     WriteGenerations,
     key_of,
 )
@@ -65,8 +66,8 @@ class _CacheKey(NamedTuple):
 
     tenant_id: str
     key: str
-    settled: bool
-    """Whether the write generation is settled, so that a value may be cached."""
+    generation: WriteGeneration
+    """The write generation that the value is valid under; it may be cached only if this is settled."""
 
 
 class _GenerationCache:
@@ -104,7 +105,7 @@ class _GenerationCache:
             self._namespace.missed()
             return None
         key = key_of(FORMAT, self._fingerprint(), generation.number, request)
-        return _CacheKey(tenant_id, key, generation.settled)
+        return _CacheKey(tenant_id, key, generation)
 
     def _find(self, key: _CacheKey, kind: type[_Kept], validity: Callable[[_Kept], _Span]) -> _Kept | None:
         """Return the cached value if it is valid now; else None.
@@ -125,8 +126,15 @@ class _GenerationCache:
         return self._namespace.find(key.tenant_id, key.key, read)
 
     def _keep(self, key: _CacheKey, value: Frozen, holds_until: datetime | None) -> None:
-        """Cache a value until it expires; not at all if its expiry is not known or the generation is not settled."""
-        if key.settled and holds_until is not None:
+        """Cache a value until it expires.
+
+        Not at all if its expiry is not known, or the generation is not settled or over: the value would not be found
+        again, and the tenant may have been deleted meanwhile, with all that was cached of it.
+        """
+        if not key.generation.settled or holds_until is None:
+            return
+        now = self._generations.read(key.tenant_id)
+        if now is not None and now.number == key.generation.number:
             left = (holds_until - self._now()).total_seconds()
             self._namespace.keep(key.tenant_id, key.key, _pack(value), at_most_s=left)
 
