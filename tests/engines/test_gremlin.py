@@ -7,21 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.neptune import elements, knowledge_graph
+from braid.engines.neptune import elements, graph_query, knowledge_graph
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import InvalidRequest
+from braid.models import Direction
 from braid.ports.graph_query import QueryStep
 from braid.settings import Settings
 
 from tests.contract.graph_query import GraphQueryContract, query
 from tests.contract.knowledge_graph import KnowledgeGraphContract, walk
 from tests.contract.propagation import PropagationContract
-from tests.contract.shapes import ACME, edge, vertex
+from tests.contract.shapes import ACME, day, edge, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
+    from braid.models import Relationship
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +113,26 @@ def test_a_loop_is_one_edge_of_the_budget(graph: GremlinGraph) -> None:
     graph.upsert([vertex("hub"), vertex("a"), vertex("b")], [edge("hub", "hub"), edge("hub", "a"), edge("b", "hub")])
     assert not walk(graph, "hub", fan_out=3).truncated
     assert walk(graph, "hub", fan_out=2).truncated
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_of_a_hub_a_query_says_that_edges_are_left_out_and_what_is_not_trusted_is_no_part_of_it(
+    graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch, direction: Direction
+) -> None:
+    monkeypatch.setattr(graph_query, "HUB_EDGES", 5)
+
+    def edges(names: list[str]) -> list[Relationship]:
+        pairs = [(name, "a") if direction is Direction.IN else ("a", name) for name in names]
+        return [edge(one, other) for one, other in pairs]
+
+    mails, others = [f"mail{n}" for n in range(20)], [f"other{n}" for n in range(20)]
+    graph.upsert([vertex("a"), vertex("b"), *(vertex(name, trusted=False) for name in mails)], edges([*mails, "b"]))
+    asked: dict[str, Any] = {"steps": (QueryStep(direction=direction),), "limit": 50}
+    found = query(graph, "a", **asked, trusted_only=True)
+    assert ([hit.id for hit in found.hits], found.truncated) == (["b"], False)
+    graph.upsert([vertex(name, invalid_at=day(1)) for name in others], edges(others))
+    for trusted_only in (True, False):  # edges to what no longer holds are read like the others, and some are not
+        assert query(graph, "a", **asked, trusted_only=trusted_only).truncated
 
 
 def test_a_walk_or_a_query_is_one_round_trip_a_hop_whatever_the_number_of_seeds(graph: GremlinGraph) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 from braid.engines.aws.functions import IngestFunction
-from braid.errors import InvalidRequest, StoreError, TransientStoreError
+from braid.errors import InvalidRequest, QueueFull, QuotaExceeded, StoreError, TransientStoreError
 from braid.ingestion import writing
 from braid.ingestion.bulk import steps
 from braid.ingestion.bulk.step_messages import Task
@@ -22,6 +22,8 @@ from tests.stages import DemoStages
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from braid.ports.ingestion import WriteReport
 
 REQUEST = WriteRequest(
     tenant_id="acme",
@@ -86,7 +88,13 @@ def test_an_item_that_is_wrong_has_the_name_that_it_has_where_this_process_write
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("InvalidRequest", InvalidRequest), ("TransientStoreError", TransientStoreError), ("KeyError", StoreError)],
+    [
+        ("InvalidRequest", InvalidRequest),
+        ("TransientStoreError", TransientStoreError),
+        ("KeyError", StoreError),
+        ("QuotaExceeded", QuotaExceeded),
+        ("QueueFull", QueueFull),
+    ],
 )
 def test_its_errors_are_raised_by_their_names(name: str, expected: type[Exception]) -> None:
     with pytest.raises(expected) as caught:
@@ -94,6 +102,36 @@ def test_its_errors_are_raised_by_their_names(name: str, expected: type[Exceptio
     assert type(caught.value) is expected
     if isinstance(caught.value, InvalidRequest):
         assert caught.value.field == "records"
+
+
+def test_a_write_that_its_caller_has_given_up_keeps_its_tenant_s_place_until_it_ends(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stages.settings = stages.settings.model_copy(update={"quota_requests_at_once": 2})
+    others = REQUEST.model_copy(
+        update={
+            "tenant_id": "globex",
+            "records": tuple(one.model_copy(update={"tenant_id": "globex"}) for one in REQUEST.records),
+            "vertices": tuple(one.model_copy(update={"tenant_id": "globex"}) for one in REQUEST.vertices),
+            "relationships": tuple(one.model_copy(update={"tenant_id": "globex"}) for one in REQUEST.relationships),
+        }
+    )
+    write, under_way = steps.write_body, []
+
+    def while_it_is_written(body: dict[str, Any], tenant_id: str, store: DemoStages) -> WriteReport:
+        under_way.append(tenant_id)
+        if under_way == ["acme"]:
+            IngestFunction(Invoked(stages), "ingest").write(REQUEST)
+        elif under_way == ["acme", "acme"]:
+            with pytest.raises(QuotaExceeded, match="2 writes of this tenant are under way"):
+                IngestFunction(Invoked(stages), "ingest").write(REQUEST)
+            assert IngestFunction(Invoked(stages), "ingest").write(others).written == 1
+        return write(body, tenant_id, store)
+
+    monkeypatch.setattr(steps, "write_body", while_it_is_written)
+    IngestFunction(Invoked(stages), "ingest").write(REQUEST)
+    assert under_way == ["acme", "acme", "globex"]
+    assert IngestFunction(Invoked(stages), "ingest").write(REQUEST).unchanged == 1, "the places are free again"
 
 
 def test_an_error_of_the_vertices_as_a_whole_names_the_list_that_was_sent() -> None:

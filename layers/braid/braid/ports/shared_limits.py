@@ -1,4 +1,4 @@
-"""Concurrency limits that all processes share, counted in the cache: of requests, and of bulk writes."""
+"""Concurrency limits that all processes share, counted in the cache: of requests, their writes, and bulk writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from braid.errors import QueueFull
+from braid.errors import QueueFull, QuotaExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +18,10 @@ _ALL, _WRITERS, _OWN_WRITERS = "all-tenants", "batches being written", "own batc
 _WRITERS_S = 300
 """Window in seconds, after which a slot of a process that died is free again; a batch takes about a minute."""
 _WRITERS_RETRY_S = 5
+_WRITES = "writes under way"
+_WRITES_S = 900
+"""Window in seconds of the writes of requests: the longest time that the function which writes has for one."""
+_WRITES_RETRY_S = 10
 
 
 @contextmanager
@@ -70,4 +74,23 @@ def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None 
             if not held.enter_context(place(cache, owner, key, limit=most, window_s=_WRITERS_S, clock=time.time)):
                 message = f"{most} batches of imports and of embedding again are being written; try again later"
                 raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
+        yield
+
+
+@contextmanager
+def writing_for_request(cache: ResilientCache, limit: int, *, tenant_id: str) -> Iterator[None]:
+    """Hold one of the slots of a tenant's writes by request while the block runs.
+
+    A request is given up after some seconds, and no longer counted among the requests at once; the function that writes
+    goes on embedding for minutes. Raises QuotaExceeded if no slot is free.
+
+    Parameters
+    ----------
+    limit
+        Number of slots; 0 sets no limit.
+    """
+    with place(cache, tenant_id, _WRITES, limit=limit, window_s=_WRITES_S, clock=time.time) as free:
+        if not free:
+            message = f"{limit} writes of this tenant are under way, some given up by their callers; try again later"
+            raise QuotaExceeded(message, retry_after_s=_WRITES_RETRY_S)
         yield

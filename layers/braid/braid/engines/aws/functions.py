@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind
 
 from braid import errors
 from braid.engines.aws.clients import as_braid_errors, open_client
-from braid.errors import BraidError, InvalidRequest, StoreError
+from braid.errors import BraidError, InvalidRequest, QueueFull, QuotaExceeded, StoreError
 from braid.models import Answer
 from braid.ports.ingestion import WriteReport
 from braid.telemetry.recording import operation, trace_headers
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _ENTITIES, _VERTICES = "entities", "vertices"
 """The function's name of each list, with the name that callers use."""
+RETRY_AFTER_S = 10
+"""Seconds after which to try again, of an error of a function that says so: only its message arrives."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
@@ -62,6 +64,10 @@ class _Function:
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
             return refused_request(message)
+        if kind == "QuotaExceeded":
+            return QuotaExceeded(message, retry_after_s=RETRY_AFTER_S)
+        if kind == "QueueFull":
+            return QueueFull(message, retry_after_s=RETRY_AFTER_S)
         if isinstance(found, type) and issubclass(found, BraidError):
             return found(message)
         return StoreError(f"function {self._name} failed: {kind}")

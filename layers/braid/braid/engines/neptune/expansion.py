@@ -74,6 +74,11 @@ def edges_of(direction: Direction, types: Sequence[str]) -> GraphTraversal:
     return _EDGES_OF[direction](*types)
 
 
+def between_trusted(edges: GraphTraversal) -> GraphTraversal:
+    """Keep the edges of which no end is untrusted: the others could make any vertex a hub, which is read in part."""
+    return edges.not_(__.both_v().has(elements.UNTRUSTED, True))
+
+
 def expansion_traversal(
     source: GraphTraversalSource, request: ExpandRequest, names: Collection[str], *, at_most: int = HUB_EDGES
 ) -> GraphTraversal:
@@ -86,8 +91,7 @@ def expansion_traversal(
     keys = [elements.vertex_id(request.tenant_id, name) for name in names]
     steps = walkable(source.V(*keys)).aggregate(VERTICES).by(elements.ROW)
     edges = walkable(edges_of(request.direction, request.types))
-    if request.trusted_only:  # otherwise edges to untrusted vertices could make any vertex a hub
-        edges = edges.not_(__.both_v().has(elements.UNTRUSTED, True))
+    edges = between_trusted(edges) if request.trusted_only else edges
     steps = hop(steps, edges, request.direction, at_most=at_most)
     return walkable(steps).aggregate(VERTICES).by(elements.ROW).cap(EDGES, VERTICES)
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import partial
 from typing import TYPE_CHECKING
 
 from gremlin_python.process.traversal import Order, P, T
 
 from braid.engines.neptune import elements
-from braid.engines.neptune.expansion import EDGES, HUB_EDGES, VERTICES, edges_of, hop
+from braid.engines.neptune.expansion import (
+    EDGES,
+    HOP_EDGES,
+    HUB_EDGES,
+    VERTICES,
+    between_trusted,
+    edges_of,
+    hop,
+)
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_answers import GatheredGraph, WalkEdge, max_starts
@@ -75,7 +84,9 @@ def gather(ask: Ask, query: GraphQuery) -> GatheredGraph:
             frontier = starts = found[: max_starts(query)]
             truncated = len(found) > len(starts)
         reached = _nodes(collected[VERTICES], nodes)
-        edges = _by_vertex(collected[EDGES], set(frontier), set(reached), step.direction)
+        read = set(map(elements.read_edge, set(collected[EDGES])))
+        edges = _by_vertex(read, set(frontier), set(reached), step.direction)
+        truncated = truncated or _are_cut_off(read, step.direction)
         truncated = truncated or any(len(each) > query.fan_out for each in edges.values())
         steps.append({vertex: each[: query.fan_out] for vertex, each in edges.items()})
         targets = sorted({edge.target for each in edges.values() for edge in each[: query.fan_out + 1]})
@@ -122,8 +133,9 @@ def _targets(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> Graph
 
 
 def _followed(step: QueryStep, query: GraphQuery) -> GraphTraversal:
-    """Return the traversal step to the edges that a query step may follow, not filtered by their far ends."""
+    """Return the traversal step to the edges that a query step may follow; of their far ends only the trust counts."""
     steps = _walkable(edges_of(step.direction, step.types), query)
+    steps = between_trusted(steps) if query.trusted_only else steps
     return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
 
 
@@ -134,12 +146,22 @@ def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
     return sorted(each.id for each in read)
 
 
+def _are_cut_off(edges: Collection[Step], direction: Direction) -> bool:
+    """Return whether a hop may have left out edges, which says nothing of their far ends."""
+    ends = Counter[str]()
+    for edge in edges:
+        ends.update([edge.source] if direction is not Direction.IN else ())
+        ends.update([edge.target] if direction is not Direction.OUT else ())
+    most = HUB_EDGES if direction is not Direction.BOTH else 2 * HUB_EDGES
+    return len(edges) >= HOP_EDGES or max(ends.values(), default=0) >= most
+
+
 def _by_vertex(
-    rows: Iterable[str], frontier: set[str], reached: set[str], direction: Direction
+    edges_read: Iterable[Step], frontier: set[str], reached: set[str], direction: Direction
 ) -> dict[str, list[WalkEdge]]:
     """Return each vertex's edges in the order of the fan-out budget."""
     edges: dict[str, list[WalkEdge]] = {}
-    for edge in sorted(map(elements.read_edge, set(rows)), key=lambda edge: (-edge.confidence, edge)):
+    for edge in sorted(edges_read, key=lambda edge: (-edge.confidence, edge)):
         if direction is not Direction.IN and edge.source in frontier and edge.target in reached:
             edges.setdefault(edge.source, []).append(_edge(edge, inward=False))
         # A loop, followed in both directions, is one edge.

@@ -41,7 +41,7 @@ from braid.ingestion.writing import ItemError, MissingEnds, write
 from braid.ports.batches import batches
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
-from braid.ports.shared_limits import writing_in_bulk
+from braid.ports.shared_limits import writing_for_request, writing_in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -242,7 +242,9 @@ def run(request: Task, store: FileStore) -> TaskResult:
         case Finish() as task:
             return finish(task, store)
         case InlineWrite() as task:
-            return write_body(task.body, task.tenant_id, store)
+            limit = store.settings.quota_requests_at_once
+            with writing_for_request(store.cache, limit, tenant_id=task.tenant_id):
+                return write_body(task.body, task.tenant_id, store)
 
 
 def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
