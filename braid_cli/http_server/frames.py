@@ -2,8 +2,9 @@
 
 A frame is a length of four bytes, big-endian, and as many bytes of JSON. The server first sends a :class:`Start`; the
 worker sends :data:`READY` when it can answer. From then on the server sends ``[number, event]``, and the worker
-``[number, response, processor seconds]``, in the order in which requests are answered. The worker answers a
-:data:`PING` with :data:`PONG` at once, even while it works on requests. When the server closes its end of the socket,
+``[number, response, processor seconds]``, in the order in which requests are answered. The response's body, which may
+have megabytes, follows in a frame of its own, as UTF-8: parsing it would hold up all other requests. The worker answers
+a :data:`PING` with :data:`PONG` at once, even while it works on requests. When the server closes its end of the socket,
 or its process ends, the worker finishes the requests that it has started and exits.
 """
 
@@ -14,6 +15,7 @@ import struct
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import BinaryIO
 
 LENGTH: Final = struct.Struct(">I")
@@ -37,6 +39,18 @@ def framed(value: object) -> bytes:
     """Return a value as a frame."""
     body = json.dumps(value, separators=(",", ":")).encode()
     return LENGTH.pack(len(body)) + body
+
+
+def framed_answer(number: int, response: Mapping[str, Any], seconds: float) -> bytes:
+    """Return a response and its processor seconds as a frame, and its body as another one."""
+    body = str(response.get("body") or "").encode("utf-8", "surrogatepass")
+    rest = {name: value for name, value in response.items() if name != "body"}
+    return framed([number, rest, seconds]) + LENGTH.pack(len(body)) + body
+
+
+def with_body(response: dict[str, Any], body: bytes) -> dict[str, Any]:
+    """Return a response that came without its body, given that of the frame behind it."""
+    return {**response, "body": body.decode("utf-8", "surrogatepass")}
 
 
 def read_frame(frames: BinaryIO) -> Any:  # noqa: ANN401 - any JSON

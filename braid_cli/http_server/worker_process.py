@@ -20,7 +20,7 @@ from braid.errors import BraidError
 from braid.settings import load_settings
 from pydantic import SecretStr
 
-from braid_cli.http_server.frames import PING, PONG, READY, Start, framed, read_frame
+from braid_cli.http_server.frames import PING, PONG, READY, Start, framed, framed_answer, read_frame
 from braid_cli.http_server.heavy_tenants import ProcessorTime
 from braid_cli.http_server.memory import share_memory
 from braid_cli.http_server.tenant_links import ask_once
@@ -59,10 +59,10 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
     pool = ThreadPoolExecutor(start.at_once, thread_name_prefix="braid")
     sending, processor = threading.Lock(), ProcessorTime()
 
-    def send(value: object) -> None:
+    def send(content: bytes) -> None:
         # Errors are ignored: if the server is gone, no response is needed.
         with sending, suppress(OSError):
-            server.sendall(framed(value))
+            server.sendall(content)
 
     def answer(number: int, event: dict[str, Any]) -> None:
         reply = internal().response()
@@ -71,15 +71,15 @@ def _answer(start: Start, server: socket.socket, frames: BinaryIO) -> None:
                 reply = handle(event, LocalContext("search_api"))
             except BaseException as error:  # noqa: BLE001 - native code may raise it; the request would hold its place for ever
                 _LOG.warning("a request failed with %s", type(error).__name__)  # a message may quote the request
-        send([number, reply, spent.seconds])
+        send(framed_answer(number, reply, spent.seconds))
 
     try:
         ask_once(library, start.tenants)
         handle: Handler = make_handler(library)
-        send(READY)
+        send(framed(READY))
         while (request := read_frame(frames)) is not None:
             if request == PING:
-                send(PONG)
+                send(framed(PONG))
             else:
                 pool.submit(answer, *request)
     finally:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.api.problems import unavailable
 from braid.errors import StoreError
 
-from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame
+from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame, with_body
 from braid_cli.http_server.turns import SLOW_S
 
 if TYPE_CHECKING:
@@ -181,12 +181,12 @@ class _Worker:
 
     async def _heard_of(self, frames: asyncio.StreamReader) -> bool:
         """Read its next frame and deliver a response in it; return whether it is :data:`READY`."""
-        (size,) = LENGTH.unpack(await frames.readexactly(LENGTH.size))
-        received = json.loads(await frames.readexactly(size))
+        received = json.loads(await _content(frames))
         self._heard += 1
         if received in (READY, PONG):
             return bool(received == READY)
         number, answer, seconds = received
+        answer = with_body(answer, await _content(frames))
         waiting = self._answers.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result((answer, float(seconds)))
@@ -252,6 +252,12 @@ class _Worker:
             self.process.kill()
             self.process.wait()
         self._socket.close()
+
+
+async def _content(frames: asyncio.StreamReader) -> bytes:
+    """Return the content of the next frame."""
+    (size,) = LENGTH.unpack(await frames.readexactly(LENGTH.size))
+    return await frames.readexactly(size)
 
 
 def _process() -> tuple[subprocess.Popen[bytes], socket.socket]:

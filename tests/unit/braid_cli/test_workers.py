@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import socket
 import subprocess
 import sys
@@ -14,7 +16,7 @@ from braid.api.handler import make_api
 from braid.settings import Settings
 
 from braid_cli.http_server import worker_process, workers
-from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame
+from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, framed_answer, read_frame, with_body
 from braid_cli.http_server.heavy_tenants import HEAVY_S
 from braid_cli.http_server.workers import Workers
 from tests.stages import DemoStages
@@ -121,9 +123,19 @@ def test_a_request_that_fails_unforeseen_is_answered(monkeypatch: pytest.MonkeyP
         assert read_frame(answers) == READY
         ours.sendall(framed([7, {}]))
         number, answer, _seconds = read_frame(answers)
+        body = read_frame(answers)
         ours.shutdown(socket.SHUT_WR)
         thread.join(30)
-    assert (number, answer["statusCode"]) == (7, 500)
+    assert (number, answer["statusCode"], body["status"]) == (7, 500, 500)
+
+
+def test_a_body_comes_behind_its_answer_as_it_was() -> None:
+    answer = {"statusCode": 200, "headers": {}, "body": json.dumps("ä\ud800 \n") + "\ud800 ∎"}
+    sent = io.BytesIO(framed_answer(7, answer, 0.5))
+    number, rest, seconds = read_frame(sent)
+    size = LENGTH.unpack(sent.read(LENGTH.size))[0]
+    assert (number, seconds, with_body(rest, sent.read(size))) == (7, 0.5, answer)
+    assert sent.read() == b""
 
 
 STOPS = "os.kill(os.getpid(), signal.SIGSTOP)"
