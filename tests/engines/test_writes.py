@@ -135,6 +135,23 @@ class TestTwoAtOnce:
         assert [one.id for one in store.graph.get_many(ACME, ["old", "new"])] == ["new"]
         assert [one.source for one in store.graph.relationships(ACME, ids=["a"], types=["OWNS"])] == ["b"]
 
+    def test_an_edge_is_no_more_trusted_than_its_evidence_if_that_is_doubted_meanwhile(
+        self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        upsert, left = store.graph.upsert, ["heard"]
+
+        def meanwhile(*given: Any) -> None:
+            if left:
+                heard = stored(store, left.pop()).model_copy(update={"trusted": False})
+                store.index.upsert([heard])
+                store.graph.distrust_relationships(ACME, [heard.id])
+            upsert(*given)
+
+        monkeypatch.setattr(store.graph, "upsert", meanwhile)
+        written(store, edge("b", "a", "CAUSES", evidence="heard"))
+        found = store.graph.relationships(ACME, ids=["a"], types=["CAUSES"])
+        assert [(one.source, one.trusted) for one in found] == [("a", False), ("b", False)]
+
     def test_an_edge_that_is_removed_while_its_evidence_is_doubted_stays_so(self, store: DeployedStages) -> None:
         submit, graph = store.graph._connection.submit, store.graph
         removed: list[int] = []

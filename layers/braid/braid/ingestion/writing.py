@@ -318,14 +318,27 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if names and are_few:
         store.graph.delete_relationships(tenant_id, accepted.stale)
         store.graph.delete_unmentioned(tenant_id, names)
+    untrusted = [record.id for record in accepted.records if not record.trusted]
     # By the store itself, as a record may be the evidence of very many edges.
-    store.graph.distrust_relationships(tenant_id, [record.id for record in accepted.records if not record.trusted])
+    store.graph.distrust_relationships(tenant_id, [*untrusted, *_distrusted_since(tenant_id, accepted, store)])
     ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     ended += supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
     if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
+
+
+def _distrusted_since(tenant_id: str, accepted: Accepted, store: WriteStore) -> list[str]:
+    """Return the evidence of written edges that another write has marked as untrusted since they were checked.
+
+    That write may have looked for its edges before they were there. None where a write is one transaction.
+    """
+    named = {edge.evidence for edge in accepted.edges if edge.trusted and edge.evidence}
+    others = sorted(named - {record.id for record in accepted.records})
+    if not others or store.write_generation(tenant_id) is not None:
+        return []
+    return [one.id for one in store.index.written(tenant_id, others).values() if not one.trusted]
 
 
 @contextmanager
