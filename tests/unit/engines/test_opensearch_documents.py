@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 from typing import TYPE_CHECKING, Any
 from unittest.mock import Mock
@@ -12,6 +13,7 @@ from braid.engines.opensearch import mapping, question_searches
 from braid.engines.opensearch import reads_and_counts as query
 from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, write_items
 from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, error_of_status, open_client
+from braid.engines.opensearch.dual_write import dual_write
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
@@ -185,6 +187,16 @@ def test_the_index_template_is_read_from_the_shared_folder(tmp_path: Path) -> No
     assert mapping.index_body(Settings(opensearch_service=SERVERLESS))["settings"]["index"] == {"knn": True}
     with pytest.raises(ConfigurationError, match=r"records\.json"):
         mapping.index_body(Settings(shared_dir=tmp_path))
+
+
+def test_a_write_that_a_move_overtakes_again_and_again_is_not_taken_for_done() -> None:
+    numbers = itertools.count()
+    written: list[str] = []
+    with pytest.raises(TransientStoreError, match="write again"):
+        dual_write(lambda: {"records": f"index-{next(numbers)}"}, written.append)
+    assert set(written) == {"records"}
+    switched = iter(["index-1", "index-2", "index-2", "index-2"])
+    assert dual_write(lambda: {"records": next(switched)}, str.upper) == ["RECORDS", "RECORDS"]
 
 
 def test_a_bulk_request_is_bounded_in_items_and_bytes() -> None:

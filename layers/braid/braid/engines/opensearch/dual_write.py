@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 200
 _MAX_ALIAS_CHANGES: Final = 5
-"""Most changes of the aliases during one write before it gives up."""
+"""Most attempts of a write, each of which a change of the aliases made void."""
 _MAX_SETTLED: Final = 20
 """Most times that records which two writers wrote at once are brought to one version."""
 
@@ -35,7 +35,8 @@ def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str]
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
     went only to the index that is no longer active would be lost.
 
-    Raises IndexMissing if an index was missing on the last attempt.
+    :func:`settle` follows it. Raises IndexMissing if an index was missing on the last attempt, and TransientStoreError if
+    the aliases changed during each attempt.
 
     Parameters
     ----------
@@ -55,8 +56,8 @@ def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str]
                 raise
             continue
         if read_aliases() == before:
-            break
-    return results
+            return results
+    raise TransientStoreError("the indexes are being moved; write again")
 
 
 def settle(active: SingleIndex, other: SingleIndex, tenant_id: str, ids: Sequence[str]) -> None:
