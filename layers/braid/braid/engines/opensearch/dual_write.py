@@ -35,8 +35,8 @@ def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str]
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
     went only to the index that is no longer active would be lost.
 
-    :func:`settle` follows it. Raises IndexMissing if an index was missing on the last attempt, and TransientStoreError if
-    the aliases changed during each attempt.
+    :func:`settle` follows it. Raises IndexMissing if an index was missing on the last attempt, and TransientStoreError
+    if the aliases changed during each attempt.
 
     Parameters
     ----------
