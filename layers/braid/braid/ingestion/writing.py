@@ -107,8 +107,8 @@ def write(
     ahead
         The vectors of the records, if their computation was begun before.
     require
-        Called when the texts are embedded, which may take minutes, and before anything is written; what it raises is
-        raised, and nothing is written.
+        Called before each attempt to commit: when the texts are embedded, which may take minutes, and again if another
+        write was committed first. What it raises is raised, and nothing is written.
 
     Returns
     -------
