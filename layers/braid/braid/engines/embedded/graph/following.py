@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     EdgeKey = tuple[str, str, str]
 
 MAX_FOLLOWED = 4_000
-"""Most vertices and edges in the overlay; beyond, the graph is loaded again."""
+"""Most vertices and edges in the overlay; beyond, a part is read or the graph is loaded again."""
 JOINED_AT_ONCE = 2_000
 """Edges of a graph that are joined with its overlay in the time of one request."""
 

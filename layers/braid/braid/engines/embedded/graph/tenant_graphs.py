@@ -8,7 +8,8 @@ What a process does depends on the number of edges of the tenant's graph:
 - at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it;
 - more than 1,000,000 (``_LARGE``): loading is left to the end of an ingest, unless the part is too large to read.
 
-A graph that is in memory is not loaded again after a write: the writes since are applied to it as an overlay.
+The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
+:data:`~braid.engines.embedded.graph.following.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
 """
 
 from __future__ import annotations
