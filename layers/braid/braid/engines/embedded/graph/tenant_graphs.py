@@ -213,7 +213,10 @@ class TenantGraphs:
             self._keep(tenant, mapped)
 
     def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
-        """Save a graph and return it mapped from its file; unsaved if the first walk may load it, or saving fails."""
+        """Save a graph and return it mapped from its file; the given one if it is not saved.
+
+        It is not saved if the store is read-only, the first walk may load it, it has no stamp, or saving fails.
+        """
         from braid.engines.embedded.graph import saved
 
         stamp = graph_changes.stamp(connection, tenant, graph.generation)
