@@ -135,9 +135,9 @@ def _add_older_links(
 def void_links(
     links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
 ) -> dict[EdgeId, Relationship]:
-    """Return the links that end no known record: it is trusted, and they or their sources are not.
+    """Return the links that do not end their target, a known record: it is trusted; the link or its source is not.
 
-    They may have been written before it was, or while it was not trusted itself.
+    Such a link may have been written before its target was, or while its target was not trusted.
     """
     ending_trusted = [link for link in links if link.target in known and known[link.target].trusted]
     sources = {link.source for link in ending_trusted if link.trusted}
