@@ -50,7 +50,7 @@ _Request = TypeVar("_Request")
 
 
 class Stages(Protocol):
-    """The five stages over their engines."""
+    """The five stages over their engines, and the clock."""
 
     def plan(self, request: PlanRequest) -> Planned:
         """Plan one question."""
@@ -251,11 +251,14 @@ class _Run:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
-        """Run a stage with retries; if it fails, record it in ``lost`` and return None."""
+        """Run a stage with retries; if it fails, record it in ``lost`` and return None.
+
+        Raises what the plan stage raises of :data:`REFUSED_BY_PLAN`: the question is not valid then.
+        """
         try:
             return _retrying(name, stage, request)
         except Exception as error:
-            # As States.ALL of the state machine: a lost stage never fails the answer.
+            # As States.ALL of the state machine: a lost stage does not fail the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
                 raise
             self.lost[name] = Lost(error=type(error).__name__, cause=str(error))
