@@ -149,6 +149,7 @@ class _Run:
             self._search(None)
 
     def _walk_from_names(self) -> None:
+        """Link the question's names and walk from them (LINK); the result is in ``expanded``, as if of EXPAND."""
         self.expanded = self._graph("graph_expand", GraphOperation.LINK)
 
     def _constrained(self) -> None:
@@ -207,6 +208,10 @@ class _Run:
         return self._attempt(name, self.stages.graph_expand, request)
 
     def _multi_hop(self) -> None:
+        """Run the plan's steps, each within the last one's hits; if the graph finds nothing, fall back to hybrid.
+
+        Not if the steps are the caller's, unless the graph was lost and the index was not asked.
+        """
         self._embed()
         frontier: tuple[str, ...] | None = None
         for step in self.plan.steps:
