@@ -93,7 +93,8 @@ class TenantGraphs:
         But the part is too large, or a query has no seed  load the whole graph
         =================================================  ==================================================
 
-        Inside a write transaction neither an older graph nor a file is used.
+        Inside a write transaction a whole graph is always loaded from the rows, and neither an older graph nor a file
+        is used.
 
         Parameters
         ----------
