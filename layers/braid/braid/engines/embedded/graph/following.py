@@ -155,7 +155,7 @@ class FollowedGraph:
         """Return the whole graph with its overlay applied, once requests have cost about as much; None before.
 
         Equal to the result of :func:`~braid.engines.embedded.graph.adjacency.load`, except that the lists of types
-        keep those that no longer occur.
+        keep those that no longer occur. Always None for a graph that is mapped from a file.
         """
         self._asked += 1
         if self._loaded.mapped is not None or self._asked * JOINED_AT_ONCE < self._loaded_edge_count:
