@@ -1,8 +1,8 @@
 """Reads and checks the ``SUPERSEDES`` edges of a request, called links here, and the stored ones around them.
 
 A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
-which one source ends more than a thousand records, or by which something that is not trusted would end what is; and of
-the links that a record implies, those that end an entity.
+which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
+of the links that a record implies, those that end an entity.
 """
 
 from __future__ import annotations
