@@ -53,6 +53,8 @@ def find_names(
 ) -> FoundNames:
     """Find the names in some records, and the stored mentions that these no longer have.
 
+    If no record is of a kind that is read for names, the result is empty, without stale mentions.
+
     Parameters
     ----------
     records

@@ -1,7 +1,8 @@
 """Reads and checks the ``SUPERSEDES`` edges of a request, called links here, and the stored ones around them.
 
-A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, end an
-entity or more than a thousand records, or by which something that is not trusted would end what is.
+A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
+which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
+of the links that a record implies, those that end an entity.
 """
 
 from __future__ import annotations
@@ -134,9 +135,9 @@ def _add_older_links(
 def void_links(
     links: Collection[Relationship], known: Mapping[str, Record], store: WriteStore, tenant_id: str
 ) -> dict[EdgeId, Relationship]:
-    """Return the links that end no known record: it is trusted, and they or their sources are not.
+    """Return the links that do not end their target, a known record: it is trusted; the link or its source is not.
 
-    They may have been written before it was, or while it was not trusted itself.
+    Such a link may have been written before its target was, or while its target was not trusted.
     """
     ending_trusted = [link for link in links if link.target in known and known[link.target].trusted]
     sources = {link.source for link in ending_trusted if link.trusted}

@@ -67,7 +67,7 @@ class Supersession:
         return ended(ended(edge, self.edge_ends.get(edge.identity())), evidence_end)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
-        """End the stored records, vertices and edges that this write has not stored with their ends already.
+        """Store the end of validity of the superseded records, vertices and edges that were not written with it.
 
         Parameters
         ----------
@@ -271,7 +271,10 @@ def stored_edge_stays(stored: Relationship | None, new: Relationship, now: datet
 
 
 def as_trusted_as_written(stored: Iterable[Relationship], records: Mapping[str, Record]) -> list[Relationship]:
-    """Return stored edges, as trusted as their evidence will be once the records of a request are written."""
+    """Return stored edges; one whose evidence is an untrusted record of the request is untrusted.
+
+    No edge becomes trusted by this.
+    """
     untrusted = {record.id for record in records.values() if not record.trusted}
     return [edge.model_copy(update={"trusted": False}) if edge.evidence in untrusted else edge for edge in stored]
 

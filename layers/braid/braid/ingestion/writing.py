@@ -4,8 +4,8 @@ The request is validated as a whole, then embedded, then written in one transact
 tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
 written in that order: an interrupted write is completed by repeating it, which finds unchanged what was written
 already, or by ``braid repair``.
-A record is identified by its id and its content hash; a record that is stored with the same hash is neither embedded
-nor written again.
+A record is identified by its id and its content hash; a record that is stored with the same hash and a vector of each
+model is neither embedded nor written again.
 
 Of concurrent writes of one item the last commit wins. Which items are valid, and what they end, also depends on what is
 stored, so writes are settled by optimistic concurrency control: a request is checked and embedded before its
@@ -107,8 +107,8 @@ def write(
     ahead
         The vectors of the records, if their computation was begun before.
     require
-        Called when the texts are embedded, which may take minutes, and before anything is written; what it raises is
-        raised, and nothing is written.
+        Called before each attempt to commit: when the texts are embedded, which may take minutes, and again if another
+        write was committed first. What it raises is raised, and nothing is written.
 
     Returns
     -------

@@ -50,7 +50,7 @@ _Request = TypeVar("_Request")
 
 
 class Stages(Protocol):
-    """The five stages over their engines."""
+    """The five stages over their engines, and the clock."""
 
     def plan(self, request: PlanRequest) -> Planned:
         """Plan one question."""
@@ -149,6 +149,7 @@ class _Run:
             self._search(None)
 
     def _walk_from_names(self) -> None:
+        """Link the question's names and walk from them (LINK); the result is in ``expanded``, as if of EXPAND."""
         self.expanded = self._graph("graph_expand", GraphOperation.LINK)
 
     def _constrained(self) -> None:
@@ -207,6 +208,10 @@ class _Run:
         return self._attempt(name, self.stages.graph_expand, request)
 
     def _multi_hop(self) -> None:
+        """Run the plan's steps, each within the last one's hits; if the graph finds nothing, fall back to hybrid.
+
+        Not if the steps are the caller's, unless the graph was lost and the index was not asked.
+        """
         self._embed()
         frontier: tuple[str, ...] | None = None
         for step in self.plan.steps:
@@ -251,11 +256,14 @@ class _Run:
             raise StoresUnavailable(str(error)) from error
 
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
-        """Run a stage with retries; if it fails, record it in ``lost`` and return None."""
+        """Run a stage with retries; if it fails, record it in ``lost`` and return None.
+
+        Raises what the plan stage raises of :data:`REFUSED_BY_PLAN`: the question is not valid then.
+        """
         try:
             return _retrying(name, stage, request)
         except Exception as error:
-            # As States.ALL of the state machine: a lost stage never fails the answer.
+            # As States.ALL of the state machine: a lost stage does not fail the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
                 raise
             self.lost[name] = Lost(error=type(error).__name__, cause=str(error))

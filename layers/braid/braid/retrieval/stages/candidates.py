@@ -270,7 +270,7 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
 
 
 def raised(score: float, coherence: float, weight: float, factor: float) -> float:
-    """Return a candidate's relevance: its fused score and coherence combined, times the factor for drift."""
+    """Return a candidate's relevance: its fused score and coherence combined, times :attr:`Ranked.factor`."""
     return clamp((score + weight * coherence) / (1.0 + weight) * factor)
 
 

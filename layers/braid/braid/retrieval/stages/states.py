@@ -105,7 +105,7 @@ class GraphOperation(StrEnum):
     LINK = "link"
     """Link the question's names, find their mentions and walk from them, without the text search."""
     EXPAND = "expand"
-    """Walk or propagate from the text search's first hits, by intent."""
+    """Walk or propagate from the text search's first hits and the linked names, by intent."""
     CONSTRAIN = "constrain"
     """Find the reach of the caller's graph constraint."""
     CHECK = "check"

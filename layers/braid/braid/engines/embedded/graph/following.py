@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     EdgeKey = tuple[str, str, str]
 
 MAX_FOLLOWED = 4_000
-"""Most vertices and edges in the overlay; beyond, the graph is loaded again."""
+"""Most vertices and edges in the overlay; beyond, a part is read or the graph is loaded again."""
 JOINED_AT_ONCE = 2_000
 """Edges of a graph that are joined with its overlay in the time of one request."""
 
@@ -155,7 +155,7 @@ class FollowedGraph:
         """Return the whole graph with its overlay applied, once requests have cost about as much; None before.
 
         Equal to the result of :func:`~braid.engines.embedded.graph.adjacency.load`, except that the lists of types
-        keep those that no longer occur.
+        keep those that no longer occur. Always None for a graph that is mapped from a file.
         """
         self._asked += 1
         if self._loaded.mapped is not None or self._asked * JOINED_AT_ONCE < self._loaded_edge_count:

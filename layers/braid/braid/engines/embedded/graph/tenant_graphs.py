@@ -8,7 +8,8 @@ What a process does depends on the number of edges of the tenant's graph:
 - at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it;
 - more than 1,000,000 (``_LARGE``): loading is left to the end of an ingest, unless the part is too large to read.
 
-A graph that is in memory is not loaded again after a write: the writes since are applied to it as an overlay.
+The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
+:data:`~braid.engines.embedded.graph.following.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
 """
 
 from __future__ import annotations
@@ -92,7 +93,8 @@ class TenantGraphs:
         But the part is too large, or a query has no seed  load the whole graph
         =================================================  ==================================================
 
-        Inside a write transaction neither an older graph nor a file is used.
+        Inside a write transaction a whole graph is always loaded from the rows, and neither an older graph nor a file
+        is used.
 
         Parameters
         ----------
@@ -212,7 +214,10 @@ class TenantGraphs:
             self._keep(tenant, mapped)
 
     def _save(self, connection: sqlite3.Connection, tenant: int, graph: Adjacency) -> Adjacency:
-        """Save a graph and return it mapped from its file; unsaved if the first walk may load it, or saving fails."""
+        """Save a graph and return it mapped from its file; the given one if it is not saved.
+
+        It is not saved if the store is read-only, the first walk may load it, it has no stamp, or saving fails.
+        """
         from braid.engines.embedded.graph import saved
 
         stamp = graph_changes.stamp(connection, tenant, graph.generation)
