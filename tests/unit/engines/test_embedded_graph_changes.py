@@ -106,7 +106,7 @@ def test_a_graph_is_read_again_when_much_was_written_since(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "MAX_FOLLOWED", 4)
-    monkeypatch.setattr(following, "JOINED_AT_ONCE", 0)
+    monkeypatch.setattr(following, "EDGES_JOINED_PER_REQUEST", 0)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex("a")], [])
     for name in "bcd":
@@ -124,7 +124,7 @@ def known_at(graph: EmbeddedKnowledgeGraph) -> list[int]:
 def test_a_graph_is_joined_with_its_changes_once_as_many_questions_follow_as_that_costs(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "JOINED_AT_ONCE", 1)
+    monkeypatch.setattr(following, "EDGES_JOINED_PER_REQUEST", 1)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex(name) for name in "abcd"], [edge("a", "b"), edge("b", "c")])
     graph.expand(WALK)

@@ -98,7 +98,7 @@ def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenant_graphs, "_LOADED_PER_EDGE_READ", 0)  # however often it is asked
-    monkeypatch.setattr(following, "JOINED_AT_ONCE", 0)
+    monkeypatch.setattr(following, "EDGES_JOINED_PER_REQUEST", 0)
     store = EmbeddedStore(tmp_path)
     ways = {
         "in memory": EmbeddedKnowledgeGraph(store, max_loaded_first=900_000),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 RANK_CONSTANT = 60
 MAX_PATHS = 3
 FEW_HITS, MANY_HITS = 5, 10
-"""A strand with fewer hits than the first loses weight to one with more than the second."""
+"""Of text and graph, the one with fewer hits than the first loses weight to the one with more than the second."""
 DEFAULT_PARAMETERS: Final = FusionParameters()
 MIN_FULL_LIST = 10
 """Fewest hits of a list that may have been cut off; a shorter one holds all there are."""
@@ -70,8 +70,8 @@ def fuse(
     propagation_weight
         Share of propagation in the fused score, in [0, 1]; vectors and words have the rest, relative to the best.
     cut_off
-        Whether the vector and lexical lists hold only the best hits: a record that is missing from one then gets the
-        lowest score of that list. Otherwise, as inside a graph constraint, the lists are complete, and it gets 0.
+        Whether the vector and lexical lists may hold only the best hits: a record that is missing from one then gets
+        its score of :func:`least_scores`. Otherwise, as inside a graph constraint, the lists are complete: it gets 0.
     """
     found: defaultdict[str, list[GraphHit]] = defaultdict(list)
     for walked in graph:
@@ -209,9 +209,9 @@ def adaptive_weights(
 ) -> Weights:
     """Return the strands' fusion weights, shifted by the question's intent and by how many hits each strand has.
 
-    The intent shifts weight between text and graph; a strand with many hits gains some from one with few; weights are
-    clamped at 0 and normalised to a sum of 1. The text weight is then split between vectors and words. The weight of a
-    strand without hits goes to the others.
+    The intent shifts weight between text and graph; the one with many hits gains some from the one with few. The text
+    weight is split between vectors and words. The weight of a strand without hits goes to the others. Weights are at
+    least 0, and normalised to a sum of 1; if all are 0, they are equal.
 
     Parameters
     ----------
@@ -285,8 +285,7 @@ def sum_of_texts(
 ) -> dict[str, float]:
     """Return the weighted sum of both text strands' scores for each id.
 
-    Where the lists were cut off, a record that is missing from one gets the lowest score of that list, the upper bound
-    of its own; otherwise 0.
+    Where the lists may be cut off, a record that is missing from one gets its score of :func:`least_scores`, else 0.
     """
     vector_least, lexical_least = least_scores(vector, lexical) if cut_off else (0.0, 0.0)
     vector_least, lexical_least = vector_weight * vector_least, lexical_weight * lexical_least
@@ -298,9 +297,10 @@ def sum_of_texts(
 
 
 def least_scores(vector: Mapping[str, float], lexical: Mapping[str, float]) -> tuple[float, float]:
-    """Return the lowest score of each list; 0 of the shorter one and of a short one, which were not cut off.
+    """Return for each list the most that a record which is missing from it may score.
 
-    A list is short if it has fewer than :data:`MIN_FULL_LIST` hits.
+    That is its lowest score, if it was cut off. The shorter of both lists, and one of fewer than :data:`MIN_FULL_LIST`
+    hits, has all there are: 0.
     """
     full = max(MIN_FULL_LIST, len(vector), len(lexical))
     vector_least, lexical_least = (min(scores.values()) if len(scores) >= full else 0.0 for scores in (vector, lexical))

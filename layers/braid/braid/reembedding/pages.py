@@ -18,7 +18,7 @@ from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.ports.shared_limits import share_of_writers
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require_job, save
-from braid.reembedding.services import outdated_conditions
+from braid.reembedding.outdated import outdated_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The services and limits of re-embedding, the model profile that is served, and which records are outdated."""
+"""The services and limits of re-embedding, and the model profile that is served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry
-    from braid.ports.search_index import ScanConditions, SearchIndex
+    from braid.ports.search_index import SearchIndex
 
 
 class RunBudget(Frozen):
@@ -105,22 +105,3 @@ class Services:
     def spaces_of(self, profile: str) -> list[str]:
         """Return the embedding spaces of a profile's models."""
         return [space_of(model) for model in models_of(self.profiles, profile)]
-
-
-def outdated_conditions(services: Services, tenant: str) -> dict[str, ScanConditions | None]:
-    """Return, by reason for which a record is outdated, the condition on the index; None if no record can meet it.
-
-    The reasons are ``schema`` and, for each model of the active profile, its id.
-    """
-    below = services.schemas.current(tenant) - services.limits.min_drift + 1
-    conditions: dict[str, ScanConditions | None] = {"schema": {"schema_below": below} if below > 1 else None}
-    return conditions | {model.id: {"model_missing": model.id} for model in services.active_models()}
-
-
-def outdated(services: Services, tenant: str) -> dict[str, int]:
-    """Return the numbers of a tenant's outdated records by reason; one with two reasons counts twice."""
-    conditions = outdated_conditions(services, tenant)
-    return {
-        reason: 0 if condition is None else services.migration.count(tenant, **condition)
-        for reason, condition in conditions.items()
-    }

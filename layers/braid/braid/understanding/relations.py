@@ -108,7 +108,7 @@ _RELATED: Final = next(place for place, (same, _) in enumerate(_SYNONYMS) if sam
 SYNONYM: Final = 0.95
 """Score factor of a relationship that is expressed by a synonym."""
 OTHER_PREPOSITION: Final = 0.95
-"""Score factor of one that is expressed without its preposition: "played for" is asked for, and not "played as"."""
+"""Score factor of a label whose preposition the question lacks: "Who played Hamlet?" and the label PLAYED_FOR."""
 
 
 class Side(Enum):
@@ -239,7 +239,14 @@ class QuestionWords:
         return found
 
     def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
-        """Return the sides of a word on which a name is its agent: of "owns", "owned by", "owner of", "property of".
+        """Return the sides of a word on which a name is its agent, who owns or depends.
+
+        =======================================================  ================================================
+        "Atlas owns …"                                           ``BEFORE``
+        "… owned by Atlas"                                       ``AFTER``
+        "the owner of Keelson", "Keelson's owner"                ``NEITHER``: the word itself is the agent's
+        "the dependencies of Atlas", "Atlas's dependencies"      ``BOTH``: the word itself is that of the object
+        =======================================================  ================================================
 
         Parameters
         ----------
@@ -248,7 +255,7 @@ class QuestionWords:
         place
             Position of the word.
         named
-            Whether the word before is a name, as in "the Atlas owner".
+            Whether the word before is a name, as in "the Atlas owner", or else not compared.
         """
         token, following = self.tokens[place], self.tokens[place + 1 : place + 3]
         previous = self.tokens[place - 1 : place]
@@ -268,7 +275,7 @@ def _content(parts: Sequence[str]) -> list[str]:
 
 
 def _is_passive(parts: Sequence[str]) -> bool:
-    """Return whether a label makes its source the object: a passive, HAS_PART, or a noun for its target, as MOTHER."""
+    """Return whether a label makes its source the object: DIRECTED_BY, HAS_PART, PLACE_OF_BIRTH or MOTHER."""
     if "by" in parts[1:] or parts[:1] in (["has"], ["have"], ["had"]):
         return True
     if "of" in parts[1:-1]:
@@ -298,7 +305,10 @@ def said_by_preposition(question: QuestionWords, parts: Sequence[str]) -> Occurr
 
 
 def said_by(question: QuestionWords, label: Label, skipped: Collection[int]) -> list[Occurrence]:
-    """Return the occurrences of a relationship type; if there are none, that of a membership by a preposition."""
+    """Return the occurrences of a relationship type; without any, a membership that a preposition alone expresses.
+
+    The latter only if no other word of the question is left to explain.
+    """
     parts = label_words(label)
     found = question.said(parts, skipped)
     if found:
@@ -378,7 +388,7 @@ def explain(
 
 
 def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: set[int]) -> Occurrence | None:
-    """Return the occurrence of an edge in a question that explains most words, the best first; None if there is none.
+    """Return the occurrence of an edge with the largest number of words times quality; None if there is none.
 
     ======================================  ==============================================================
     The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`

@@ -1,4 +1,7 @@
-"""Writes during an index migration: through every alias, and conditional on documents being unchanged."""
+"""Writes of records to the index or, during a migration, to both: :func:`dual_write`, then :func:`settle`.
+
+What a migration itself writes is conditional on documents being unchanged: :class:`ConditionalWriter`.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 Dropped are candidates without a record of the tenant, not valid at the question's date (its ``as_of``, or now), or
 outside of the question's filters, ``trusted_only`` among them.
 
-A record of an older schema version scores less, after fusion (``Ranked.factor``) and again after reranking
-(``Ranked.rescored``), by the factors of ``ranking.scoring``, or is dropped (``hydrate``).
+A record of an older schema version scores less by the factors of ``ranking.scoring``, whether its score is that of
+fusion (``Ranked.factor``) or of a reranker (``Ranked.rescored``), or is dropped (``hydrate``).
 
 Path coherence: "Where was the composer of Back in the U.S.A. born?" The song's page says "… written by Chuck Berry", so
 of all the pages that it mentions, that of Chuck Berry is the next to read. It is measured without a model, by how many
@@ -101,6 +101,7 @@ class Hydrated:
 
     ranked: list[Ranked]
     superseded: int = 0
+    """Candidates that were dropped as not valid at the question's date, those that are not valid yet among them."""
     begins_at: datetime | None = None
     """When the first candidate that was dropped as not valid yet becomes valid."""
     outdated: tuple[str, ...] = ()
@@ -217,7 +218,8 @@ def valid(record: Record | StoredRecord, as_of: datetime) -> bool:
 def meets(record: Record, filters: Filters) -> bool:
     """Whether a record meets a question's filters: kind, type, task, tool, trust, time and metadata.
 
-    For graph hits; the search index applied the filters to its own. Validity is checked by :func:`valid`.
+    The search index has applied the filters to its own hits; those of the graph, and the evidence of facts, meet them
+    here. Validity is checked by :func:`valid`.
     """
     return (
         (not filters.kinds or record.kind in filters.kinds)
@@ -250,11 +252,10 @@ _ENDINGS = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "e
 
 
 def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked], *, weight: float) -> list[Ranked]:
-    """Apply path coherence: raise candidates that another's text mentions near the question's words, and reorder.
+    """Apply path coherence: prefer candidates that another's text mentions near the question's words, and reorder.
 
-    A candidate's relevance becomes ``(score + weight × coherence) / (1 + weight)``, where coherence is the largest
-    share of the question's words, names left out, that are within :data:`AROUND` words of a mention of it in the text
-    of one of the best candidates.
+    A candidate's relevance becomes that of :func:`raised`. Its coherence is the largest share of the question's words,
+    names left out, that are within :data:`AROUND` words of a mention of it in the text of one of the best candidates.
     """
     mentions = Mentions(question, links)
     if not mentions.asked or weight <= 0:

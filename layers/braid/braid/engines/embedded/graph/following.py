@@ -46,12 +46,15 @@ if TYPE_CHECKING:
 
 MAX_FOLLOWED = 4_000
 """Most vertices and edges in the overlay; beyond, a part is read or the graph is loaded again."""
-JOINED_AT_ONCE = 2_000
-"""Edges of a graph that are joined with its overlay in the time of one request."""
+EDGES_JOINED_PER_REQUEST = 2_000
+"""Edges of a graph that are joined with its overlay in the time that one request takes."""
 
 
 class ChangedRows(NamedTuple):
-    """The rows, at a write generation, of vertices and edges changed since a graph was loaded; none if removed."""
+    """The rows, at a write generation, of vertices and edges changed since a graph was loaded; none if removed.
+
+    The ends of changed edges are among the vertices, changed or not.
+    """
 
     generation: int
     vertices: Mapping[str, Row | None]
@@ -143,7 +146,7 @@ class FollowedGraph:
             check()
             found = self._edges_of(frontier, hop.direction)
             meets_no_change = meets_no_change and not are_among(found[2], self._touched_numbers).any()
-            edges, frontier = self._follow(frontier, found, hop, as_of, trusted_only=walk.trusted_only)
+            edges, frontier = self._take_hop(frontier, found, hop, as_of, trusted_only=walk.trusted_only)
             followed.append(edges)
             frontier = frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
@@ -158,7 +161,7 @@ class FollowedGraph:
         keep those that no longer occur. Always None for a graph that is mapped from a file.
         """
         self._asked += 1
-        if self._loaded.mapped is not None or self._asked * JOINED_AT_ONCE < self._loaded_edge_count:
+        if self._loaded.mapped is not None or self._asked * EDGES_JOINED_PER_REQUEST < self._loaded_edge_count:
             return None
         edges = np.delete(np.arange(self._loaded_edge_count + len(self._overlay.sources)), self._replaced_edges)
         gone = [self._loaded.numbers[identity] for identity in self._removed if identity in self._loaded.numbers]
@@ -174,7 +177,7 @@ class FollowedGraph:
             predicates=list(whole.predicates),
         )
 
-    def _follow(
+    def _take_hop(
         self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
     ) -> tuple[Numbers, Numbers]:
         """Return the edges that a hop adds to the part, and the vertices that it goes on to.

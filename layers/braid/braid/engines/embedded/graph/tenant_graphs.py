@@ -140,7 +140,7 @@ class TenantGraphs:
             return self._whole(connection, tenant, generation)  # marks it as used last; loads in a transaction only
         if self._store.in_transaction or (walk := read_walk()) is None:
             return None
-        followed = self._follow(connection, tenant, generation, known)
+        followed = self._with_later_writes(connection, tenant, generation, known)
         if followed is None:
             return None
         joined, lock = None, self._load_locks.of(tenant)
@@ -206,7 +206,7 @@ class TenantGraphs:
         generation = Generation.GRAPH.read(connection, tenant)
         self._map_newer_file(connection, tenant)
         known = self._in_memory(tenant)
-        if known is not None and self._follow(connection, tenant, generation, known) is not None:
+        if known is not None and self._with_later_writes(connection, tenant, generation, known) is not None:
             return
         graph = load(connection, tenant, generation)
         mapped = self._save(connection, tenant, graph)
@@ -262,7 +262,7 @@ class TenantGraphs:
                 self._followed.pop(gone, None)
                 self._file_states.pop(gone, None)
 
-    def _follow(
+    def _with_later_writes(
         self, connection: sqlite3.Connection, tenant: int, generation: int, known: Adjacency
     ) -> FollowedGraph | None:
         """Return a loaded graph with an overlay of later writes; None if these are unknown or too many."""
@@ -296,8 +296,8 @@ class TenantGraphs:
                     loaded = load(connection, tenant, generation)
                     if known is not None and known.generation > generation:
                         return loaded  # this reader's snapshot is older than another thread's
-                    is_saved = len(loaded.sources) >= _MIN_SAVED
-                    known = self._save(connection, tenant, loaded) if is_saved else loaded
+                    should_save = len(loaded.sources) >= _MIN_SAVED
+                    known = self._save(connection, tenant, loaded) if should_save else loaded
             self._keep(tenant, known)
             return known
 

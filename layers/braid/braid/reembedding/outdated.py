@@ -1,0 +1,28 @@
+"""Which stored records are outdated: of an older schema version, or without a vector of a served model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from braid.ports.search_index import ScanConditions
+    from braid.reembedding.services import Services
+
+
+def outdated_conditions(services: Services, tenant: str) -> dict[str, ScanConditions | None]:
+    """Return, by reason for which a record is outdated, the condition on the index; None if no record can meet it.
+
+    The reasons are ``schema`` and, for each model of the active profile, its id.
+    """
+    below = services.schemas.current(tenant) - services.limits.min_drift + 1
+    conditions: dict[str, ScanConditions | None] = {"schema": {"schema_below": below} if below > 1 else None}
+    return conditions | {model.id: {"model_missing": model.id} for model in services.active_models()}
+
+
+def outdated(services: Services, tenant: str) -> dict[str, int]:
+    """Return the numbers of a tenant's outdated records by reason; one with two reasons counts twice."""
+    conditions = outdated_conditions(services, tenant)
+    return {
+        reason: 0 if condition is None else services.migration.count(tenant, **condition)
+        for reason, condition in conditions.items()
+    }
