@@ -1,4 +1,4 @@
-"""Limits tenants with heavy (expensive) questions while other tenants are active.
+"""Limits tenants with heavy (expensive) questions, or very many light ones, while other tenants are active.
 
 It limits their concurrent requests, for ``server``, and their running questions and their order, for ``turns``.
 """
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 HEAVY_S: Final = 0.1
 """Processor seconds above which a question is heavy: about five times an ordinary one."""
+HEAVY_TOGETHER_S: Final = 5.0
+"""Processor seconds above which a tenant's questions of some :data:`TOGETHER_S` seconds are heavy: half a core."""
+TOGETHER_S: Final = 10.0
+"""Seconds whose questions are added up."""
 HEAVY_FOR_S: Final = 60.0
 """Seconds for which a tenant counts as heavy after a heavy question."""
 ACTIVE_S: Final = 10.0
@@ -28,6 +32,9 @@ class _Tenant:
     used_s: float
     """Processor seconds of its questions since it became active, on top of the least that another tenant had then."""
     heavy_until: float = float("-inf")
+    added_since: float = float("-inf")
+    added_s: float = 0.0
+    """Processor seconds of its questions that ended since then."""
     present: int = 0
     """Number of requests that wait or run."""
     running: int = 0
@@ -81,7 +88,10 @@ class Shares:
         one, now = self._tenants[tenant_id], self._clock()
         one.running -= 1
         one.used_s += seconds
-        if seconds > HEAVY_S:
+        if now - one.added_since > TOGETHER_S:
+            one.added_since, one.added_s = now, 0.0
+        one.added_s += seconds
+        if seconds > HEAVY_S or one.added_s > HEAVY_TOGETHER_S:
             one.heavy_until = now + HEAVY_FOR_S
 
     def order(self, tenant_id: str) -> float:

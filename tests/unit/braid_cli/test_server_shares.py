@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from braid_cli.http_server.heavy_tenants import ACTIVE_S, HEAVY_FOR_S, HEAVY_S, ProcessorTime, Shares
+from braid_cli.http_server.heavy_tenants import (
+    ACTIVE_S,
+    HEAVY_FOR_S,
+    HEAVY_S,
+    HEAVY_TOGETHER_S,
+    ProcessorTime,
+    Shares,
+)
 from braid_cli.http_server.turns import Turns
 
 if TYPE_CHECKING:
@@ -176,6 +183,23 @@ def test_who_waits_for_long_is_not_forgotten_and_whoever_stops_waiting_leaves_no
         door.now += HEAVY_FOR_S + ACTIVE_S
         await door.ask("c")
         assert list(door.shares._tenants) == ["c"]
+        await door.close()
+
+    asyncio.run(run())
+
+
+def test_a_tenant_with_very_many_light_questions_does_not_pass_one_that_asked_a_heavy_one() -> None:
+    async def run() -> None:
+        door = Door(workers=2, at_once=1)
+        await door.known_as_heavy("h")
+        door.seconds["a"] = HEAVY_S
+        await door.ask("a" + "h" + "a" * 11)
+        for _ in range(int(HEAVY_TOGETHER_S / HEAVY_S) + 1):
+            if door.begun == "h":
+                break
+            await door.end("a")
+            await door.ask("a")
+        assert door.begun == "h"
         await door.close()
 
     asyncio.run(run())
