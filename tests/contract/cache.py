@@ -171,6 +171,18 @@ class CacheContract:
         clock.advance(1)
         assert cache.count(ACME, "a", 0, 60) == 0
 
+    def test_the_counter_of_the_window_before_is_kept_until_the_current_one_ends(
+        self, cache: Cache, clock: Clock
+    ) -> None:
+        cache.count(ACME, "a", 3, 60)
+        clock.advance(60)
+        assert cache.count(ACME, "a", 1, 60) == 1
+        assert [cache.count(ACME, "a", amount, 60, ago=1) for amount in (0, -1)] == [3, 2]
+        clock.advance(59)
+        assert cache.count(ACME, "a", 0, 60, ago=1) == 2
+        clock.advance(1)
+        assert cache.count(ACME, "a", 0, 60, ago=1) == 1
+
     def test_a_counter_is_no_value(self, cache: Cache) -> None:
         cache.put(ACME, "a", b"value", HOUR)
         assert cache.count(ACME, "a", 7, HOUR) == 7

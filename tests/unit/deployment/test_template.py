@@ -25,6 +25,7 @@ from braid.models.scalars import HOSTED_RERANKERS
 from braid.ports.cache import counter_key
 from braid.ports.ingestion import ARRIVING, ImportJob
 from braid.ports.object_store import ObjectInfo
+from braid.ports.shared_limits import WRITING_S
 from braid.reembedding import ReembeddingLimits
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
@@ -610,6 +611,11 @@ def test_a_file_in_an_inbox_and_a_document_start_the_workflow_and_its_own_notes_
         "EventBridgeConfiguration": {"EventBridgeEnabled": True}
     }
     assert machine["Type"] == "STANDARD"
+
+
+@pytest.mark.parametrize("name", ["IngestFunction", "ReembedFunction"])
+def test_a_function_that_writes_ends_while_its_slot_is_counted(name: str) -> None:
+    assert FUNCTIONS[name]["Properties"]["Timeout"] <= WRITING_S
 
 
 def test_every_step_of_writing_a_file_gives_up_before_its_function_and_is_tried_again() -> None:

@@ -65,11 +65,16 @@ class Cache(Protocol):
             The previous value. It was exchanged if this equals ``expected``; otherwise nothing changed.
         """
 
-    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the current window, atomically, and return its sum.
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:
+        """Add to a counter of a window, atomically, and return its sum.
 
         A window begins at a whole multiple of ``window_s`` seconds since 1970, with the counter at 0. An amount of 0
         reads the counter, and one below 0 gives back. Counters and values share no key.
+
+        Parameters
+        ----------
+        ago
+            0 for the current window, 1 for the one before it, whose counter is kept until the current one ends.
         """
 
     def generation(self, tenant_id: str) -> int:
@@ -107,14 +112,14 @@ def check_ttl(ttl_s: int) -> int:
     return ttl_s
 
 
-def counter_key(key: str, window_s: int, now: float) -> str:
-    """Return the key of a counter in the window around ``now``, in seconds since 1970.
+def counter_key(key: str, window_s: int, now: float, ago: int = 0) -> str:
+    """Return the key of a counter in the window around ``now``, in seconds since 1970, or ``ago`` windows before it.
 
     Raises InvalidRequest if ``window_s`` is below 1.
     """
     if window_s < 1:
         raise InvalidRequest(f"window_s: {window_s} is below 1", field="window_s")
-    return check_key(f"{COUNTER}{window_s:d}/{now // window_s:.0f}/{check_key(key)}")
+    return check_key(f"{COUNTER}{window_s:d}/{now // window_s - ago:.0f}/{check_key(key)}")
 
 
 class NoCache:
@@ -137,7 +142,15 @@ class NoCache:
         """Return ``expected``, as if it had been exchanged: no other process caches anything either."""
         return expected
 
-    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:  # noqa: ARG002 - the port's signature
+    def count(
+        self,
+        tenant_id: str,  # noqa: ARG002 - the port's signature
+        key: str,  # noqa: ARG002
+        amount: int,  # noqa: ARG002
+        window_s: int,  # noqa: ARG002
+        *,
+        ago: int = 0,  # noqa: ARG002
+    ) -> int:
         """Raise StoreError: a counter that is not stored would enforce no limit."""
         raise StoreError("BRAID_CACHE_TABLE: is not set, and nothing is counted without it")
 
@@ -197,9 +210,9 @@ class ResilientCache:
         kept = self._ask(lambda: (self._cache.exchange(tenant_id, key, expected, value, ttl_s),))
         return expected if kept is None else kept[0]
 
-    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int | None:
-        """Add to a counter of the current window and return its sum; None when the cache fails."""
-        return self._ask(lambda: self._cache.count(tenant_id, key, amount, window_s))
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int | None:
+        """Add to a counter of a window and return its sum; None when the cache fails."""
+        return self._ask(lambda: self._cache.count(tenant_id, key, amount, window_s, ago=ago))
 
     def generation(self, tenant_id: str) -> int | None:
         """Return the tenant's generation; None when the cache fails: then no value may be looked up or cached.

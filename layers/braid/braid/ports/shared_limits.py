@@ -10,28 +10,39 @@ from braid.errors import QueueFull, QuotaExceeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from braid.ports.cache import ResilientCache
 
 _ALL, _WRITERS, _OWN_WRITERS = "all-tenants", "batches being written", "own batches being written"
 """Owner of the counters of all tenants together. A tenant of this name shares none of them: its own have other keys."""
-_WRITERS_S = 300
-"""Window in seconds, after which a slot of a process that died is free again; a batch takes about a minute."""
+WRITING_S = 900
+"""Window in seconds of the slots of writes: the longest time that the function which writes has for one step.
+
+A slot counts in its window and the next one, so until its step has ended; that of a process that died is free again
+after at most two windows.
+"""
 _WRITERS_RETRY_S = 5
 _WRITES = "writes under way"
-_WRITES_S = 900
-"""Window in seconds of the writes of requests: the longest time that the function which writes has for one."""
 _WRITES_RETRY_S = 10
 
 
 @contextmanager
 def place(
-    cache: ResilientCache, tenant_id: str, key: str, *, limit: int, window_s: int, clock: Callable[[], float]
+    cache: ResilientCache,
+    tenant_id: str,
+    key: str,
+    *,
+    limit: int,
+    window_s: int,
+    clock: Callable[[], float],
+    spans_windows: bool = False,
 ) -> Iterator[bool]:
     """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
 
     Slots are counted anew in each window, so that one whose holder died is free again after at most a window; a block
-    that runs into the next window is not counted there. If the cache fails, a slot is always free.
+    that runs into the next window is counted there only with ``spans_windows``. If the cache fails, a slot is always
+    free.
 
     Parameters
     ----------
@@ -39,17 +50,27 @@ def place(
         Number of slots; 0 sets no limit, and counts nothing.
     clock
         Returns seconds since 1970.
+    spans_windows
+        Whether slots of the window before the current one are counted too: for blocks about as long as a window, most
+        of which run into the next one.
     """
     if not limit:
         yield True
         return
     window = clock() // window_s
+    earlier = cache.count(tenant_id, key, 0, window_s, ago=1) if spans_windows else 0
     taken = cache.count(tenant_id, key, 1, window_s)
     try:
-        yield taken is None or taken <= limit
+        yield taken is None or taken + max(earlier or 0, 0) <= limit
     finally:
-        if taken is not None and clock() // window_s == window:
-            cache.count(tenant_id, key, -1, window_s)
+        ago = int(clock() // window_s - window)
+        if taken is not None and ago <= spans_windows:
+            cache.count(tenant_id, key, -1, window_s, ago=ago)
+
+
+def _writing(cache: ResilientCache, owner: str, key: str, limit: int) -> AbstractContextManager[bool]:
+    """Hold one of the slots of writes, of which each lasts up to a window."""
+    return place(cache, owner, key, limit=limit, window_s=WRITING_S, clock=time.time, spans_windows=True)
 
 
 def share_of_writers(limit: int) -> int:
@@ -71,7 +92,7 @@ def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None 
     own = ((tenant_id, _OWN_WRITERS, share_of_writers(limit)),) if tenant_id else ()
     with ExitStack() as held:
         for owner, key, most in (*own, (_ALL, _WRITERS, limit)):
-            if not held.enter_context(place(cache, owner, key, limit=most, window_s=_WRITERS_S, clock=time.time)):
+            if not held.enter_context(_writing(cache, owner, key, most)):
                 message = f"{most} batches of imports and of embedding again are being written; try again later"
                 raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
         yield
@@ -89,7 +110,7 @@ def writing_for_request(cache: ResilientCache, limit: int, *, tenant_id: str) ->
     limit
         Number of slots; 0 sets no limit.
     """
-    with place(cache, tenant_id, _WRITES, limit=limit, window_s=_WRITES_S, clock=time.time) as free:
+    with _writing(cache, tenant_id, _WRITES, limit) as free:
         if not free:
             message = f"{limit} writes of this tenant are under way, some given up by their callers; try again later"
             raise QuotaExceeded(message, retry_after_s=_WRITES_RETRY_S)

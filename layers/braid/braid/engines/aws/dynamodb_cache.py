@@ -89,10 +89,10 @@ class DynamoCache(DynamoTable):
             exchanged, answer = self._write_if(self._client.put_item, Item=item, **request)
         return expected if exchanged else _kept(answer.get("Item"), now)
 
-    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to the counter of the current window and return its sum; old windows expire by time to live."""
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:
+        """Add to the counter of a window and return its sum; old windows expire by time to live."""
         now = self._clock()
-        item_id = _item_id(tenant_id, counter_key(key, window_s, now))
+        item_id = _item_id(tenant_id, counter_key(key, window_s, now, ago))
         with self._errors():
             answer = self._client.update_item(
                 TableName=self._table,
@@ -101,7 +101,7 @@ class DynamoCache(DynamoTable):
                 ExpressionAttributeNames={"#count": _COUNT},
                 ExpressionAttributeValues={
                     ":amount": {"N": str(amount)},
-                    ":expires_at": {"N": str(int(now + window_s))},
+                    ":expires_at": {"N": str(int(now + 2 * window_s))},
                 },
                 ReturnValues="ALL_NEW",
             )

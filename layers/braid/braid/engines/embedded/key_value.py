@@ -112,12 +112,12 @@ class EmbeddedCache:
                     connection.execute("INSERT INTO cache VALUES (?, ?, ?, ?)", (tenant, key, expires_at, value))
             return kept
 
-    def count(self, tenant_id: str, key: str, amount: int, window_s: int) -> int:
-        """Add to a counter of the current window and return its sum."""
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:
+        """Add to a counter of a window and return its sum."""
         check_tenant(tenant_id)
         now = self._clock()
-        name = counter_key(key, window_s, now.timestamp())
-        expires_at = to_microseconds(now + timedelta(seconds=window_s))
+        name = counter_key(key, window_s, now.timestamp(), ago)
+        expires_at = to_microseconds(now + timedelta(seconds=2 * window_s))
         with self._store.transaction(wait_ms=COUNT_WAIT_MS, durable=False) as connection:
             tenant = self._store.ensure_tenant_number(connection, tenant_id)
             _remove(connection, "expires_at <= ?", to_microseconds(now))

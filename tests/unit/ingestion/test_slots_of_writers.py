@@ -1,0 +1,83 @@
+"""Slots of writes that all processes share, which are counted until their steps have ended."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import pytest
+from braid.engines.embedded.key_value import EmbeddedCache
+from braid.engines.embedded.store import EmbeddedStore
+from braid.errors import QueueFull, QuotaExceeded
+from braid.ports import shared_limits
+from braid.ports.cache import ResilientCache
+from braid.ports.shared_limits import WRITING_S, writing_for_request, writing_in_bulk
+
+from tests.contract.shapes import ACME, GLOBEX, Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+SLOTS = 6
+"""Slots of bulk writes, of which one tenant may hold four."""
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    clock.advance(WRITING_S - 1 - clock.seconds() % WRITING_S)  # a second before a window ends
+    monkeypatch.setattr(shared_limits, "time", SimpleNamespace(time=clock.seconds))
+    return clock
+
+
+@pytest.fixture
+def cache(tmp_path: Path, clock: Clock) -> Iterator[ResilientCache]:
+    with EmbeddedStore(tmp_path / "braid.db") as store:
+        yield ResilientCache(EmbeddedCache(store, clock=clock.now))
+
+
+def slot(cache: ResilientCache, tenant_id: str = ACME) -> AbstractContextManager[None]:
+    return writing_in_bulk(cache, SLOTS, tenant_id=tenant_id)
+
+
+def test_steps_of_one_tenant_are_counted_for_as_long_as_a_step_may_take(cache: ResilientCache, clock: Clock) -> None:
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(slot(cache))
+        for _ in range(WRITING_S // 60):
+            clock.advance(60)
+            with pytest.raises(QueueFull), slot(cache):
+                pass
+        with slot(cache, GLOBEX), slot(cache, GLOBEX), pytest.raises(QueueFull), slot(cache, GLOBEX):
+            pass
+
+
+def test_writes_of_one_tenants_requests_are_counted_until_they_end(cache: ResilientCache, clock: Clock) -> None:
+    with writing_for_request(cache, 1, tenant_id=ACME):
+        clock.advance(WRITING_S)
+        with pytest.raises(QuotaExceeded), writing_for_request(cache, 1, tenant_id=ACME):
+            pass
+    with writing_for_request(cache, 1, tenant_id=ACME):
+        pass
+
+
+def test_a_step_that_ends_in_the_next_window_gives_its_slot_back(cache: ResilientCache, clock: Clock) -> None:
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(slot(cache))
+        clock.advance(60)
+    with ExitStack() as held:
+        for _ in range(4):
+            held.enter_context(slot(cache))
+
+
+def test_slots_of_processes_that_died_are_free_after_two_windows(cache: ResilientCache, clock: Clock) -> None:
+    died = [slot(cache) for _ in range(4)]
+    for each in died:
+        each.__enter__()
+    clock.advance(2 * WRITING_S)
+    with slot(cache):
+        pass
