@@ -37,15 +37,18 @@ class Start(NamedTuple):
 
 def framed(value: object) -> bytes:
     """Return a value as a frame."""
-    body = json.dumps(value, separators=(",", ":")).encode()
-    return LENGTH.pack(len(body)) + body
+    return _frame(json.dumps(value, separators=(",", ":")).encode())
+
+
+def _frame(content: bytes) -> bytes:
+    return LENGTH.pack(len(content)) + content
 
 
 def framed_answer(number: int, response: Mapping[str, Any], seconds: float) -> bytes:
     """Return a response and its processor seconds as a frame, and its body as another one."""
     body = str(response.get("body") or "").encode("utf-8", "surrogatepass")
     rest = {name: value for name, value in response.items() if name != "body"}
-    return framed([number, rest, seconds]) + LENGTH.pack(len(body)) + body
+    return framed([number, rest, seconds]) + _frame(body)
 
 
 def with_body(response: dict[str, Any], body: bytes) -> dict[str, Any]:

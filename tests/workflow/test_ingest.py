@@ -198,24 +198,8 @@ def test_a_store_that_is_throttled_is_asked_again(steps: Steps, workflow: Workfl
     assert workflow.run(put(steps, lines())).output["status"] == "written"
 
 
-def test_a_batch_that_finds_as_many_being_written_as_may_be_waits_for_its_turn(
-    steps: Steps, workflow: Workflow
-) -> None:
-    busy = ["1"]
-
-    def refuse(request: Task) -> None:
-        if isinstance(request.task, Batch) and request.task.batch.number == 1 and busy:
-            busy.pop()
-            message = "busy"
-            raise QueueFull(message, retry_after_s=1)
-
-    steps.meet = refuse
-    assert workflow.run(put(steps, lines())).output["status"] == "written"
-    assert not busy
-
-
-@pytest.mark.parametrize("step", [Split, Finish])
-def test_an_import_waits_for_its_turn_to_be_read_and_to_be_gathered(
+@pytest.mark.parametrize("step", [Split, Batch, Finish])
+def test_a_step_that_finds_as_many_running_as_may_be_waits_for_its_turn(
     steps: Steps, workflow: Workflow, step: type
 ) -> None:
     busy = ["1"]

@@ -59,9 +59,9 @@ def fuse(
 
     ``weighted`` adds each strand's score times its weight, see :func:`sum_of_texts`. ``rrf`` adds weighted reciprocal
     ranks, divided by their maximum, so that both methods have the same scale. A graph score is the best of all walks
-    and name matches that reached the record. At a propagation weight of 1, ``propagate`` ranks first
-    what propagation from the text hits and the names reached, then all other records in the order of the weighted sum;
-    at a lower weight, the records with a text score are ranked together with what propagation reached.
+    and name matches that reached the record. At a propagation weight of 1, ``propagate`` ranks first what propagation
+    from the text hits and the names reached, then all other records in the order of the weighted sum; at a lower
+    weight, the records with a text score are ranked together with what propagation reached.
 
     Parameters
     ----------

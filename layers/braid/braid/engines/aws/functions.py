@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _ENTITIES, _VERTICES = "entities", "vertices"
 """The function's name of each list, with the name that callers use."""
-RETRY_AFTER_S = 10
-"""Seconds after which to try again, of an error of a function that says so: only its message arrives."""
+_RETRY_AFTER_S = 10
+"""Seconds after which to try again, for errors that say so: of a function's error only name and message arrive."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 
@@ -64,13 +64,11 @@ class _Function:
         found = getattr(errors, kind, None)
         if kind == "InvalidRequest":
             return refused_request(message)
-        if kind == "QuotaExceeded":
-            return QuotaExceeded(message, retry_after_s=RETRY_AFTER_S)
-        if kind == "QueueFull":
-            return QueueFull(message, retry_after_s=RETRY_AFTER_S)
-        if isinstance(found, type) and issubclass(found, BraidError):
-            return found(message)
-        return StoreError(f"function {self._name} failed: {kind}")
+        if not (isinstance(found, type) and issubclass(found, BraidError)):
+            return StoreError(f"function {self._name} failed: {kind}")
+        if issubclass(found, (QuotaExceeded, QueueFull)):
+            return found(message, retry_after_s=_RETRY_AFTER_S)
+        return found(message)
 
 
 class IngestFunction(_Function):

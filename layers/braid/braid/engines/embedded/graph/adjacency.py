@@ -204,7 +204,6 @@ def of_rows(
         vertex_rows.append(np.array([number, [entity_types[one] for one in types], *others], dtype=np.int64))
     number, type_of, has_record, timestamps, valid_from, valid_until, trusted = np.concatenate(vertex_rows, axis=1)
     numbers = {identity: place for place, identity in enumerate(ids)}
-
     known_as: dict[str | None, str | None] = dict(zip(ids, ids, strict=True))
     relationship_types, predicates = _Codes(), _Codes()
     evidence: list[str | None] = []
