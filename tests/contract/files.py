@@ -59,12 +59,12 @@ def escaped(line: dict[str, Any]) -> str:
 
 
 def state(store: DemoStages, tenant_id: str) -> tuple[dict[str, Any], ...]:
-    """Return since when which records, vertices and edges hold no longer."""
+    """Return from when until when which records, vertices and edges hold."""
     records, page = store.index.scan(tenant_id).records, store.graph.scan(tenant_id)
     return (
-        {record.id: record.invalid_at for record in records},
-        {vertex.id: vertex.invalid_at for vertex in page.vertices},
-        {edge.identity(): edge.invalid_at for edge in page.relationships},
+        {record.id: (record.valid_at, record.invalid_at) for record in records},
+        {vertex.id: (vertex.valid_at, vertex.invalid_at) for vertex in page.vertices},
+        {edge.identity(): (edge.valid_at, edge.invalid_at) for edge in page.relationships},
     )
 
 
@@ -120,7 +120,7 @@ class FilesContract:
             done = by_line(store, tenant_id, tmp_path / "a.jsonl", lines, spelt)
             assert (done.written, done.relationships, done.errors) == (3, 8, 0)
             assert state(store, tenant_id) == state(store, "once")
-        assert sum(end is not None for end in state(store, "once")[2].values()) == 4
+        assert sum(end is not None for _, end in state(store, "once")[2].values()) == 4
 
     def test_a_folder_of_which_one_item_at_a_time_is_seen_ends_as_one_write_does(
         self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -158,5 +158,5 @@ class FilesContract:
         now["supersedes"] = []
         by_line(store, "acme", tmp_path / "a.jsonl", lines)
         ends = state(store, "acme")[2]
-        held = {predicate: end is None for (_, kind, _, predicate), end in ends.items() if kind == "COSTS"}
+        held = {predicate: end is None for (_, kind, _, predicate), (_, end) in ends.items() if kind == "COSTS"}
         assert held == {"now": True, "then": True, "once": False}

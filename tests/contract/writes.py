@@ -21,6 +21,8 @@ from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 from tests.stages import WordEncoder
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from braid.ingestion.writing import WriteStore
 
 LATER = AS_OF + timedelta(days=365)
@@ -595,6 +597,50 @@ class WritesContract:
         written(store, edge("a", "c", "WORKS_AT", valid_at=day(9), supersedes=(key,)))
         ends = {one.target: one.invalid_at for one in store.graph.relationships(ACME, ids=["a"])}
         assert ends == {"b": day(9), "c": None}
+
+    @pytest.mark.parametrize(
+        ("said", "since"), [({"valid_at": day(9)}, day(9)), ({"timestamp": day(8)}, day(8)), ({}, day(7))]
+    )
+    def test_what_supersedes_does_not_hold_before_what_it_supersedes_has_ended(
+        self, store: WriteStore, monkeypatch: pytest.MonkeyPatch, said: dict[str, Any], since: datetime
+    ) -> None:
+        items = (record("old", "the fee is two"), record("new", "the fee is three", supersedes=("old",), **said))
+        for moment in (day(7), day(20)):
+            monkeypatch.setattr(store, "now", lambda moment=moment: moment)
+            written(store, *items)
+            assert stored(store, "old").invalid_at == stored(store, "new").valid_at == since
+            (vertex,) = store.graph.get_many(ACME, ["new"])
+            assert vertex.valid_at == since
+
+    def test_a_stored_record_begins_when_an_edge_says_that_it_supersedes_another(self, store: WriteStore) -> None:
+        written(
+            store, record("old", "the fee is two"), record("new", "the fee is three"), record("newest", "it is four")
+        )
+        assert stored(store, "new").valid_at is None
+        for new, old, since in (("new", "old", 3), ("newest", "new", 9)):
+            written(store, edge(new, old, "SUPERSEDES", timestamp=day(since)))
+        written(store, record("new", "the fee is three!"))
+        old, new, newest = (stored(store, name) for name in ("old", "new", "newest"))
+        assert (old.valid_at, old.invalid_at) == (None, day(3))
+        assert (new.valid_at, new.invalid_at, new.content) == (day(3), day(9), "the fee is three!")
+        assert (newest.valid_at, newest.invalid_at) == (day(9), None)
+
+    def test_what_ended_before_it_would_supersede_keeps_its_validity(self, store: WriteStore) -> None:
+        past = record("past", "it was three in May", invalid_at=day(3), timestamp=day(9), supersedes=("old",))
+        written(store, record("old", "the fee is two"), past)
+        assert (stored(store, "past").valid_at, stored(store, "past").invalid_at) == (None, day(3))
+
+    def test_an_edge_that_is_not_trusted_does_not_say_when_a_trusted_record_begins(self, store: WriteStore) -> None:
+        written(store, record("old", "the fee is two", trusted=False), record("new", "the fee is three"))
+        written(store, edge("new", "old", "SUPERSEDES", timestamp=day(3), trusted=False))
+        assert (stored(store, "old").invalid_at, stored(store, "new").valid_at) == (day(3), None)
+
+    def test_an_edge_that_supersedes_another_begins_by_its_timestamp(self, store: WriteStore) -> None:
+        key = RelationshipKey(source="a", type="WORKS_AT", target="b")
+        written(store, *(vertex(name) for name in "abc"), edge("a", "b", "WORKS_AT"))
+        written(store, edge("a", "c", "WORKS_AT", timestamp=day(9), supersedes=(key,)))
+        held = {one.target: (one.valid_at, one.invalid_at) for one in store.graph.relationships(ACME, ids=["a"])}
+        assert held == {"b": (None, day(9)), "c": (day(9), None)}
 
     @pytest.mark.parametrize("missing", MissingEnds)
     def test_what_is_refused_because_it_leads_nowhere_ends_nothing(

@@ -117,7 +117,7 @@ def test_both_indexes_have_the_same_when_two_writers_of_a_record_reach_them_in_d
         if what == "write":
             by.upsert([written])
         elif what == "end":
-            by.end([written.model_copy(update={"invalid_at": AS_OF})])
+            by.set_validity([written.model_copy(update={"invalid_at": AS_OF})])
         else:
             by.delete(ACME, ["r"])
 

@@ -248,13 +248,13 @@ def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
     for module in (superseding_links, supersession):
         monkeypatch.setattr(module, "READ_AT_ONCE", 2)
     read, ended = counted(monkeypatch, "read_many", rows), list[int]()
-    really = stages.index.end
+    really = stages.index.set_validity
 
     def end(records: Sequence[Record]) -> None:
         ended.append(len(records))
         really(records)
 
-    monkeypatch.setattr(stages.index, "end", end)
+    monkeypatch.setattr(stages.index, "set_validity", end)
     request = WriteRequest(tenant_id=ACME, records=[record("new", "the pump hums", supersedes=old)])
     assert require_written(write(request, stages)).superseded == 9
     assert max(map(len, read)) == 2

@@ -193,7 +193,7 @@ def test_a_record_that_was_not_written_ends_nothing(store: DemoStages) -> None:
     for task in batches(store, job, Phase.LINKS):
         steps.batch(task, store)
     assert finished(store, job).status is JobStatus.INCOMPLETE
-    assert state(store, ACME) == ({"a": None}, {}, {})
+    assert state(store, ACME) == ({"a": (None, None)}, {}, {})
 
 
 @pytest.mark.parametrize(("at_a_time", "ended"), [(WHOLE, ["p"]), (SINGLE, ["p", "q"])])

@@ -28,6 +28,7 @@ from braid.ingestion.supersession import (
     ended,
     find_supersession,
     stored_edge_stays,
+    superseding_edge,
 )
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
@@ -225,7 +226,7 @@ def _resolve_ends(given: Given, store: WriteStore, accepted: Accepted) -> None:
     in_graph = {vertex.id: vertex for vertex in store.graph.get_many(given.request.tenant_id, outside)} | given.in_graph
     wanted = _wanted_vertices(given, store, ends, in_graph)
     accepted.edges = _wanted_edges(given, store, accepted, wanted, in_graph)
-    meant = [accepted.supersession.vertex_with_end(vertex) for vertex in wanted.values()]
+    meant = [accepted.supersession.with_validity(vertex) for vertex in wanted.values()]
     accepted.vertices = [
         vertex
         for vertex in meant
@@ -318,7 +319,7 @@ def _edge_meant(
     now: datetime,
 ) -> Relationship:
     """Return an edge as it is to be stored, given its stored version."""
-    meant = supersession.edge_with_end(edge.altered(supersedes=()) if edge.supersedes else edge)
+    meant = supersession.edge_with_end(superseding_edge(edge) if edge.supersedes else edge)
     is_ended = edge.identity() in supersession.edge_ends or edge.identity() in request.ended_apart
     if before is not None and is_ended and (before.trusted or not meant.trusted):
         # If the superseding edge has no date, the end would move with each repetition: the stored end stays.

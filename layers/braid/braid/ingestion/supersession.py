@@ -1,5 +1,7 @@
 """Finds, checks and applies supersession: the end of validity of records and edges, facts too, that newer ones replace.
 
+What supersedes is not valid before what it replaces has ended, unless it states otherwise itself.
+
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
 only evidence, which ends the facts that these edges are, in whichever order they are written. Cycles are refused.
@@ -36,27 +38,26 @@ if TYPE_CHECKING:
     from braid.models import EdgeId, RelationshipKey
     from braid.ports.ingestion import WriteStore
 
-_Ending = TypeVar("_Ending", Record, Vertex, Relationship)
+_Dated = TypeVar("_Dated", Record, Vertex)
+_Valid = TypeVar("_Valid", Record, Vertex, Relationship)
 
 
 @dataclass
 class Supersession:
-    """Ends of validity that a request causes."""
+    """Beginnings and ends of validity that a request causes."""
 
+    record_beginnings: dict[str, datetime] = field(default_factory=dict)
+    """Of superseding records that state none, by id; a record's vertex begins and ends with it."""
     record_ends: dict[str, datetime] = field(default_factory=dict)
-    """By id; a record's vertex ends with it."""
+    """By id."""
     evidence_ends: dict[str, datetime] = field(default_factory=dict)
     """Ends of stored records that ended before and are the evidence of the request's edges."""
     edge_ends: dict[EdgeId, datetime] = field(default_factory=dict)
     """Ends of edges that other edges supersede."""
 
-    def record_with_end(self, record: Record) -> Record:
-        """Return a record with its end, if it has one."""
-        return ended(record, self.record_ends.get(record.id))
-
-    def vertex_with_end(self, vertex: Vertex) -> Vertex:
-        """Return a vertex with its end, if it has one."""
-        return ended(vertex, self.record_ends.get(vertex.id))
+    def with_validity(self, one: _Dated) -> _Dated:
+        """Return a record or a record's vertex with its beginning and its end, if it has them."""
+        return ended(begun(one, self.record_beginnings.get(one.id)), self.record_ends.get(one.id))
 
     def edge_with_end(self, edge: Relationship) -> Relationship:
         """Return an edge with its end: the earliest of its own, its superseding edge's, and its evidence's."""
@@ -67,7 +68,7 @@ class Supersession:
         return ended(ended(edge, self.edge_ends.get(edge.identity())), evidence_end)
 
     def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
-        """Store the end of validity of the superseded records, vertices and edges that were not written with it.
+        """Store the validity of the records, vertices and edges of the request that were not written with it.
 
         Parameters
         ----------
@@ -82,20 +83,20 @@ class Supersession:
         int
             Number of records and edges ended.
         """
-        others = sorted(set(self.record_ends) - records)
+        others = sorted({*self.record_beginnings, *self.record_ends} - records)
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
         for some in batches(present, READ_AT_ONCE):
             stored = store.index.get_many(tenant_id, some, with_vectors=True)
-            if changed := _changed(stored, self.record_with_end):
-                store.index.end(changed)
-            ended_records += len(changed)
+            if changed := _changed(stored, self.with_validity):
+                store.index.set_validity(changed)
+            ended_records += sum(record.id in self.record_ends for record in changed)
         vertices = store.graph.get_many(tenant_id, others) if others else []
-        ended_vertices = _changed(vertices, self.vertex_with_end)
+        changed_vertices = _changed(vertices, self.with_validity)
         superseded = _edges_named(self.edge_ends.keys() - edges, store, tenant_id)
         ended_edges = _changed(superseded, self.edge_with_end)
-        if ended_vertices or ended_edges:
-            store.graph.end(ended_vertices, ended_edges)
+        if changed_vertices or ended_edges:
+            store.graph.set_validity(changed_vertices, ended_edges)
         # By the store itself, as a record may be the evidence of very many edges.
         ended_with_evidence = store.graph.end_relationships(tenant_id, self.record_ends)
         return ended_records + len(ended_edges) + ended_with_evidence
@@ -150,6 +151,7 @@ def find_supersession(
     dated = {identity: _dated(link, links, store) for identity, link in links.stated.items()}
     found.dated_links = list(dated.values())
     ending = {name: link for name, link in links.stored.items() if name not in links.void} | dated
+    found.supersession.record_beginnings = _begun_records(ending.values(), links.known_records)
     found.supersession.record_ends = _ended_records(ending.values(), links.known_records)
     found.supersession.evidence_ends = _ended_evidence(edges.values(), records, store, tenant_id)
     found.supersession.edge_ends, invalid = _ended_edges(edges, records, store, tenant_id)
@@ -168,6 +170,22 @@ def _dated(link: Relationship, links: SupersedingLinks, store: WriteStore) -> Re
 
 def _begins(record: Record | None) -> datetime | None:
     return None if record is None else record.valid_at or record.timestamp
+
+
+def _begun_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return when known records begin that supersede others: the earliest time that a link states.
+
+    A link that is not trusted says nothing of a record that is. A record that has ended before keeps its validity.
+    """
+    beginnings: dict[str, datetime] = {}
+    for link in links:
+        new, since = known.get(link.source), link.valid_at or link.timestamp
+        if new is None or new.kind is Kind.ENTITY or since is None:
+            continue
+        has_ended = new.invalid_at is not None and new.invalid_at <= since
+        if not has_ended and (link.trusted or not new.trusted):
+            beginnings[new.id] = min(beginnings.get(new.id, since), since)
+    return beginnings
 
 
 def _ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
@@ -243,6 +261,13 @@ def _edge_problem(
     return unwritten_problem(superseded, edge, unwritten)
 
 
+def superseding_edge(edge: Relationship) -> Relationship:
+    """Return an edge that supersedes others as it is stored: it begins by its ``timestamp`` if it states nothing."""
+    at = edge.timestamp
+    has_ended = at is not None and edge.invalid_at is not None and edge.invalid_at <= at
+    return (edge if has_ended else begun(edge, at)).altered(supersedes=())
+
+
 def stored_edge_stays(stored: Relationship | None, new: Relationship, now: datetime) -> TypeGuard[Relationship]:
     """Return whether a stored edge stays as it is when a new one with its identity is written.
 
@@ -287,7 +312,14 @@ def _edges_named(identities: Collection[EdgeId], store: WriteStore, tenant_id: s
     return store.graph.as_stored(tenant_id, stated) if stated else []
 
 
-def ended(one: _Ending, at: datetime | None) -> _Ending:
+def begun(one: _Valid, at: datetime | None) -> _Valid:
+    """Return an item that begins at ``at`` unless it states its beginning, and ends no earlier."""
+    if at is None or one.valid_at is not None:
+        return one
+    return one.model_copy(update={"valid_at": at, "invalid_at": max(at, one.invalid_at) if one.invalid_at else None})
+
+
+def ended(one: _Valid, at: datetime | None) -> _Valid:
     """Return an item that ends at ``at`` at the latest, but not before it began."""
     if at is None:
         return one
@@ -295,6 +327,6 @@ def ended(one: _Ending, at: datetime | None) -> _Ending:
     return one if one.invalid_at is not None and one.invalid_at <= at else one.model_copy(update={"invalid_at": at})
 
 
-def _changed(before: Sequence[_Ending], change: Callable[[_Ending], _Ending]) -> list[_Ending]:
+def _changed(before: Sequence[_Valid], change: Callable[[_Valid], _Valid]) -> list[_Valid]:
     """Return the changed versions of the items that a change affects."""
     return [after for one in before if (after := change(one)) != one]

@@ -294,7 +294,7 @@ def _put_logged(prepared: _Prepared, store: WriteStore, batch: int) -> int:
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
     """Write to the index, then to the graph, then apply supersession; return the number of items ended."""
     supersession = accepted.supersession
-    records = [supersession.record_with_end(record) for record in embedded]
+    records = [supersession.with_validity(record) for record in embedded]
     for each in batches(records, batch):
         deadline.check()
         store.index.upsert(each)
@@ -321,7 +321,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     untrusted = [record.id for record in accepted.records if not record.trusted]
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [*untrusted, *_distrusted_since(tenant_id, accepted, store)])
-    ended = sum(after is not before for after, before in zip(records, embedded, strict=True))
+    ended = sum(after.invalid_at != before.invalid_at for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     ended += supersession.apply(store, tenant_id, records=written, edges=accepted.stated)
     if not are_few:

@@ -321,8 +321,8 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove vertices with their edges and return how many vertices there were."""
 
-    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Update the end of validity of stored vertices and edges; those removed meanwhile stay removed."""
+    def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Update the validity of stored vertices and edges; those removed meanwhile stay removed."""
 
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove those of ``ids`` that were found in texts and have no edge left; return how many there were."""

@@ -114,8 +114,8 @@ class SearchIndex(Protocol):
         written.
         """
 
-    def end(self, records: Sequence[Record]) -> None:
-        """Update only the end of validity of stored records; those removed meanwhile stay removed."""
+    def set_validity(self, records: Sequence[Record]) -> None:
+        """Update only the beginning and the end of validity of stored records; those removed meanwhile stay removed."""
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""

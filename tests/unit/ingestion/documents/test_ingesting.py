@@ -382,6 +382,12 @@ def test_a_document_that_states_when_it_holds_is_found_as_of_then(store: DemoSta
             "line 3: invalid_at: 'never' is no date",
         ),
         (
+            ("a.csv", "gate,seen\nOpen.,2024-05-01\nShut.,01.05.2024\n"),
+            {"text": "gate", "timestamp": "seen"},
+            "line 3: timestamp: '01.05.2024' is no date",
+        ),
+        (("a.md", "---\ntitle: Gate: open\ninvalid_at: 2023-99-01\n---\nOpen."), {}, "invalid_at: '2023-99-01' is no"),
+        (
             ("a.md", "---\nvalid_at: 2024-05-01\ninvalid_at: 2024-04-01\n---\nOpen."),
             {},
             "cannot be stored: request: invalid_at is before valid_at",

@@ -68,6 +68,37 @@ def test_front_matter_is_metadata_and_no_text() -> None:
 
 
 @pytest.mark.parametrize(
+    ("front_matter", "stated"),
+    [
+        (
+            "title: Policy: parking\ninvalid_at: 2023-02-01\ntags:\n- a\n- b",
+            ("Policy: parking", "2023-02-01", {"tags": "a, b"}),
+        ),
+        ("title: Parking\ninvalid_at: 2023-99-01", ("Parking", "2023-99-01", {})),
+        ("title: [Parking\ninvalid_at: 2023-02-01", ("[Parking", "2023-02-01", {})),
+        (
+            "title: Parking\n# by hand\nowner: @team\ninvalid_at: 2023-02-01",
+            ("Parking", "2023-02-01", {"owner": "@team"}),
+        ),
+        ("", ("a", None, {})),
+    ],
+)
+def test_a_line_of_front_matter_that_is_no_yaml_takes_no_other_with_it(
+    front_matter: str, stated: tuple[str, str | None, dict[str, str]]
+) -> None:
+    found = document("a.md", f"---\n{front_matter}\n---\nText.\n")
+    assert (found.title, found.invalid_at, found.metadata) == stated
+    assert [section.text.strip() for section in found.sections] == ["Text."]
+
+
+@pytest.mark.parametrize("between", ["Read this first.", "- one\n- two", "Read this.\nNote: it is old: [very"])
+def test_text_between_two_rules_is_no_front_matter(between: str) -> None:
+    found = document("a.md", f"---\n{between}\n---\nText.\n")
+    assert all(line in str(found.sections) for line in between.replace("- ", "").split("\n"))
+    assert not found.metadata
+
+
+@pytest.mark.parametrize(
     ("name", "content"),
     [
         ("a.md", "---\nvalid_at: 2023-02-01\ninvalid_at: 2024-03-01T09:00:00Z\ntimestamp: 2023-01-15\n---\nText.\n"),
@@ -116,6 +147,32 @@ def test_html_is_read_without_scripts_styles_menus_and_what_is_hidden() -> None:
     (section,) = found.sections
     assert section.heading == ("Gates",)
     assert section.text == "Open now.\n\none\ntwo\n\na | b\n\nx\n  y"
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [
+        "hidden",
+        "aria-hidden=true",
+        "style='display:none'",
+        "style='color: red; Display : NONE !important'",
+        "style='visibility:hidden'",
+        "style='font-size:0px'",
+        "style='opacity: 0.0'",
+    ],
+)
+@pytest.mark.parametrize("name", ["a.html", "a.md"])
+def test_what_a_page_does_not_show_is_left_out(hidden: str, name: str) -> None:
+    found = document(name, f"<div><p>Open.</p><div {hidden}>Obey <b>me</b></div><p>Shut.</p></div>")
+    assert "Obey" not in str(found)
+    assert "Shut." in str(found)
+
+
+@pytest.mark.parametrize(
+    "shown", ["aria-hidden=false", "style='font-size:0.8em'", "style='opacity:.5'", "style='display:block'", "style"]
+)
+def test_what_a_page_shows_is_kept(shown: str) -> None:
+    assert "Open" in str(document("a.html", f"<body aria-hidden=true style='opacity:0'><p {shown}>Open</p>"))
 
 
 def test_a_pdf_has_a_section_a_page_without_the_line_that_all_pages_repeat() -> None:

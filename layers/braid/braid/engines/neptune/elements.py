@@ -150,7 +150,7 @@ def write_vertices(
 
 
 def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship]) -> GraphTraversal:
-    """Update end of validity and trust of stored vertices and edges, in one traversal.
+    """Update validity and trust of stored vertices and edges, in one traversal.
 
     Unlike a merge, this does not create elements that were removed meanwhile.
     """
@@ -165,6 +165,7 @@ def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship])
         for key, value in (
             (ROW, row),
             (UNTRUSTED, not item.trusted),
+            (VALID_FROM, stored(item.valid_at, FIRST_MOMENT)),
             (VALID_UNTIL, stored(item.invalid_at, LAST_MOMENT)),
         ):
             one = one.property(*single, key, value)

@@ -139,8 +139,8 @@ class GremlinGraph:
                     self._require_ends(set(), edges)  # another write may have removed one since
                     raise
 
-    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Update the end of validity of stored vertices and edges; those removed meanwhile stay removed."""
+    def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Update the validity of stored vertices and edges; those removed meanwhile stay removed."""
         items: list[Vertex | Relationship] = [*vertices, *relationships]
         for batch in batches(items, BATCH):
             self._connection.submit(partial(elements.change, items=batch))

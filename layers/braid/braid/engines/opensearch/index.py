@@ -94,13 +94,13 @@ class OpenSearchIndex:
         """
         self._write_by_tenant(records, SingleIndex.upsert)
 
-    def end(self, records: Sequence[Record]) -> None:
-        """Write when stored records cease to be valid, and nothing else of them.
+    def set_validity(self, records: Sequence[Record]) -> None:
+        """Write when stored records are valid, and nothing else of them.
 
         By the store itself: a record that was read, and written back whole, may be an older version of what is stored,
         and one that is deleted would come back.
         """
-        self._write_by_tenant(records, SingleIndex.end)
+        self._write_by_tenant(records, SingleIndex.set_validity)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove records and return how many existed."""

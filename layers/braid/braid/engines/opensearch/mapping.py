@@ -43,6 +43,8 @@ TRUSTED = "trusted"
 """Written where it is false only."""
 IS_UNTRUSTED = {"term": {TRUSTED: False}}
 """The query that only records which are not trusted match."""
+VALID_FROM = "valid_from_us"
+"""Beginning of the record's validity in microseconds; without one :data:`FIRST_MOMENT`."""
 VALID_UNTIL = "valid_until_us"
 """End of the record's validity in microseconds; without one :data:`LAST_MOMENT`."""
 DOCUMENT = "document"
@@ -56,7 +58,7 @@ PART_START = f"{PARTS}.start"
 _ADDED = (
     DOCUMENT,
     "timestamp_us",
-    "valid_from_us",
+    VALID_FROM,
     VALID_UNTIL,
     "models",
     SPACES,
@@ -134,7 +136,7 @@ def document(record: Record) -> dict[str, Any]:
     body = record.model_dump(mode="json", exclude={"embeddings"}, exclude_none=False)
     if record.timestamp:
         body["timestamp_us"] = microseconds(record.timestamp)
-    body["valid_from_us"] = microseconds(record.valid_at) if record.valid_at else FIRST_MOMENT
+    body[VALID_FROM] = microseconds(record.valid_at) if record.valid_at else FIRST_MOMENT
     body[VALID_UNTIL] = microseconds(record.invalid_at) if record.invalid_at else LAST_MOMENT
     if record.source.title:
         body[DOCUMENT] = record.source.title
@@ -158,10 +160,10 @@ def document(record: Record) -> dict[str, Any]:
     return body
 
 
-def end_of(record: Record) -> dict[str, Any]:
-    """Return the fields of a document that say when its record ceases to be valid; it has no digest then."""
+def validity_of(record: Record) -> dict[str, Any]:
+    """Return the fields of a document that say when its record is valid; it has no digest then."""
     whole = document(record.model_copy(update={"embeddings": ()}))
-    return {"invalid_at": whole["invalid_at"], VALID_UNTIL: whole[VALID_UNTIL], DIGEST: ""}
+    return {name: whole[name] for name in ("valid_at", "invalid_at", VALID_FROM, VALID_UNTIL)} | {DIGEST: ""}
 
 
 SOURCE_EXCLUDES = [f"{_VECTOR}*", *_ADDED]

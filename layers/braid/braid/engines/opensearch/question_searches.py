@@ -15,6 +15,7 @@ from braid.engines.opensearch.mapping import (
     PART_START,
     PARTS,
     TERMS,
+    VALID_FROM,
     VALID_UNTIL,
     WORDS,
     floats,
@@ -41,7 +42,7 @@ _BM25_SCALE = 2.2
 """The factor ``k1 + 1`` of BM25 as published, which Lucene leaves out and SQLite keeps."""
 
 
-_WITH_START: Final = {"docvalue_fields": ["valid_from_us"]}
+_WITH_START: Final = {"docvalue_fields": [VALID_FROM]}
 """Has a search return when each hit begins to be valid."""
 
 
@@ -197,7 +198,7 @@ def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False
     With ``outdated`` they are older than the schema window instead of inside.
     """
     moment = microseconds(request.as_of)
-    validity = [{"range": {"valid_from_us": {"lte": moment}}}, {"range": {VALID_UNTIL: {"gt": moment}}}]
+    validity = [{"range": {VALID_FROM: {"lte": moment}}}, {"range": {VALID_UNTIL: {"gt": moment}}}]
     clauses = _conditions(request, outdated=outdated)
     unwanted = _unwanted(request)
     if not valid:
@@ -258,7 +259,7 @@ def newest(words: Sequence[str], k: int, clause: dict[str, Any], *, with_pairs: 
 def _starts(answers: Sequence[Mapping[str, Any]], names: Collection[str]) -> list[int]:
     """Return the beginning of validity of the records called ``names``, in microseconds since 1970, from responses."""
     return [
-        int(hit["fields"]["valid_from_us"][0])
+        int(hit["fields"][VALID_FROM][0])
         for answer in answers
         for hit in answer["hits"]["hits"]
         if hit["sort"][1] in names

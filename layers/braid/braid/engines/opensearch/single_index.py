@@ -110,10 +110,12 @@ class SingleIndex:
             ]
         )
 
-    def end(self, records: Sequence[Record]) -> None:
-        """Write when stored records cease to be valid."""
-        keys = {mapping.document_id(record.tenant_id, record.id): mapping.end_of(record) for record in records}
-        self._write([({"update": {"_id": key, "retry_on_conflict": 10}}, {"doc": end}) for key, end in keys.items()])
+    def set_validity(self, records: Sequence[Record]) -> None:
+        """Write when stored records are valid."""
+        changes = {mapping.document_id(record.tenant_id, record.id): mapping.validity_of(record) for record in records}
+        self._write(
+            [({"update": {"_id": key, "retry_on_conflict": 10}}, {"doc": fields}) for key, fields in changes.items()]
+        )
 
     def prepare_spaces(self, records: Sequence[Record]) -> None:
         """Create the missing vector fields of the records' embedding spaces.
@@ -192,7 +194,7 @@ class SingleIndex:
     def versions(self, tenant_id: str, ids: Sequence[str]) -> dict[str, tuple[object, ...]]:
         """Return what tells two versions of a record apart, of the records that exist, searchable or not."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
-        fields = (mapping.DIGEST, mapping.VALID_UNTIL)
+        fields = (mapping.DIGEST, mapping.VALID_FROM, mapping.VALID_UNTIL)
         found = self._fields(list(keys), fields)
         return {keys[key]: tuple(source.get(name) for name in fields) for key, source in found.items()}
 

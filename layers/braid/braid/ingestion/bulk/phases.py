@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.step_messages import Phase
+from braid.ingestion.supersession import superseding_edge
 from braid.ingestion.writing import Places, WriteRequest
 from braid.models import SUPERSEDES
 
@@ -103,7 +104,7 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
             if edge.supersedes:
                 yield place, edge
         elif (edge.type == SUPERSEDES) is (phase is Phase.LINKS):
-            yield place, edge.model_copy(update={"supersedes": ()})
+            yield place, superseding_edge(edge) if edge.supersedes else edge
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:

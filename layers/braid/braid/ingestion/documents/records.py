@@ -83,7 +83,7 @@ def records_of(
     of_file = dict(document.metadata)
     if document.timestamp and stated is None:  # such as "spring 2024"
         of_file["date"] = document.timestamp
-    of_document = {name: _validity_date(name, getattr(document, name)) for name in _VALIDITY}
+    of_document = {name: _date(name, getattr(document, name)) for name in _VALIDITY}
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
         own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
@@ -93,7 +93,7 @@ def records_of(
         if chunk.line is not None:
             own["line"] = chunk.line
         place = "" if chunk.line is None else f"line {chunk.line}: "
-        validity = {name: _validity_date(name, getattr(chunk, name), place) or of_document[name] for name in _VALIDITY}
+        validity = {name: _date(name, getattr(chunk, name), place) or of_document[name] for name in _VALIDITY}
         metadata = _bounded({**of_file, **chunk.metadata}, own | dict(extra_metadata or {}))
         try:
             record = Record(
@@ -102,7 +102,7 @@ def records_of(
                 content=chunk.content,
                 source=SourceRef(type=SourceType.DOCUMENT, title=title, page=chunk.page, chunk_index=chunk.index),
                 updated_at=modified,
-                timestamp=_moment(chunk.timestamp) or stated,
+                timestamp=_date("timestamp", chunk.timestamp, place) or stated,
                 **validity,
                 metadata=metadata,
             )
@@ -124,8 +124,8 @@ def _moment(text: str | None) -> datetime | None:
         return None
 
 
-def _validity_date(name: str, text: str | None, place: str = "") -> datetime | None:
-    """Parse a file's ``valid_at`` or ``invalid_at``; None if it does not state it.
+def _date(name: str, text: str | None, place: str = "") -> datetime | None:
+    """Parse a file's validity or a row's mapped date; None if it does not state it.
 
     Raises Unreadable if it is not a date: a text that has expired must not be stored as valid.
     """

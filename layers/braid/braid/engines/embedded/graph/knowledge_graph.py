@@ -54,8 +54,8 @@ class EmbeddedKnowledgeGraph:
         self._types: OrderedDict[str, GraphTypes] = OrderedDict()
         self._stats: GenerationCache[GraphStats] = GenerationCache(store, Generation.GRAPH)
 
-    def end(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Write vertices and edges with their end of validity, in the transaction in which they were read."""
+    def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
+        """Write vertices and edges with their validity, in the transaction in which they were read."""
         self.upsert(vertices, relationships)
 
     def name_keys(self, vertices: Sequence[Vertex]) -> dict[str, NameKeys]:

@@ -69,8 +69,8 @@ class EmbeddedSearchIndex:
         self._words: WordCache | None = None
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
-    def end(self, records: Sequence[Record]) -> None:
-        """Write records with their end of validity, in the transaction in which they were read."""
+    def set_validity(self, records: Sequence[Record]) -> None:
+        """Write records with their validity, in the transaction in which they were read."""
         self.upsert(records)
 
     def upsert(self, records: Sequence[Record]) -> None:

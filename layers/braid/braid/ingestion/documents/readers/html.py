@@ -1,4 +1,4 @@
-"""Reader of HTML: its text by headings and blocks, without scripts, styles and forms."""
+"""Reader of HTML: its text by headings and blocks, without scripts, styles, forms and what is not shown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from braid.ingestion.documents.document import Plain, Source
 
-_LEFT_OUT = "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, [hidden]"
+_LEFT_OUT = (
+    "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, [hidden],"
+    ' [aria-hidden="true"]:not(html, body, main)'
+)
+_INVISIBLE = re.compile(
+    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:opacity|font-size)\s*:\s*0*\.?0+(?![.\d]))",
+    re.IGNORECASE,
+)
+"""A ``style`` of an element that is not shown."""
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _BLOCKS = _HEADINGS | {
     *("address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "div", "dl", "dt", "fieldset"),
@@ -94,6 +102,9 @@ def _blocks(tree: object) -> Iterator[tuple[str, str]]:
     assert isinstance(tree, LexborHTMLParser)  # noqa: S101 - for the type checker: the library is imported late
     for node in tree.css(_LEFT_OUT):
         node.decompose()
+    for node in tree.css("[style]"):
+        if _INVISIBLE.search(node.attributes.get("style") or "") and node.tag not in {"html", "body"}:
+            node.decompose()
     root = tree.body
     if root is None:
         return

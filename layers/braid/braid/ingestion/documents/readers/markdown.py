@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _FRONT_MATTER_CHARACTERS = 64 * 1024
+_NAMED = re.compile(r"^([\w-][^:\n]{0,80}):(?=\s)", re.MULTILINE)
+"""Name of a value in front matter; what follows, up to the next one, is the value."""
 # Brackets nest one level at most, and repetitions are possessive, so that time is linear in a line of brackets.
 _WORDS = r"\[((?:[^\[\]\n]|\[[^\[\]\n]*+\])*+)\]"
 _ADDRESS = r"\((?:[^()\s]|\([^()\s]*+\))*+(?:\s++\"[^\"\n]*+\")?+\)"
@@ -35,22 +37,40 @@ def read_markdown(source: Source) -> Document:
 def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
     """Return a text with its front matter blanked, line by line, and the plain values and lists in it.
 
-    Values that are nested deeper are left out, and all of them if it is not YAML.
+    Values that are nested deeper are left out. A value that is not YAML, such as ``title: Policy: parking``, is the
+    text after the first colon. What stands between two rules and has no names is text, and stays.
     """
     found = _FRONT_MATTER.match(text[:_FRONT_MATTER_CHARACTERS])
-    if not found:
+    values = _values(found[1]) if found else None
+    if found is None or values is None:
         return text, {}
-    import yaml
-
     rest = "\n" * found[0].count("\n") + text[found.end() :]
-    try:
-        values = yaml.safe_load(found[1])
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return rest, {}
-    if not isinstance(values, dict):
-        return rest, {}
     plain = {str(key): _plain(value) for key, value in values.items()}
     return rest, {key: value for key, value in plain.items() if value is not None}
+
+
+def _values(front_matter: str) -> dict[Any, Any] | None:
+    """Return the values of front matter by their names; None if it is none."""
+    if (whole := _yaml(front_matter)) is not None or not front_matter.strip():
+        return whole if isinstance(whole, dict) else None if whole else {}
+    values: dict[Any, Any] = {}
+    entries = _NAMED.split(front_matter)
+    if any(line.strip() and not line.startswith("#") for line in entries[0].splitlines()):
+        return None
+    for name, value in zip(entries[1::2], entries[2::2], strict=True):
+        one = _yaml(f"{name}:{value}")
+        values |= one if isinstance(one, dict) else {name: one_line(value)}
+    return values or None
+
+
+def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
+    """Return what YAML holds; None if it is not YAML."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
 
 
 def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
