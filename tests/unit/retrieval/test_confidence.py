@@ -9,7 +9,16 @@ from typing import Any
 
 import pytest
 from braid.models import Answer, Asked, FactSet, Filters, Fusion, Kind, in_words
-from braid.retrieval.stages.confidence import BACKGROUND, INTERCEPT, MAX_TITLES, MODEL, Features, chance, features
+from braid.retrieval.stages.confidence import (
+    BACKGROUND,
+    INTERCEPT,
+    MAX_TITLES,
+    MODEL,
+    UNRELATED,
+    Features,
+    chance,
+    features,
+)
 from braid.retrieval.stages.states import Lost, Searched
 
 from tests.fakes import fused, hits, query, record, searched
@@ -106,8 +115,10 @@ def test_the_nearest_text_is_measured_from_the_background() -> None:
     assert features(query("x"), alike, ()).nearness == pytest.approx(0.1 / (1 - 0.84))
 
 
-def test_of_a_few_vectors_it_is_not_known_how_near_they_are() -> None:
-    assert features(query("x"), searched(*SEVERAL[:4]), ()).nearness is None
+def test_a_few_vectors_are_as_near_as_they_stand_above_unrelated_texts() -> None:
+    assert features(query("x"), searched(), ()).nearness is None
+    near = [features(query("x"), searched(*SEVERAL[:count]), ()).nearness for count in (1, 4)]
+    assert near == pytest.approx([(0.7 - UNRELATED) / (1 - UNRELATED)] * 2)
     assert features(query("x"), searched(*((str(number), 1.0) for number in range(9))), ()).nearness == 0.0
 
 

@@ -35,6 +35,8 @@ BACKGROUND: Final = 40
 """Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
 """Fewest vector hits from which the background can be told."""
+UNRELATED: Final = 0.15
+"""Background where there are fewer: the mean one of the demo corpora, with the default model."""
 FEWEST_TEXTS: Final = 3
 """Fewest records of which one may have a word that is rare, for BM25."""
 USUAL: Final = 200
@@ -52,7 +54,7 @@ class Coefficient(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Features of the model. None where the strand was lost or has too few hits."""
+    """Features of the model. None where the strand was lost, or has no hits or too few."""
 
     nearness: float | None
     """Vector score of the best hit less the background, relative to that of an equal vector."""
@@ -117,9 +119,9 @@ def features(query: Query, searched: Searched | None, results: Sequence[Result])
 
 
 def _nearness(vector: Sequence[Hit]) -> float | None:
-    if len(vector) < FEWEST:
+    if not vector:
         return None
-    background = vector[:BACKGROUND][-1].score
+    background = vector[:BACKGROUND][-1].score if len(vector) >= FEWEST else UNRELATED
     return (vector[0].score - background) / (1.0 - background) if background < 1.0 else 0.0
 
 
