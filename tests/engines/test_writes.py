@@ -100,14 +100,14 @@ class TestTwoAtOnce:
     def between(self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
         """Have something done once, before a write ends what it has read."""
         for each in (store.index, store.graph):
-            end = each.end
+            end = each.set_validity
 
             def meanwhile(*items: Any, end: Any = end) -> None:
                 if left:
                     left.pop()()
                 end(*items)
 
-            monkeypatch.setattr(each, "end", meanwhile)
+            monkeypatch.setattr(each, "set_validity", meanwhile)
         left = [do]
 
     def test_what_is_written_meanwhile_is_kept(self, store: DeployedStages, monkeypatch: pytest.MonkeyPatch) -> None:
