@@ -32,6 +32,7 @@ from braid.ingestion.bulk.step_messages import (
     Phase,
     Split,
 )
+from braid.ingestion.bulk.writer_slots import writing_for_request, writing_in_bulk
 from braid.ingestion.documents import uploads
 from braid.ingestion.documents.document import Unreadable
 from braid.ingestion.documents.ingesting import DocumentStore
@@ -41,7 +42,6 @@ from braid.ingestion.writing import ItemError, MissingEnds, write
 from braid.ports.batches import batches
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
-from braid.ports.shared_limits import writing_for_request, writing_in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
