@@ -28,7 +28,7 @@ from braid.ranking.scoring import (
 from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, keep_best_text, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
+from braid.retrieval.stages.fact_answers import evidence_of, fact_results, set_not_answered
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     related_entities,

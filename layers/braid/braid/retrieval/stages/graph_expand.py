@@ -12,7 +12,7 @@ from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, seeds_and_hits
-from braid.retrieval.stages.facts import find_facts
+from braid.retrieval.stages.fact_answers import find_facts
 from braid.retrieval.stages.name_linking import linked_names
 from braid.retrieval.stages.seeds_and_hits import (
     GraphBudget,
