@@ -103,7 +103,9 @@ class GraphOperation(StrEnum):
     """An operation of the graph_expand stage."""
 
     LINK = "link"
-    """Link the question's names, find their mentions and walk from them, without the text search."""
+    """Link the question's names, find their mentions and walk from them, beside the text search."""
+    WALK = "walk"
+    """The same in place of the text search: with ``graph_only``, and with ``semantic`` if the search is lost."""
     EXPAND = "expand"
     """Walk or propagate from the text search's first hits and the linked names, by intent."""
     CONSTRAIN = "constrain"
@@ -112,6 +114,15 @@ class GraphOperation(StrEnum):
     """Check which of the text search's hits are inside the caller's graph constraint."""
     STEP = "step"
     """Take one step of a multi-hop plan."""
+
+    @property
+    def stage(self) -> str:
+        """Name under which an answer has its time and its loss, and a trace in process its span.
+
+        ``link`` is what is looked up beside or before the walk; deployed, both are spans of one function.
+        """
+        before_the_walk = (GraphOperation.LINK, GraphOperation.CONSTRAIN, GraphOperation.CHECK)
+        return "link" if self in before_the_walk else "graph_expand"
 
 
 class FactGroup(Frozen):
