@@ -107,6 +107,14 @@ def read_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
     return GraphStats() if row is None else GraphStats.model_validate_json(row[0])
 
 
+def read_edge_count(connection: sqlite3.Connection, tenant: int) -> int:
+    """Return the number of edges of :func:`read_counts`, in a fraction of its time."""
+    row = connection.execute(
+        "SELECT json_extract(counts, '$.edges') FROM graph_counts WHERE tenant = ?", (tenant,)
+    ).fetchone()
+    return 0 if row is None else row[0]
+
+
 def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
     """Count a tenant's graph by reading all of its rows."""
     vertices = connection.execute(
