@@ -21,14 +21,9 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.superseding_links import RefusedRecord, stored_records
-from braid.ingestion.supersession import (
-    Supersession,
-    as_trusted_as_written,
-    ended,
-    find_supersession,
-    stored_edge_stays,
-)
+from braid.ingestion.superseded_edges import as_trusted_as_written, stored_edge_stays
+from braid.ingestion.superseded_records import RefusedRecord, stored_records
+from braid.ingestion.supersession import Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds

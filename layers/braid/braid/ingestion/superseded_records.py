@@ -1,4 +1,4 @@
-"""Reads and checks the ``SUPERSEDES`` edges of a request, called links here, and the stored ones around them.
+"""Which records a request supersedes, and since when, by its ``SUPERSEDES`` edges, called links here, and stored ones.
 
 A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
 which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
@@ -17,6 +17,7 @@ from braid.ports.batches import batches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
@@ -297,6 +298,41 @@ def _cycle_from(cycle: Mapping[tuple[str, str], None], start: str) -> list[str]:
 def refused_item(identity: EdgeId, implied_by: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
     """Return the refusal of the record that implies a link, or of the edge that is one."""
     return RefusedRecord(implied_by[identity], message) if identity in implied_by else RefusedEdge(identity, message)
+
+
+def dated(link: Relationship, links: SupersedingLinks, store: WriteStore) -> Relationship:
+    """Return a stated link with the time from which it holds: its own, its source's, the stored one's, or now."""
+    if link.valid_at or link.timestamp:
+        return link
+    before = links.stored.get(link.identity())
+    at = _begins(links.known_records.get(link.source)) or (before and before.valid_at) or store.now()
+    return link.model_copy(update={"valid_at": at})
+
+
+def _begins(record: Record | None) -> datetime | None:
+    return None if record is None else record.valid_at or record.timestamp
+
+
+def ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return the ends of known records: the earliest time that a link states."""
+    until: dict[str, datetime] = {}
+    for link in links:
+        old, since = known.get(link.target), link.valid_at or link.timestamp
+        if old is None or old.kind is Kind.ENTITY or since is None:
+            continue
+        until[old.id] = min(until.get(old.id, since), since)
+    return until
+
+
+def ended_evidence(
+    edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
+    """Return the ends of the stored records that are evidence of these edges."""
+    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
+    links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
+    known = stored_records(store, tenant_id, evidence & {link.target for link in links})
+    void = void_links(links, known, store, tenant_id)
+    return ended_records([link for link in links if link.identity() not in void], known)
 
 
 def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:
