@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def ended_edges(
     edges: Mapping[EdgeId, Relationship], records: Mapping[str, Record], store: WriteStore, tenant_id: str
 ) -> tuple[dict[EdgeId, datetime], list[RefusedEdge]]:
-    """Return the ends of the edges that edges of a request supersede, and the invalid ones of these, if any."""
+    """Return the ends of validity of the edges that a request's edges supersede, and the invalid ones of the latter."""
     pairs = [(edge, key) for edge in edges.values() for key in edge.supersedes]
     if not pairs:
         return {}, []

@@ -57,13 +57,13 @@ class SupersedingLinks(NamedTuple):
     undecided: Collection[EdgeId]
     """Stated links that may close a cycle: too many edges would have to be followed to know."""
     stored: dict[EdgeId, Relationship]
-    """Links of the graph at records of the request or at ends of stated links, and older ones by which a stated link
-    may close a cycle; without those to be deleted."""
+    """Links of the graph at records of the request or at endpoints of stated links, and older ones by which a stated
+    link may close a cycle; without those to be deleted."""
     void: dict[EdgeId, Relationship]
     """Links of the graph that end nothing: the record that they would end is trusted, and they or their sources are
     not. One that would end a record of the request is to be deleted."""
     known_records: dict[str, Record]
-    """Records of the request, and stored ones at ends of stated links, by id."""
+    """Records of the request, and stored ones at endpoints of stated links, by id."""
 
 
 def read_links(
@@ -75,10 +75,10 @@ def read_links(
 ) -> SupersedingLinks:
     """Return the links of a request and the stored ones around them; parameters as of ``find_supersession``."""
     stated, implied_by = _stated_links(records, edges, tenant_id)
-    ends = {end for link in stated.values() for end in (link.source, link.target)}
-    looked_up = ends | {name for name in in_graph if name in records}
+    endpoints = {endpoint for link in stated.values() for endpoint in (link.source, link.target)}
+    looked_up = endpoints | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
-    known = {**stored_records(store, tenant_id, ends - set(records)), **records}
+    known = {**stored_records(store, tenant_id, endpoints - set(records)), **records}
     void = void_links(stored.values(), known, store, tenant_id)
     stored = {identity: link for identity, link in stored.items() if identity not in void or link.target not in records}
     undecided = _add_older_links(stored, stated, looked_up, store, tenant_id)
@@ -100,7 +100,7 @@ def _stated_links(
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:
-    """Return the stored ``SUPERSEDES`` edges with an end among these ids."""
+    """Return the stored ``SUPERSEDES`` edges with an endpoint among these ids."""
     touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else ()
     return {edge.identity(): edge for edge in touching}
 
@@ -314,7 +314,7 @@ def _begins(record: Record | None) -> datetime | None:
 
 
 def ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
-    """Return the ends of known records: the earliest time that a link states."""
+    """Return the ends of validity of known records: the earliest time that a link states."""
     until: dict[str, datetime] = {}
     for link in links:
         old, since = known.get(link.target), link.valid_at or link.timestamp
@@ -327,7 +327,7 @@ def ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) ->
 def ended_evidence(
     edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
 ) -> dict[str, datetime]:
-    """Return the ends of the stored records that are evidence of these edges."""
+    """Return the ends of validity of the stored records that are evidence of these edges."""
     evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
     links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
     known = stored_records(store, tenant_id, evidence & {link.target for link in links})

@@ -45,20 +45,20 @@ class Supersession:
     record_ends: dict[str, datetime] = field(default_factory=dict)
     """By id; a record's vertex ends with it."""
     evidence_ends: dict[str, datetime] = field(default_factory=dict)
-    """Ends of stored records that ended before and are the evidence of the request's edges."""
+    """Ends of validity of stored records that ended before and are the evidence of the request's edges."""
     edge_ends: dict[EdgeId, datetime] = field(default_factory=dict)
-    """Ends of edges that other edges supersede."""
+    """Ends of validity of edges that other edges supersede."""
 
     def record_with_end(self, record: Record) -> Record:
-        """Return a record with its end, if it has one."""
+        """Return a record with its end of validity, if it has one."""
         return ended(record, self.record_ends.get(record.id))
 
     def vertex_with_end(self, vertex: Vertex) -> Vertex:
-        """Return a vertex with its end, if it has one."""
+        """Return a vertex with its end of validity, if it has one."""
         return ended(vertex, self.record_ends.get(vertex.id))
 
     def edge_with_end(self, edge: Relationship) -> Relationship:
-        """Return an edge with its end: the earliest of its own, its superseding edge's, and its evidence's."""
+        """Return an edge with the earliest end of validity of its own, its superseding edge's, and its evidence's."""
         if not (self.record_ends or self.evidence_ends or self.edge_ends):
             return edge
         name = edge.evidence
@@ -74,7 +74,8 @@ class Supersession:
             Ids of the records that this write has stored. Records of the request that were stored unchanged before are
             not among them.
         edges
-            Identities of all valid edges of the request: each is stored with its end, by this write or before it.
+            Identities of all valid edges of the request: each is stored with its end of validity, by this write or
+            before it.
 
         Returns
         -------

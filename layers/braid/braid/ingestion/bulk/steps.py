@@ -248,7 +248,7 @@ def run(request: Task, store: FileStore) -> TaskResult:
 
 
 def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
-    """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
+    """Return tenant, key, version if the event names one, and the handling of edges with missing endpoints."""
     detail = event.get("detail")
     if isinstance(detail, dict):
         event_object = detail.get("object")
