@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from braid.errors import StoresUnavailable, TransientStoreError
 from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
 from braid.retrieval.stages.states import (
+    RECORDED_AS,
     Embedded,
     EmbedRequest,
     FuseRequest,
@@ -207,7 +208,7 @@ class _Run:
             frontier=frontier,
             step=step,
         )
-        return self._attempt(operation.stage, self.stages.graph_expand, request)
+        return self._attempt(RECORDED_AS[operation], self.stages.graph_expand, request)
 
     def _multi_hop(self) -> None:
         """Run the plan's steps, each within the last one's hits; if the graph finds nothing, fall back to hybrid.

@@ -7,7 +7,7 @@ None if the stage did not run or was lost: then ``lost`` has the error under the
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
@@ -115,14 +115,17 @@ class GraphOperation(StrEnum):
     STEP = "step"
     """Take one step of a multi-hop plan."""
 
-    @property
-    def stage(self) -> str:
-        """Name under which an answer has its time and its loss, and a trace in process its span.
 
-        ``link`` is what is looked up beside or before the walk; deployed, both are spans of one function.
-        """
-        before_the_walk = (GraphOperation.LINK, GraphOperation.CONSTRAIN, GraphOperation.CHECK)
-        return "link" if self in before_the_walk else "graph_expand"
+RECORDED_AS: Final = {
+    GraphOperation.LINK: "link",
+    GraphOperation.CONSTRAIN: "link",
+    GraphOperation.CHECK: "link",
+    GraphOperation.WALK: "graph_expand",
+    GraphOperation.EXPAND: "graph_expand",
+    GraphOperation.STEP: "graph_expand",
+}
+"""Name under which an answer has an operation's time and its loss, and a trace in process its span: ``link`` for what
+is looked up beside or before the walk. Deployed, all are spans of one function."""
 
 
 class FactGroup(Frozen):
