@@ -62,7 +62,7 @@ class PipelineNameFinder:
             entities = [each.text for each in self._read(text.content).ents if each.label_ in _NAMED]
             for name in dict.fromkeys([*title_names(text.title), *(each.strip(" \"'.,") for each in entities)]):
                 known = names.get(name_key(name), FoundName(name_key(name), name, "Concept", ()))
-                names[known.key] = known._replace(mentions=(*known.mentions, FoundMention(text.id, 0, 1.0)))
+                names[known.meaning] = known._replace(mentions=(*known.mentions, FoundMention(text.id, 0, 1.0)))
         names.pop("", None)
         return list(names.values())
 

@@ -78,7 +78,10 @@ class Run:
 
 def measure(engine: str, users: Sequence[int] = USERS, seconds: int = SECONDS) -> Run:
     """Start a server over the demo's archives, and send it one number of users after another."""
-    with tempfile.TemporaryDirectory(prefix="braid-load-") as folder, serving(engine, Path(folder)) as (process, said):
+    import psutil  # of the group `load`; other measurements of bench start the same servers without it
+
+    with tempfile.TemporaryDirectory(prefix="braid-load-") as folder, serving(engine, Path(folder)) as (server, said):
+        process = psutil.Process(server.pid)
         _run(said, *WARMING_UP)
         steps = tuple(_step(process, said, count, seconds) for count in users)
     return Run(engine, seconds, os.cpu_count() or 0, steps)

@@ -9,8 +9,6 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-import psutil
-
 from bench.engines import servers
 from braid_cli.demo.tour import CORPUS, TENANTS
 
@@ -56,7 +54,7 @@ def prepared(engine: str, folder: Path, tenants: Mapping[str, Path]) -> Iterator
 
 
 @contextmanager
-def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+def serving(engine: str, folder: Path) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """Serve the demo on one engine, with all files in a folder; yields the process, and what it said of itself."""
     archives = {tenant: CORPUS / tenant for tenant in TENANTS}
     with prepared(engine, folder, archives) as given, serve(given, TENANTS) as running:
@@ -66,7 +64,7 @@ def serving(engine: str, folder: Path) -> Iterator[tuple[psutil.Process, dict[st
 @contextmanager
 def serve(
     given: Mapping[str, str], tenants: Iterable[str], *options: str, program: Sequence[str] = BRAID
-) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+) -> Iterator[tuple[subprocess.Popen[str], dict[str, Any]]]:
     """Start a server with some settings and options, for some tenants; yields the process, and what it said of itself.
 
     ``program`` is what the interpreter is given to be ``braid``.
@@ -77,6 +75,6 @@ def serve(
         try:
             if running.stdout is None or not (line := running.stdout.readline()):
                 raise RuntimeError("braid serve did not start")
-            yield psutil.Process(running.pid), json.loads(line)
+            yield running, json.loads(line)
         finally:
             running.terminate()

@@ -153,6 +153,6 @@ def _lexical(query: Query, application: Application) -> RankedIds:
 
 def _graph(query: Query, application: Application) -> RankedIds:
     planned = _plan(query, application)
-    found = application.graph_expand(GraphRequest(operation=GraphOperation.LINK, query=query, plan=planned.plan))
+    found = application.graph_expand(GraphRequest(operation=GraphOperation.WALK, query=query, plan=planned.plan))
     # An entity without a record is not a result, only a start of walks.
     return RankedIds(tuple(hit.id for hit in found.hits if hit.has_record)[:CURVE])

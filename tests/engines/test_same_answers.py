@@ -21,10 +21,10 @@ from braid.models import Direction, Embedding, Filters, GraphSource, Intent, Que
 from braid.ports.graph_query import GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.facts import find_facts
+from braid.retrieval.stages.fact_answers import find_facts
 from braid.retrieval.stages.name_linking import linked_names
 from braid.settings import EngineKind, Refresh, Settings
-from braid.understanding.facts import read_facts
+from braid.understanding.fact_questions import read_fact_question
 
 from braid_cli.datasets.dataset import read_dataset
 from tests.contract.shapes import (
@@ -349,7 +349,7 @@ def test_facts_are_the_same(store: EmbeddedStore, gremlin_endpoint: str) -> None
             graph.upsert(dataset.vertices, dataset.relationships)
         for text in FACTS:
             query = Query(text=text, tenant_id=tenant_id)
-            question, _ = read_facts(text, embedded.stats(tenant_id), Intent.LOOKUP)
+            question, _ = read_fact_question(text, embedded.stats(tenant_id), Intent.LOOKUP)
             found = [
                 find_facts(graph, query, question, linked_names(graph, tenant_id, text, as_of=AS_OF), as_of=AS_OF)
                 for graph in (embedded, gremlin)

@@ -99,7 +99,8 @@ def test_facts_answer_alike_in_process_and_through_the_state_machine(
     assert comparable(answer) == comparable(pipeline.answer(query, stages))
 
 
-LOST = ["plan", "embed", "vector_search", "graph_expand:link", "graph_expand:expand", "graph_expand", "fuse_rerank"]
+GRAPH_MARKS = {"graph_expand:link": "link", "graph_expand:walk": "graph_expand", "graph_expand:expand": "graph_expand"}
+LOST = ["plan", "embed", "vector_search", *GRAPH_MARKS, "graph_expand", "fuse_rerank"]
 
 
 @pytest.mark.parametrize("strategy", list(Strategy))
@@ -115,9 +116,8 @@ def test_each_lost_stage_degrades_the_same_answer_in_both_ways(
     assert comparable(through_states) == comparable(in_process)
     assert through_states.results, "another strand can answer"
     if stages.calls.get(stage):
-        graph = {"link", "graph_expand"}
-        marks = {"fuse_rerank": {"rerank"}, "graph_expand": graph, "graph_expand:link": graph}
-        marks["graph_expand:expand"] = {"graph_expand"}
+        marks = {"fuse_rerank": {"rerank"}, "graph_expand": {"link", "graph_expand"}}
+        marks |= {operation: {mark} for operation, mark in GRAPH_MARKS.items()}
         assert marks.get(stage, {stage}) & set(through_states.degraded)
     else:
         assert through_states.degraded == ()
@@ -192,7 +192,7 @@ def test_a_stage_that_hangs_is_lost_when_its_time_is_up(stages: DemoStages, stag
             answer = hurried.answer(question())
     finally:
         released.set()
-    marks = {"graph_expand:link": "link", "graph_expand:expand": "graph_expand", "fuse_rerank": "rerank"}
+    marks = GRAPH_MARKS | {"fuse_rerank": "rerank"}
     assert marks.get(stage, stage) in answer.degraded
     assert answer.results
 

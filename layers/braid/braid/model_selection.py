@@ -14,7 +14,6 @@ from braid.models import RerankerKind
 from braid.models.model_profiles import AUTO, models_of, resolve
 from braid.models.query import check_reranker
 from braid.ports.reembedding import MigrationState
-from braid.ports.shared_limits import writing_in_bulk
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
@@ -143,6 +142,7 @@ class ModelSelection(EngineSelection):
     @opened_once
     def reembedding(self) -> Services:
         """The services that re-embedding uses."""
+        from braid.ingestion.bulk.writer_slots import share_of_writers, writing_in_bulk
         from braid.reembedding import ReembeddingLimits, Services
 
         settings = self.settings
@@ -166,6 +166,7 @@ class ModelSelection(EngineSelection):
                 sample=settings.reembed_sample,
                 tolerance=settings.reembed_tolerance,
                 writers=settings.ingest_writers,
+                writers_of_a_tenant=share_of_writers(settings.ingest_writers),
             ),
             writer=lambda tenant: writing_in_bulk(self.cache, settings.ingest_writers, tenant_id=tenant),
         )

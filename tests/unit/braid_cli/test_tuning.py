@@ -11,7 +11,8 @@ from braid.models import Candidate, Fusion, FusionParameters, Intent, Source, St
 from braid.ranking.fusion import best_scores
 from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
-from braid.retrieval.stages.candidates import Mentions, Ranked
+from braid.retrieval.stages.candidates import Ranked
+from braid.retrieval.stages.reordering import Mentions
 from braid.retrieval.stages.states import FuseRequest
 from braid.settings import Settings
 from braid.settings.files import Fitted, load_fitted, read_fitted

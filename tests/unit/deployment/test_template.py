@@ -20,12 +20,12 @@ from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.step_messages import BatchRange, Phase
 from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.ingestion.bulk.writer_slots import WRITING_S
 from braid.models import RerankerKind
 from braid.models.scalars import HOSTED_RERANKERS
 from braid.ports.cache import counter_key
 from braid.ports.ingestion import ARRIVING, ImportJob
 from braid.ports.object_store import ObjectInfo
-from braid.ports.shared_limits import WRITING_S
 from braid.reembedding import ReembeddingLimits
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings

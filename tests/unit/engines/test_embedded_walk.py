@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded import graph_changes
-from braid.engines.embedded.graph import adjacency, surroundings
+from braid.engines.embedded.graph import adjacency, surroundings, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
@@ -221,6 +221,23 @@ def test_a_question_after_a_write_reads_what_it_walks_and_many_questions_read_th
         graph.upsert([], [edge("v00", "v09", "CAUSES")])
         assert "v09" in {hit.id for hit in graph.expand(request).hits}
         assert len(whole) == 1
+
+
+@pytest.mark.parametrize(("largest", "loads"), [(len(CHAIN), 1), (len(CHAIN) - 1, 0)])
+def test_many_questions_read_the_largest_graph_that_a_question_loads_and_none_above_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int, loads: int
+) -> None:
+    monkeypatch.setattr(tenant_graphs, "_LARGE", largest)
+    request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=2, as_of=AS_OF)
+    whole: list[int] = []
+    load = adjacency.load
+    monkeypatch.setattr(adjacency, "load", lambda *given: whole.append(given[-1]) or load(*given))
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
+        graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)
+        first = graph.expand(request)
+        assert all(graph.expand(request) == first for _ in range(20))
+        assert len(whole) == loads
 
 
 def test_where_too_much_lies_around_the_seeds_the_whole_graph_is_read(

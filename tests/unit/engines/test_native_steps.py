@@ -130,7 +130,7 @@ OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
     "how many edges lead out": (partial(elements.count_edges_out_of, **OWN), None),
     "counts of vertices": (partial(stored_counts._vertices, **OWN), None),
     "counts of edges": (partial(stored_counts._edges, **OWN), None),
-    "counts of ends": (partial(stored_counts._ends, **OWN, types=["CAUSES"]), None),
+    "counts of endpoints": (partial(stored_counts._endpoints, **OWN, types=["CAUSES"]), None),
     "delete": (partial(knowledge_graph._drop, ids=["acme|a"], tenant_id=ACME), None),
     "delete edges": (partial(knowledge_graph._drop_edges, ids=["acme|e"], tenant_id=ACME), None),
     "write edges": (partial(elements.write_edges, edges=[edge("a", "b")]), None),

@@ -10,9 +10,9 @@ import pytest
 from braid.engines.embedded.key_value import EmbeddedCache
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import QueueFull, QuotaExceeded
-from braid.ports import shared_limits
+from braid.ingestion.bulk import writer_slots
+from braid.ingestion.bulk.writer_slots import WRITING_S, writing_for_request, writing_in_bulk
 from braid.ports.cache import ResilientCache
-from braid.ports.shared_limits import WRITING_S, writing_for_request, writing_in_bulk
 
 from tests.contract.shapes import ACME, GLOBEX, Clock
 
@@ -29,7 +29,7 @@ SLOTS = 6
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     clock.advance(WRITING_S - 1 - clock.seconds() % WRITING_S)  # a second before a window ends
-    monkeypatch.setattr(shared_limits, "time", SimpleNamespace(time=clock.seconds))
+    monkeypatch.setattr(writer_slots, "time", SimpleNamespace(time=clock.seconds))
     return clock
 
 

@@ -68,3 +68,18 @@ def test_a_process_that_searches_vectors_before_it_embeds_a_text_survives() -> N
     """As a server does whose first question's vector is cached: usearch first and ONNX Runtime then is a crash."""
     script = "from braid.engines.embedded.search.hnsw_segments import _index; _index(8)\nimport onnxruntime"
     subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter and script
+
+
+def test_measurements_start_with_what_make_setup_installs() -> None:
+    """Packages of the groups that it leaves out are imported, at most, by the measurement that needs them."""
+    script = """
+import sys
+from importlib import import_module
+for name in ("ir_measures", "locust", "matplotlib", "psutil", "pytest", "ranx", "scipy"):
+    sys.modules[name] = None
+from bench.__main__ import MEASUREMENTS
+for name in MEASUREMENTS:
+    import_module(f"bench.{name}")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603 - our own interpreter and script
+    assert done.returncode == 0, done.stderr

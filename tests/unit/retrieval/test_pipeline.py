@@ -198,10 +198,10 @@ def test_a_lost_search_leaves_a_constrained_question_to_what_the_constraint_reac
 def test_the_graph_alone_answers_and_text_only_when_it_finds_nothing() -> None:
     stages = FakeStages(Strategy.GRAPH_ONLY)
     run(stages)
-    assert stages.names() == ["plan", "link", "fuse"]
-    empty = FakeStages(Strategy.GRAPH_ONLY, link=NONE_FOUND)
+    assert stages.names() == ["plan", "walk", "fuse"]
+    empty = FakeStages(Strategy.GRAPH_ONLY, walk=NONE_FOUND)
     run(empty)
-    assert empty.names() == ["plan", "link", "embed", "search", "fuse"]
+    assert empty.names() == ["plan", "walk", "embed", "search", "fuse"]
 
 
 def test_each_step_of_a_multi_hop_question_begins_where_the_last_ended() -> None:
@@ -252,7 +252,7 @@ def test_without_a_plan_the_default_one_answers() -> None:
 def test_a_lost_search_leaves_a_semantic_question_to_the_graph() -> None:
     stages = FakeStages(Strategy.SEMANTIC, search=RuntimeError("down"))
     run(stages)
-    assert stages.names() == ["plan", "embed", "search", "link", "fuse"]
+    assert stages.names() == ["plan", "embed", "search", "walk", "fuse"]
     assert (stages.request("fuse").searched, stages.request("fuse").expanded) == (None, FOUND)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from braid.models import GraphHit
 
 SPAN = TimeRange(start="2024-01-01")
-LINK, EXPAND, CONSTRAIN, CHECK, STEP = GraphOperation
+LINK, WALK, EXPAND, CONSTRAIN, CHECK, STEP = GraphOperation
 SEARCHED = Searched(vector=hits(("a", 0.8), ("b", 0.4)), lexical=hits(("b", 0.9)), frontier=("b", "a"), took_ms=1)
 
 
@@ -285,7 +285,7 @@ def test_a_step_whose_hits_are_cut_to_fit_goes_on_from_what_it_reached_alone() -
     assert all(one.startswith("part") for one in found.frontier)
 
 
-@pytest.mark.parametrize("operation", [LINK, EXPAND, STEP])
+@pytest.mark.parametrize("operation", [LINK, WALK, EXPAND, STEP])
 def test_a_walk_that_a_hub_cut_short_says_so(operation: GraphOperation) -> None:
     graph = FakeGraph(links=[link("e", "Keelson")], walk=reaching(truncated=True))
     step = PlanStep(operation=StepOperation.EXPAND)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searched
+from braid.retrieval.stages.states import RECORDED_AS, Embedded, GraphFound, GraphOperation, Planned, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,3 +35,10 @@ def test_nothing_that_a_stage_says_is_dropped_on_the_way(name: str) -> None:
     kept = {key.removesuffix(".$"): path for key, path in state["ResultSelector"].items() if key.endswith(".$")}
     assert set(kept) == set(KEPT.get(state.get("ResultPath"), Planned).model_fields)
     assert all(path == f"$.Payload.{field}" for field, path in kept.items())
+
+
+@pytest.mark.parametrize("operation", GraphOperation)
+def test_a_graph_operation_that_is_lost_has_one_name_in_the_workflow_as_in_process(operation: GraphOperation) -> None:
+    asking = [each for each in STATES.values() if each["Parameters"]["Payload"].get("operation") == operation]
+    marks = [catch["ResultPath"] for each in asking for catch in each["Catch"]]
+    assert marks == [f"$.lost.{RECORDED_AS[operation]}"]

@@ -7,7 +7,7 @@ import time
 import pytest
 from braid.models import Direction, PlanStep, StepOperation
 from braid.ports.knowledge_graph import GraphStats
-from braid.understanding.multi_hop import describe_steps, parse_steps, stem
+from braid.understanding.multi_hop import describe_steps, label_stem, parse_steps
 
 OUT, IN, BOTH = Direction.OUT, Direction.IN, Direction.BOTH
 CODE = GraphStats(
@@ -107,7 +107,7 @@ def test_a_word_of_two_relationships_is_no_relation() -> None:
     ],
 )
 def test_inflections_have_one_stem(family: list[str]) -> None:
-    assert len({stem(word) for word in family}) == 1
+    assert len({label_stem(word) for word in family}) == 1
 
 
 def test_steps_are_told_in_a_few_words() -> None:
@@ -121,6 +121,6 @@ def test_a_word_as_long_as_a_question_may_be_is_read_at_once(letters: str) -> No
 
     started = time.process_time()
 
-    assert stem(word) == word
+    assert label_stem(word) == word
     assert parse_steps(f"{word} of the services that {word} {word}", CODE) == ()
     assert time.process_time() - started < 0.5

@@ -12,7 +12,7 @@ def found(*contents: str, title: str = "", given: dict[str, str] | None = None) 
     """Return the confidences of the mentions of each name; the texts are one document."""
     texts = [SourceText(str(number), title, content, "document") for number, content in enumerate(contents)]
     names = RuleNameFinder().find(texts, given or {})
-    return {name.key: [mention.confidence for mention in name.mentions] for name in names}
+    return {name.meaning: [mention.confidence for mention in name.mentions] for name in names}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from braid.models import Asked, GraphHit, Intent, Path
 from braid.ports.knowledge_graph import GraphStats
-from braid.understanding.facts import MAX_LABELS, MAX_OF_A_KIND, read_facts
+from braid.understanding.fact_questions import MAX_LABELS, MAX_OF_A_KIND, read_fact_question
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
 from braid.understanding.relations import Anchor, QuestionWords, Side, explain, sentence
@@ -117,29 +117,29 @@ def test_a_relationship_is_said_from_its_source_to_its_target(label: str, predic
 def test_kinds_sets_and_relationships_are_read_from_the_words(
     question: str, asked: Asked, kinds: tuple[str, ...], types: tuple[str, ...]
 ) -> None:
-    facts, reason = read_facts(question, STATS, detect_intent(question))
+    facts, reason = read_fact_question(question, STATS, detect_intent(question))
     assert facts is not None
     assert (facts.asked, facts.kinds, facts.types) == (asked, kinds, types)
     assert reason == f"facts: the question says {' or '.join(types)}"
 
 
 def test_a_verb_behind_what_is_no_kind_of_thing() -> None:
-    facts, _ = read_facts("What happened to Atlas's owner?", STATS, Intent.EXPLORATORY)
+    facts, _ = read_fact_question("What happened to Atlas's owner?", STATS, Intent.EXPLORATORY)
     assert facts is not None
     assert 1 not in facts.explained
-    facts, _ = read_facts("What club does Atlas belong to?", STATS, Intent.EXPLORATORY)
+    facts, _ = read_fact_question("What club does Atlas belong to?", STATS, Intent.EXPLORATORY)
     assert facts is not None
     assert 1 in facts.explained
 
 
 @pytest.mark.parametrize("question", ["Why did Atlas fail?", "Who owned Atlas in 2023?", "What happened before Atlas?"])
 def test_causes_and_other_times_are_left_to_walks(question: str) -> None:
-    assert read_facts(question, STATS, detect_intent(question)) == (None, None)
+    assert read_fact_question(question, STATS, detect_intent(question)) == (None, None)
 
 
 def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind() -> None:
     many = STATS.model_copy(update={"by_entity_type": {"Service": MAX_OF_A_KIND + 1}})
-    facts, reason = read_facts("Which services do not depend on Atlas?", many, Intent.LOOKUP)
+    facts, reason = read_fact_question("Which services do not depend on Atlas?", many, Intent.LOOKUP)
     assert facts is not None
     assert (facts.asked, facts.types) == (Asked.NOT, ())
     assert reason == "facts: what does not stand in a relation was not looked up, as 200 are more than 199"
@@ -149,13 +149,13 @@ def test_of_very_many_types_a_question_is_compared_with_those_that_the_graph_has
     rare = {f"AA_{number}": 1 for number in range(MAX_LABELS)}
     counts = {"by_relationship_type": STATS.by_relationship_type | rare, "by_entity_type": STATS.by_entity_type | rare}
     question = "Which services depend on Atlas?"
-    facts, _ = read_facts(question, STATS.model_copy(update=counts), Intent.LOOKUP)
+    facts, _ = read_fact_question(question, STATS.model_copy(update=counts), Intent.LOOKUP)
     assert facts is not None
     assert (facts.kinds, facts.types) == (("Service",), ("DEPENDS_ON",))
 
 
 def test_a_long_question_is_not_read_for_facts() -> None:
-    assert read_facts("Who owns Atlas " * 50, STATS, Intent.LOOKUP) == (None, None)
+    assert read_fact_question("Who owns Atlas " * 50, STATS, Intent.LOOKUP) == (None, None)
 
 
 def test_of_a_long_predicate_its_first_words_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
-from braid.ports.shared_limits import place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +55,7 @@ class Quotas:
             If the tenant has as many already as its quota allows.
         """
         limit = self._settings.quota_requests_at_once
-        with place(self._cache, tenant_id, _AT_ONCE, limit=limit, window_s=MINUTE_S, clock=self._clock) as held:
+        with self._cache.slot(tenant_id, _AT_ONCE, limit=limit, window_s=MINUTE_S, clock=self._clock) as held:
             if not held:
                 message = f"{limit} requests at once are this tenant's quota; try again in 1 s"
                 raise QuotaExceeded(message, retry_after_s=1)

@@ -4,13 +4,14 @@
 
     items.py              parses JSON items into records, vertices and edges
     inline_writes.py      writes the items of one call or queue message
-    checks.py             validates a write request and resolves the ends of its edges
+    checks.py             validates a write request and resolves the endpoints of its edges
     item_checks.py        refuses items of a request, each with its field and the way out
     record_vectors.py     computes the vectors of records, once and ahead of their write
     found_names.py        makes vertices and edges of the names that understanding.name_finding finds in a write's texts
     given_entities.py     tells which given entity a name in a write's texts means
-    supersession.py       ends records, and facts and other edges, that newer ones replace
-    superseding_links.py  what a request says supersedes what, and why it must not
+    supersession.py       ends the validity of what newer records and edges supersede
+    superseded_records.py which records a request supersedes, and why it must not
+    superseded_edges.py   the same of edges, and so of facts
     writing.py            embeds and writes one request to both stores
     unfinished_writes.py  the intent log of writes that two stores cannot commit together; repair.py completes them
     regular_files.py      opens files that users name, refusing pipes and devices

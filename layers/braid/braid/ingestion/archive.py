@@ -50,7 +50,7 @@ OnProgress = Callable[[int, int], None]
 
 
 class PartKind(StrEnum):
-    """Kind of a part's items, in the order of an import: relationships need their ends."""
+    """Kind of a part's items, in the order of an import: relationships need their endpoints."""
 
     RECORDS = "records"
     VERTICES = "vertices"

@@ -56,7 +56,7 @@ class Imported(Frozen):
     unchanged: int = 0
     """Records that were stored already."""
     left_out: int = 0
-    """Relationships that were left out for lack of an end, as the tenant was written to during the export."""
+    """Relationships that were left out for lack of an endpoint, as the tenant was written to during the export."""
 
 
 def import_tenant(
@@ -169,7 +169,7 @@ class _Import:
     def check(self, kind: PartKind, items: Sequence[Item]) -> None:
         """Check a page's items. Raises DatasetError, with file and line, for one that a write would refuse.
 
-        Relationships whose ends are neither in the archive nor stored are refused too.
+        Relationships whose endpoints are neither in the archive nor stored are refused too.
         """
         if kind is PartKind.RELATIONSHIPS:
             problems = self._problems_of_edges([item for item in items if isinstance(item, Relationship)])
@@ -203,11 +203,11 @@ class _Import:
         wanted = GraphTypes(relationships=frozenset(edge.type for edge in edges))
         self._relationship_types.add(self.store.graph.types(self.tenant_id, wanted).relationships)
         self._vertices = self._vertices or self._ids.in_order()
-        ends = sorted({end for edge in edges for end in (edge.source, edge.target)})
-        elsewhere = [end for end in ends if not contains(self._vertices, _fingerprint(end))]
+        endpoints = sorted({endpoint for edge in edges for endpoint in (edge.source, edge.target)})
+        elsewhere = [endpoint for endpoint in endpoints if not contains(self._vertices, _fingerprint(endpoint))]
         missing = set(elsewhere) - {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, elsewhere)}
         for edge in edges:
-            absent = [end for end in (edge.source, edge.target) if end in missing]
+            absent = [endpoint for endpoint in (edge.source, edge.target) if endpoint in missing]
             if absent and not self.manifest.changed:  # else it is left out
                 yield f"{absent[0]!r} is no vertex of the archive"
             else:
@@ -274,11 +274,11 @@ class _Import:
         return model is not None and (model.id, model.dimension) == (embedding.model_id, embedding.dimension)
 
     def _whole(self, edges: list[Relationship]) -> list[Relationship]:
-        """Return the relationships whose ends are stored: an export of a changing tenant may lack some."""
+        """Return the relationships whose endpoints are stored: an export of a changing tenant may lack some."""
         if not edges or not self.manifest.changed:
             return edges
-        ends = {end for edge in edges for end in (edge.source, edge.target)}
-        there = {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, sorted(ends))}
+        endpoints = {endpoint for edge in edges for endpoint in (edge.source, edge.target)}
+        there = {vertex.id for vertex in self.store.graph.get_many(self.tenant_id, sorted(endpoints))}
         return [edge for edge in edges if {edge.source, edge.target} <= there]
 
     def compare(self, kind: PartKind, items: Sequence[Item]) -> None:

@@ -1,4 +1,4 @@
-"""Validates a write request before anything is written, and resolves the ends of its edges."""
+"""Validates a write request before anything is written, and resolves the endpoints of its edges."""
 
 from __future__ import annotations
 
@@ -21,15 +21,9 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.superseding_links import RefusedRecord, stored_records
-from braid.ingestion.supersession import (
-    Supersession,
-    as_trusted_as_written,
-    ended,
-    find_supersession,
-    stored_edge_stays,
-    superseding_edge,
-)
+from braid.ingestion.superseded_edges import as_trusted_as_written, stored_edge_stays, superseding_edge
+from braid.ingestion.superseded_records import RefusedRecord, stored_records
+from braid.ingestion.supersession import Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds
@@ -60,7 +54,7 @@ class Accepted:
     stated: set[EdgeId] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
     stubs: set[str] = field(default_factory=set)
-    """Ids of ``vertices`` that are made only because an end of an edge is missing."""
+    """Ids of ``vertices`` that are made only because an endpoint of an edge is missing."""
     names: int = 0
     """Found names that are new."""
     mentions: int = 0
@@ -132,7 +126,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     else:
         _find_names(given, store, accepted)
-    _resolve_ends(given, store, accepted)
+    _resolve_endpoints(given, store, accepted)
     return accepted
 
 
@@ -146,7 +140,7 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     named = NamedEntities(tenant_id, entities, {*given.vertices, *given.records}, store)
     accepted.successors = successors_of_names(tenant_id, named, store)
     found = find_names(given.records, named, given.in_graph, store)
-    stated = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
+    stated = {endpoint for edge in given.edges.values() for endpoint in (edge.source, edge.target)}
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
     accepted.mentions = len(found.edges)
@@ -219,12 +213,12 @@ def _without_types_over_limit(records: Sequence[Record], given: Given, store: Wr
     ]
 
 
-def _resolve_ends(given: Given, store: WriteStore, accepted: Accepted) -> None:
-    """Make the records' vertices, resolve the ends of edges, and accept the items that differ from the stored ones."""
-    ends = {end for edge in given.edges.values() for end in (edge.source, edge.target)}
-    outside = sorted(ends - set(given.records) - set(given.vertices))
+def _resolve_endpoints(given: Given, store: WriteStore, accepted: Accepted) -> None:
+    """Make the records' vertices, resolve endpoints of edges, and accept the items that differ from the stored ones."""
+    endpoints = {endpoint for edge in given.edges.values() for endpoint in (edge.source, edge.target)}
+    outside = sorted(endpoints - set(given.records) - set(given.vertices))
     in_graph = {vertex.id: vertex for vertex in store.graph.get_many(given.request.tenant_id, outside)} | given.in_graph
-    wanted = _wanted_vertices(given, store, ends, in_graph)
+    wanted = _wanted_vertices(given, store, endpoints, in_graph)
     accepted.edges = _wanted_edges(given, store, accepted, wanted, in_graph)
     meant = [accepted.supersession.with_validity(vertex) for vertex in wanted.values()]
     accepted.vertices = [
@@ -243,12 +237,14 @@ def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:
 
 
 def _wanted_vertices(
-    given: Given, store: WriteStore, ends: set[str], in_graph: Mapping[str, Vertex]
+    given: Given, store: WriteStore, endpoints: set[str], in_graph: Mapping[str, Vertex]
 ) -> dict[str, Vertex]:
     """Return the vertices to be stored: those given, and those of records that have an edge."""
     tenant_id, records, vertices = given.request.tenant_id, given.records, given.vertices
     # A vertex may have a record that this request does not write, and a record may have no vertex yet.
-    unsure = [end for end in sorted(ends - set(records) - set(vertices)) if not _has_record(in_graph, end)]
+    unsure = [
+        endpoint for endpoint in sorted(endpoints - set(records) - set(vertices)) if not _has_record(in_graph, endpoint)
+    ]
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     unjoined = sorted(indexed - set(in_graph))
@@ -262,7 +258,7 @@ def _wanted_vertices(
         same = (has_record, trusted) == (vertex.has_record, vertex.trusted)
         wanted[name] = vertex if same else vertex.altered(has_record=has_record, trusted=trusted)
     for record in (*records.values(), *found):
-        if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in ends or record.id in in_graph):
+        if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in endpoints or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
     return wanted
 
@@ -270,7 +266,7 @@ def _wanted_vertices(
 def _wanted_edges(
     given: Given, store: WriteStore, accepted: Accepted, wanted: dict[str, Vertex], in_graph: Mapping[str, Vertex]
 ) -> list[Relationship]:
-    """Return the edges to write; those with a missing end are refused, or get a vertex without a name there."""
+    """Return the edges to write; those with a missing endpoint are refused, or get a vertex without a name there."""
     request, stored = given.request, _edges_as_stored(given, store, in_graph)
     types = GraphTypes(relationships=frozenset(edge.type for edge in stored.values()))
     counted = store.graph.types(request.tenant_id, types).relationships if stored else frozenset()
@@ -279,13 +275,16 @@ def _wanted_edges(
         if request.supersede_only and edge.supersedes and identity in stored:
             continue  # not written again: a later item may have changed the same edge since
         sides = (("source", edge.source), ("target", edge.target))
-        if missing := [(side, end) for side, end in sides if end not in wanted and end not in in_graph]:
-            reserved = any(end.startswith(FOUND_PREFIX) for _, end in missing)
+        missing = [(side, endpoint) for side, endpoint in sides if endpoint not in wanted and endpoint not in in_graph]
+        if missing:
+            reserved = any(endpoint.startswith(FOUND_PREFIX) for _, endpoint in missing)
             if reserved or request.missing is MissingEnds.REFUSE:
                 accepted.errors += dangling(edge, given.edge_places.get(identity, edge.source), missing)
                 continue
-            accepted.stubs.update(end for _, end in missing)
-            wanted.update((end, Vertex(id=end, tenant_id=request.tenant_id, trusted=False)) for _, end in missing)
+            accepted.stubs.update(endpoint for _, endpoint in missing)
+            wanted.update(
+                (endpoint, Vertex(id=endpoint, tenant_id=request.tenant_id, trusted=False)) for _, endpoint in missing
+            )
         if edge.trusted:
             wanted.update(_trusted_stubs((edge.source, edge.target), wanted, in_graph))
         if not edge.found:
@@ -299,16 +298,16 @@ def _wanted_edges(
 
 
 def _trusted_stubs(
-    ends: tuple[str, str], wanted: Mapping[str, Vertex], in_graph: Mapping[str, Vertex]
+    endpoints: tuple[str, str], wanted: Mapping[str, Vertex], in_graph: Mapping[str, Vertex]
 ) -> Iterator[tuple[str, Vertex]]:
-    """Yield the ends that only untrusted edges had before, as trusted, by id.
+    """Yield the endpoints that only untrusted edges had before, as trusted, by id.
 
     Of the vertices that are neither a record's nor found in texts, no others are untrusted.
     """
-    for end in ends:
-        vertex = wanted.get(end) or in_graph[end]
+    for endpoint in endpoints:
+        vertex = wanted.get(endpoint) or in_graph[endpoint]
         if not (vertex.trusted or vertex.has_record or vertex.found):
-            yield end, vertex.altered(trusted=True)
+            yield endpoint, vertex.altered(trusted=True)
 
 
 def _edge_meant(
@@ -322,7 +321,7 @@ def _edge_meant(
     meant = supersession.edge_with_end(superseding_edge(edge) if edge.supersedes else edge)
     is_ended = edge.identity() in supersession.edge_ends or edge.identity() in request.ended_apart
     if before is not None and is_ended and (before.trusted or not meant.trusted):
-        # If the superseding edge has no date, the end would move with each repetition: the stored end stays.
+        # If the superseding edge has no date, each repetition would move the end of validity: the stored one stays.
         meant = ended(meant, before.invalid_at)
     return supersession.edge_with_end(before) if stored_edge_stays(before, meant, now) else meant
 
@@ -330,7 +329,7 @@ def _edge_meant(
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:
     """Return the stored versions of a request's edges, as trusted as their evidence will be when it is written.
 
-    An edge is stored only if both its ends are.
+    An edge is stored only if both its endpoints are.
     """
     possible = [edge for edge in given.edges.values() if edge.source in in_graph and edge.target in in_graph]
     stored = store.graph.as_stored(given.request.tenant_id, possible) if possible else []

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.ingestion.given_entities import GIVEN
 from braid.models import MENTIONS, Kind, Relationship, Vertex
 from braid.models.records import FOUND_PREFIX
 from braid.ports.name_finder import FoundName, SourceText
@@ -44,7 +43,7 @@ class FoundNames(NamedTuple):
 
 
 def found_id(key: str) -> str:
-    """Return the id of the vertex of a found name."""
+    """Return the id of the vertex of a found name, by the key of its spellings."""
     return FOUND_PREFIX + hashlib.sha256(key.encode()).hexdigest()[:20]
 
 
@@ -71,12 +70,11 @@ def find_names(
         return FoundNames({}, {}, [], {})
     tenant_id = read[0].tenant_id
     found = _names_in(read, named, store)
-    known = named.meant([name.key for name in found if not name.key.startswith(GIVEN)])
+    known = named.meant([name.meaning for name in found if name.entity_id is None])
     edges: dict[EdgeId, Relationship] = {}
     vertices: dict[str, Vertex] = {}
     for name in found:
-        is_given = name.key.startswith(GIVEN)
-        entity = name.key.removeprefix(GIVEN) if is_given else known.get(name.key) or found_id(name.key)
+        entity = name.entity_id or known.get(name.meaning) or found_id(name.meaning)
         mentions = [_mention(tenant_id, entity, each, records) for each in name.mentions if each.text_id != entity]
         for edge in mentions:
             key = edge.identity()
@@ -109,8 +107,8 @@ def _names_in(records: Sequence[Record], named: NamedEntities, store: WriteStore
     for is_trusted in (True, False):
         if texts := _texts([record for record in records if record.trusted is is_trusted]):
             for name in store.name_finder.find(texts, named.in_texts(text.content for text in texts)):
-                known = found.get(name.key)
-                found[name.key] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
+                known = found.get(name.meaning)
+                found[name.meaning] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
     return list(found.values())[:_MAX_NAMES]
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.batches import batches
+from braid.ports.name_finder import GIVEN
 from braid.understanding.given_names import phrases_in
 from braid.understanding.name_patterns import name_key
 from braid.understanding.tokens import normalise
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
 
 MAX_PHRASES = 100_000
 """Phrases of the texts of one write that are looked up among given names."""
-GIVEN = "="
-"""Prefix of the keys of given names; no normalised name has it."""
 _AT_ONCE = 4_000
 """Phrases that are looked up together."""
 _ARTICLES = ("", "the ", "a ", "an ")
@@ -77,8 +76,8 @@ class NamedEntities:
     def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
         """Return the given names to find in some texts, however they are spelt there, with their meanings.
 
-        These are all names of the write's entities, and those of stored ones that have several words or no case. The
-        keys are normalised names; a value is :data:`GIVEN` and an entity's id, or the name's key if it means none.
+        These are all names of the write's entities, and those of stored ones that have several words or no case. Keys
+        of the result are normalised names; the meanings are those of :class:`~braid.ports.name_finder.FoundName`.
         """
         written = [name for one in self._written for name in (one.name, *one.aliases) if name]
         names = {normal: name_key(name) for name in written if (normal := normalise(name))}

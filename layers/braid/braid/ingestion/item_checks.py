@@ -135,7 +135,7 @@ def refuse_long_replacements(given: Given, store: WriteStore) -> None:
 def refuse_new_types(given: Given, store: WriteStore) -> None:
     """Refuse items of new types if the tenant's graph has as many types as it may."""
     tenant_id, vertices, edges = given.request.tenant_id, given.vertices, given.edges
-    joined = {end for edge in edges.values() for end in (edge.source, edge.target)}.union(given.in_graph)
+    joined = {endpoint for edge in edges.values() for endpoint in (edge.source, edge.target)}.union(given.in_graph)
     records = {one.id: one for one in given.records.values() if one.kind is Kind.ENTITY or one.id in joined}
     named: list[Record | Vertex] = [*vertices.values(), *records.values()]
     entities = {one.entity_type for one in named if one.entity_type}
@@ -157,16 +157,16 @@ def refuse_new_types(given: Given, store: WriteStore) -> None:
 
 
 def refuse_superseding_nothing(given: Given, store: WriteStore) -> None:
-    """Refuse superseding edges with a missing end, so that an edge that is not written supersedes nothing."""
+    """Refuse superseding edges with a missing endpoint, so that an edge that is not written supersedes nothing."""
     tenant_id = given.request.tenant_id
     ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
-    absent = {end for edge in ending.values() for end in (edge.source, edge.target)}
+    absent = {endpoint for edge in ending.values() for endpoint in (edge.source, edge.target)}
     absent -= {*given.records, *given.vertices}
     absent -= {vertex.id for vertex in store.graph.get_many(tenant_id, sorted(absent))} if absent else set()
     absent -= set(store.index.written(tenant_id, sorted(absent))) if absent else set()
     for identity, edge in ending.items():
         sides = (("source", edge.source), ("target", edge.target))
-        if missing := [(side, end) for side, end in sides if end in absent]:
+        if missing := [(side, endpoint) for side, endpoint in sides if endpoint in absent]:
             given.errors += dangling(edge, given.edge_places[identity], missing)
             del given.edges[identity]
 
@@ -251,13 +251,13 @@ def vector_problem(embedding: Embedding) -> str | None:
 
 
 def dangling(edge: Relationship, place: str, missing: Iterable[tuple[str, str]]) -> list[ItemError]:
-    """Return the errors of an edge with missing ends: ``missing`` has the side and the id of each."""
+    """Return the errors of an edge with missing endpoints: ``missing`` has the side and the id of each."""
     return [
         ItemError(
             place=place,
             id=edge.source,
             field=side,
-            message=f"{end!r} is neither a vertex nor a record, in {edge.source!r} {edge.type} {edge.target!r}",
+            message=f"{endpoint!r} is neither a vertex nor a record, in {edge.source!r} {edge.type} {edge.target!r}",
         )
-        for side, end in missing
+        for side, endpoint in missing
     ]

@@ -1,8 +1,8 @@
 """Compares both stores of one tenant and repairs the graph to match the index.
 
 The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
-written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an end do not occur: both graphs
-delete a vertex with its edges.
+written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an endpoint do not occur: both
+graphs delete a vertex with its edges.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Repair:
             finish = WriteRequest(
                 tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
             )
-            write(finish, self._store)  # leaves out an edge of which an end was deleted since
+            write(finish, self._store)  # leaves out an edge of which an endpoint was deleted since
             self._remove(stale, ())
 
     def _stale(self, begun: UnfinishedWrite, absent: set[str], missing: Sequence[Vertex]) -> list[Relationship]:

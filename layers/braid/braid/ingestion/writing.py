@@ -7,11 +7,11 @@ already, or by ``braid repair``.
 A record is identified by its id and its content hash; a record that is stored with the same hash and a vector of each
 model is neither embedded nor written again.
 
-Of concurrent writes of one item the last commit wins. Which items are valid, and what they end, also depends on what is
-stored, so writes are settled by optimistic concurrency control: a request is checked and embedded before its
+Of concurrent writes of one item the last commit wins. Which items are valid, and what they supersede, also depends on
+what is stored, so writes are settled by optimistic concurrency control: a request is checked and embedded before its
 transaction, against a version of the tenant, and the transaction compares that version. If another write was committed
 since, the transaction is rolled back, the request is checked again and what has changed is embedded. Deployed stores
-have no transaction to compare in: the check is repeated once if another write ended while the models ran.
+have no transaction to compare in: the check is repeated once if another write was done while the models ran.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if accepted.void_links:
         store.graph.delete_relationships(tenant_id, accepted.void_links)
     if accepted.vertices or accepted.edges:
-        with _ends_are_there():
+        with _endpoints_are_there():
             store.graph.upsert(accepted.vertices, accepted.edges, accepted.name_keys, accepted.stubs)
     if accepted.successors:
         # Before the other mentions are reassigned, which changes their identities.
@@ -310,7 +310,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
             tenant_id, [edge for edge in accepted.stale if edge.source in accepted.successors]
         )
         # By the store itself, as very many texts may have a name.
-        with _ends_are_there():
+        with _endpoints_are_there():
             store.graph.reassign_mentions(tenant_id, accepted.successors)
         store.graph.delete(tenant_id, list(accepted.successors))
     names = {edge.source for edge in accepted.stale}
@@ -342,8 +342,8 @@ def _distrusted_since(tenant_id: str, accepted: Accepted, store: WriteStore) -> 
 
 
 @contextmanager
-def _ends_are_there() -> Iterator[None]:
-    """Have a write tried again where an end of its edges is missing: when it was checked, all of them were there.
+def _endpoints_are_there() -> Iterator[None]:
+    """Have a write tried again where an endpoint of its edges is missing: when it was checked, all of them were there.
 
     Where stores have no transaction, another write or a delete may have removed one since.
     """

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 
 MENTIONS: Final = "MENTIONS"
+"""Type of a mention's edge: from the entity to the record that mentions it. That is against the verb's direction, so
+that "mentions" in a question is walked both ways."""
 SUPERSEDES: Final = "SUPERSEDES"
 """Type of the edges from a record to those that it supersedes."""
-"""Relationship type of a mention: from the entity to the record that mentions it. That is against the verb's direction,
-so that "mentions" in a question is walked both ways."""
 FOUND_PREFIX: Final = "found:"
 """Id prefix of the vertices of found names; no given id has it."""
 DOCUMENT_TYPE: Final = "Document"

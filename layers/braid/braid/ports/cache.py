@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from braid.errors import ConfigurationError, InvalidRequest, StoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 MAX_CACHE_VALUE_BYTES = 384 * 1024
 """DynamoDB refuses items above 400 KB, keys and names of attributes included; the embedded cache keeps to the same."""
@@ -213,6 +214,46 @@ class ResilientCache:
     def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int | None:
         """Add to a counter of a window and return its sum; None when the cache fails."""
         return self._ask(lambda: self._cache.count(tenant_id, key, amount, window_s, ago=ago))
+
+    @contextmanager
+    def slot(
+        self,
+        tenant_id: str,
+        key: str,
+        *,
+        limit: int,
+        window_s: int,
+        clock: Callable[[], float],
+        spans_windows: bool = False,
+    ) -> Iterator[bool]:
+        """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
+
+        Slots are counted anew in each window, so that one whose holder died is free again after at most a window; a
+        block that runs into the next window is counted there only with ``spans_windows``. When the cache fails, a slot
+        is always free.
+
+        Parameters
+        ----------
+        limit
+            Number of slots; 0 sets no limit, and counts nothing.
+        clock
+            Returns seconds since 1970.
+        spans_windows
+            Whether slots of the window before the current one are counted too: for blocks about as long as a window,
+            most of which run into the next one.
+        """
+        if not limit:
+            yield True
+            return
+        window = clock() // window_s
+        earlier = self.count(tenant_id, key, 0, window_s, ago=1) if spans_windows else 0
+        taken = self.count(tenant_id, key, 1, window_s)
+        try:
+            yield taken is None or taken + max(earlier or 0, 0) <= limit
+        finally:
+            ago = int(clock() // window_s - window)
+            if taken is not None and ago <= spans_windows:
+                self.count(tenant_id, key, -1, window_s, ago=ago)
 
     def generation(self, tenant_id: str) -> int | None:
         """Return the tenant's generation; None when the cache fails: then no value may be looked up or cached.

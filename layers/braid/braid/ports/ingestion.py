@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MissingEnds(StrEnum):
-    """What to do with an edge whose end is not stored."""
+    """What to do with an edge of which an endpoint is not stored."""
 
     REFUSE = "refuse"
     STUB = "stub"
@@ -64,7 +64,7 @@ class WriteRequest(Frozen):
     """Whether an earlier request has written the records, and the edges that supersede others. This one only ends what
     they supersede, and writes the ``SUPERSEDES`` edges that say so."""
     ended_apart: frozenset[EdgeId] = frozenset()
-    """Identities of edges that are ended by something outside of this request: their stored ends are kept."""
+    """Identities of edges that something outside of this request ended: their stored ends of validity are kept."""
     rewrite: bool = False
     """Whether vertices and edges that are stored unchanged are written again, as a store now derives more of them."""
 

@@ -143,20 +143,20 @@ class GraphStats(Frozen):
     untrusted_by_entity_type: dict[Label, int] = Field(default_factory=dict)
     """Vertices that are not trusted; types without any are left out."""
     untrusted_by_relationship_type: dict[Label, int] = Field(default_factory=dict)
-    """Edges that are not trusted themselves, whatever their ends are; types without any are left out."""
+    """Edges that are not trusted themselves, whatever their endpoints are; types without any are left out."""
 
     def trusted_part(self) -> GraphStats:
         """Return the counts of what is trusted, by which a question to that alone is planned.
 
-        Distinct ends of trusted edges are not counted: each number is that of all edges, at most the trusted ones'.
+        Their distinct endpoints are not counted: each number is that of all edges, at most that of the trusted ones.
         """
         if not (self.untrusted_by_entity_type or self.untrusted_by_relationship_type):
             return self
         entities = _less(self.by_entity_type, self.untrusted_by_entity_type)
         edges = _less(self.by_relationship_type, self.untrusted_by_relationship_type)
 
-        def at_most(ends: Mapping[Label, int]) -> dict[Label, int]:
-            return {label: min(count, ends.get(label, count)) for label, count in edges.items()}
+        def at_most(endpoints: Mapping[Label, int]) -> dict[Label, int]:
+            return {label: min(count, endpoints.get(label, count)) for label, count in edges.items()}
 
         return GraphStats.unchecked(
             vertices=sum(entities.values()),
@@ -307,7 +307,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     ) -> None:
         """Write vertices, then edges; when it returns they are durable.
 
-        Raises InvalidRequest if an edge's end is neither stored nor among ``vertices``; nothing is written.
+        Raises InvalidRequest if an edge's endpoint is neither stored nor among ``vertices``; nothing is written.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Remove the remaining rows of removed mentions, in batches; called outside a transaction."""
 
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were."""
 
     def remove_most_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove such edges in batches until few are left, and return how many; called outside a transaction.
@@ -396,7 +396,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         ids: Collection[RecordId],
         types: Collection[Label] = (),
     ) -> list[Relationship]:
-        """Return the edges with an end among ``ids``, valid or not, complete, ordered by identity.
+        """Return the edges with an endpoint among ``ids``, valid or not, complete, ordered by identity.
 
         Only edges of ``types``; empty means any.
         """

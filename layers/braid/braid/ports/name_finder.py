@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+
+GIVEN: Final = "="
+"""Prefix of the meaning of a given name; no normalised name has it."""
 
 
 class SourceText(NamedTuple):
@@ -31,13 +35,19 @@ class FoundMention(NamedTuple):
 class FoundName(NamedTuple):
     """A name with its mentions in all texts."""
 
-    key: str
-    """Equal for all spellings of the same name."""
+    meaning: str
+    """:data:`GIVEN` and the id of the given entity that it means. Of a name that means none, its key, which all its
+    spellings share: :func:`braid.understanding.name_patterns.name_key`."""
     name: str
     """Spelling of its first occurrence."""
     entity_type: str
     mentions: tuple[FoundMention, ...]
     """One per text, in the order of the texts."""
+
+    @property
+    def entity_id(self) -> str | None:
+        """Id of the given entity that it means; None if it means none."""
+        return self.meaning.removeprefix(GIVEN) if self.meaning.startswith(GIVEN) else None
 
 
 class NameFinder(Protocol):
@@ -53,6 +63,6 @@ class NameFinder(Protocol):
         texts
             The texts, those of a document adjacent and in order.
         given
-            Known names and aliases, normalised by :func:`braid.understanding.tokens.normalise`, each with the key of
-            its mentions. They are found in any position and spelling.
+            Known names and aliases, normalised by :func:`braid.understanding.tokens.normalise`, each with its
+            meaning, as of :class:`FoundName`. They are found in any position and spelling.
         """

@@ -107,16 +107,16 @@ def fuse(
         ranks_of_one = ranks[identity]
         candidates.append(
             Candidate(
-                identity,
-                combined[identity],
-                vectors.get(identity),
-                part_starts.get(identity, 0),
-                words.get(identity),
-                walks.get(identity),
-                ranks_of_one,
-                tuple(ranks_of_one),
-                reasons,
-                paths,
+                id=identity,
+                combined_score=combined[identity],
+                vector_score=vectors.get(identity),
+                part_start=part_starts.get(identity, 0),
+                lexical_score=words.get(identity),
+                graph_score=walks.get(identity),
+                ranks=ranks_of_one,
+                sources=tuple(ranks_of_one),
+                reasons=reasons,
+                paths=paths,
             )
         )
     return candidates

@@ -67,7 +67,7 @@ class Neighbourhood(NamedTuple):
     found: Mask
     """Whether each edge was found in a text, and not given."""
     same_name: Mask
-    """Whether both ends of each edge have the same name, apart from case."""
+    """Whether both endpoints of each edge have the same name, apart from case."""
     node: Callable[[int], Node]
     edge: Callable[[int], StoredEdge]
     truncated: bool

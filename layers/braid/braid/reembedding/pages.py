@@ -15,7 +15,6 @@ from braid.errors import InvalidRequest, ModelError, StoreError, TransientStoreE
 from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
 from braid.ports.keys import decode_scan_cursor, encode_scan_cursor
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
-from braid.ports.shared_limits import share_of_writers
 from braid.reembedding import writing
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require_job, save
 from braid.reembedding.outdated import outdated_conditions
@@ -123,10 +122,9 @@ def list_pages(services: Services, job: ReembeddingJob, *, most: int, seconds: f
         if seconds is not None and services.seconds() - began > seconds:
             break
     position = Position(phase=job.phase, tenant=tenant, cursor=cursor, began=at)
-    writers = services.limits.writers
-    return Listed(
-        pages=tuple(pages), position=position, writers=share_of_writers(writers) if job.only_tenant else writers
-    )
+    limits = services.limits
+    writers = limits.writers_of_a_tenant if job.only_tenant else limits.writers
+    return Listed(pages=tuple(pages), position=position, writers=writers)
 
 
 def spaces_to_fill(services: Services, job: ReembeddingJob) -> list[str]:

@@ -50,6 +50,8 @@ class ReembeddingLimits:
     """Allowed loss of recall."""
     writers: int = 0
     """Most pages that a workflow embeds at once; 0 sets no limit."""
+    writers_of_a_tenant: int = 0
+    """The same for a job of one tenant, which leaves room to others."""
     pages: int = 800
     """Most pages that a step lists: an execution of a workflow has 25,000 events, and each step takes some fifteen."""
 

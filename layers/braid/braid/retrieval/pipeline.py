@@ -1,8 +1,11 @@
 """Runs the stages of one question in process, as the state machine does in AWS.
 
-Order, retries and the handling of lost stages are those of ``shared/statemachines/retrieve.asl.yaml``: the other stages
-go on, and ``fuse_rerank`` marks the answer as degraded. A test runs every strategy and every single failure through
-both and requires equal answers.
+Order, retries and the handling of lost stages are those of ``shared/statemachines/retrieve.asl.yaml``. A test runs
+every strategy and every single failure through both and requires equal answers.
+
+Here is where a lost store degrades an answer: a stage that fails after its retries is kept in ``lost``
+(``_Run._attempt``), the other stages go on, each strategy with what is left (``_Run._semantic`` and the methods beside
+it), and ``fuse_rerank`` names what was lost in the answer's ``degraded`` or, if no store answered, refuses.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from braid.errors import StoresUnavailable, TransientStoreError
 from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
 from braid.retrieval.stages.states import (
+    RECORDED_AS,
     Embedded,
     EmbedRequest,
     FuseRequest,
@@ -129,11 +133,11 @@ class _Run:
 
     def _hybrid(self) -> None:
         """Link names while the question is embedded and searched, then expand what both found."""
-        linking = _POOL.submit(copy_context().run, self._graph, "link", GraphOperation.LINK)
+        linking = _POOL.submit(copy_context().run, self._graph, GraphOperation.LINK)
         self._embed()
         self._search(None)
         self.linked = linking.result()
-        self.expanded = self._graph("graph_expand", GraphOperation.EXPAND)
+        self.expanded = self._graph(GraphOperation.EXPAND)
 
     def _semantic(self) -> None:
         """Embed and search; if the search is lost, walk from names instead."""
@@ -149,14 +153,14 @@ class _Run:
             self._search(None)
 
     def _walk_from_names(self) -> None:
-        """Link the question's names and walk from them (LINK); the result is in ``expanded``, as if of EXPAND."""
-        self.expanded = self._graph("graph_expand", GraphOperation.LINK)
+        """Link the question's names and walk from them; the result is in ``expanded``, as that of EXPAND."""
+        self.expanded = self._graph(GraphOperation.WALK)
 
     def _constrained(self) -> None:
         """Answer inside a graph constraint: graph or search first, as planned, then check hits or search again."""
         frontier: tuple[str, ...] | None = None
         if self.plan.strategy is not Strategy.VECTOR_FIRST:
-            self.linked = self._graph("link", GraphOperation.CONSTRAIN)
+            self.linked = self._graph(GraphOperation.CONSTRAIN)
             frontier = self.linked.frontier if self.linked and not self.linked.overflow else None
         self._embed()
         further = self._search_and_check(frontier)
@@ -172,7 +176,7 @@ class _Run:
         to_check = linked is None or (found is not None and (linked.wide or linked.overflow))
         if "link" in self.lost or not to_check:
             return None
-        checked = self._graph("link", GraphOperation.CHECK, frontier=frontier)
+        checked = self._graph(GraphOperation.CHECK, frontier=frontier)
         self.linked = checked or linked
         return checked.frontier if checked and checked.short else None
 
@@ -190,7 +194,6 @@ class _Run:
 
     def _graph(
         self,
-        name: str,
         operation: GraphOperation,
         *,
         frontier: tuple[str, ...] | None = None,
@@ -205,7 +208,7 @@ class _Run:
             frontier=frontier,
             step=step,
         )
-        return self._attempt(name, self.stages.graph_expand, request)
+        return self._attempt(RECORDED_AS[operation], self.stages.graph_expand, request)
 
     def _multi_hop(self) -> None:
         """Run the plan's steps, each within the last one's hits; if the graph finds nothing, fall back to hybrid.
@@ -219,7 +222,7 @@ class _Run:
             if step.operation is StepOperation.SEARCH:
                 found = self._search(frontier, step)
             else:
-                found = self._graph("graph_expand", GraphOperation.STEP, frontier=frontier, step=step)
+                found = self._graph(GraphOperation.STEP, frontier=frontier, step=step)
                 self.expanded = found or self.expanded
             frontier = found.frontier if found is not None else frontier
         if self.expanded and self.expanded.hits:

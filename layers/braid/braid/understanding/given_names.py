@@ -94,14 +94,14 @@ def longest_by_first_word(given: Mapping[str, str]) -> dict[str, int]:
 def given_in(
     content: str, given: Mapping[str, str], longest_by_first_word: Mapping[str, int]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield key, normalised name and character position of the given names in a text, the longest at each position.
+    """Yield meaning, normalised name and character position of the given names in a text, the longest at each position.
 
     A stop word alone is no name.
 
     Parameters
     ----------
     given
-        Keys of the given names by their normalised form.
+        Meanings of the given names, as of :class:`~braid.ports.name_finder.FoundName`, by their normalised form.
     """
     folded = list(_folded_words(content))
     place = 0

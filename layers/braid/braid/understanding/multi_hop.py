@@ -81,7 +81,7 @@ def vocabulary(stats: GraphStats) -> Vocabulary:
         parts = label_words(label)
         while len(parts) > 1 and parts[-1] in _PREPOSITIONS:
             parts = parts[:-1]
-        key = tuple(map(stem, parts))
+        key = tuple(map(label_stem, parts))
         relationships[key] = (*relationships.get(key, ()), label)
     types = {tuple(map(singular, label_words(label))): label for label in sorted(stats.by_entity_type)}
     return Vocabulary(types, relationships)
@@ -101,8 +101,12 @@ def singular(word: str) -> str:
     return word[:-1] if word.endswith("s") and not word.endswith(("ss", "us", "is")) else word
 
 
-def stem(word: str) -> str:
-    """Return the stem that a verb's inflections and derived nouns share; a very long word as it is."""
+def label_stem(word: str) -> str:
+    """Return the stem that a verb's inflections and derived nouns share; a very long word as it is.
+
+    It is for labels and questions, which have few words: texts are searched by :func:`braid.understanding.tokens.stem`,
+    as words of one such stem would be too many there.
+    """
     while len(word) <= MAX_STEMMED:
         shorter = _SUFFIX.sub(lambda found: "i" if found.group() in {"ies", "ied"} else "", word)
         if shorter == word:
@@ -166,7 +170,7 @@ class _ChainParser:
     def _relation(self, *, nouns_only: bool = False) -> _Relation | None:
         for size in (3, 2, 1):
             run = self.tokens[self.at : self.at + size]
-            labels = self.known.relationships.get(tuple(map(stem, run)), ())
+            labels = self.known.relationships.get(tuple(map(label_stem, run)), ())
             if len(run) == size and len(labels) == 1:
                 return self._form(labels[0], run[-1], self.at + size, nouns_only=nouns_only)
         return None

@@ -63,14 +63,14 @@ class RuleNameFinder:
     def find(self, texts: Sequence[SourceText], given: Mapping[str, str]) -> list[FoundName]:
         """Return the names in some texts, in the order of their first mention.
 
-        ``given`` has the keys of given entities by their normalised names.
+        ``given`` has the meanings of given names by their normalised form.
         """
         found: dict[str, FoundName] = {}
         longest = longest_by_first_word(given)
         for _, document in groupby(texts, key=lambda text: text.document):
             for name in _names_of_document(list(document), given, longest):
-                known = found.get(name.key)
-                found[name.key] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
+                known = found.get(name.meaning)
+                found[name.meaning] = name if known is None else known._replace(mentions=known.mentions + name.mentions)
         return list(found.values())
 
 
@@ -100,7 +100,7 @@ def _names_of_document(
     texts
         The document's texts, in their order.
     given
-        Keys of given entities by their normalised names.
+        Meanings of given names by their normalised form.
     longest
         Of :func:`longest_by_first_word`, for the same names.
     """

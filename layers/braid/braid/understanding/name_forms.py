@@ -1,5 +1,6 @@
 """Keys of names, by which writes store an entity and questions look it up.
 
+They are not the ``name_key`` of :mod:`braid.understanding.name_patterns`, which the spellings of a name in texts share.
 The first character of a key tells its kind; :data:`FORM_SCORES` has the marks of the last four:
 
 ===========  =======================================================================

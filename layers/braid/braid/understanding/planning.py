@@ -15,7 +15,7 @@ from braid.models import (
     StepOperation,
     Strategy,
 )
-from braid.understanding.facts import read_facts
+from braid.understanding.fact_questions import read_fact_question
 from braid.understanding.intent import (
     detect_embedding_type,
     detect_intent,
@@ -140,7 +140,7 @@ def make_plan(
     strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]
-    facts, named = read_facts(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
+    facts, named = read_fact_question(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
     if named:
         reasons.append(named)
     reasons += unsupported_operators(query.text, negation_obeyed=facts is not None)

@@ -15,7 +15,7 @@ from itertools import starmap
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import MENTIONS
-from braid.understanding.multi_hop import BEING, label_words, singular, stem
+from braid.understanding.multi_hop import BEING, label_stem, label_words, singular
 from braid.understanding.tokens import STOP_WORDS, word_set, words
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def base_form(word: str) -> str:
 @lru_cache(maxsize=4_096)
 def _key(word: str) -> str:
     """Return the stem by which words are compared, with one of two equal letters at its end."""
-    short = stem(_IRREGULAR.get(word, word))
+    short = label_stem(_IRREGULAR.get(word, word))
     return short[:-1] if len(short) > 2 and short[-1] == short[-2] else short  # noqa: PLR2004 - "ee" stays
 
 

@@ -190,3 +190,46 @@ def character_bigrams(word: str) -> list[str]:
 def count_han(text: str) -> int:
     """Return how many Han characters a text has."""
     return 0 if text.isascii() else len(_HAN_CHARACTER.findall(text))
+
+
+SHORTEST_STEM: Final = 4
+_ENDINGS: Final = ("ations", "ation", "ings", "ing", "ers", "ors", "er", "or", "ed", "es", "s", "ion", "e")
+READ_CHARACTERS: Final = 6_000
+"""Longest prefix of a text that is searched for the question's words."""
+_SHORT_ENDINGS: Final = ("", "d", "ed", "r", "er", "ing")
+"""Endings of other forms of a word of three letters and "s", such as "owned" of "owns"."""
+_OF_WORDS: Final = TranslationTable(lambda character: ord(character if character.isalnum() else " "))
+
+
+@lru_cache(maxsize=8_192)
+def stem(word: str) -> str:
+    """Return a crude stem, such as that of "directed" and "director"; only for comparing with other such stems.
+
+    One of three stemmers, of which each fits what its stems are compared with, and weights that were fitted with it.
+    This one keeps four letters or more, as :func:`has_word` searches texts for words that begin so.
+    :func:`braid.understanding.multi_hop.label_stem` cuts all endings, to compare with labels; that of
+    ``braid.retrieval.stages.excerpts`` cuts only the endings that a word of a text may have after it.
+    """
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:
+            return word[: -len(ending)]
+    return word
+
+
+def searchable(text: str) -> str:
+    """Return the beginning of a text in lower case, each word between spaces."""
+    read = without_marks(text[:READ_CHARACTERS]).lower().translate(_OF_WORDS).split()
+    return f" {' '.join(read)} "
+
+
+def has_word(text: str, beginning: str) -> bool:
+    """Return whether a :func:`searchable` text has a word that begins with a stem.
+
+    For a stem that is too short to be cut, such as "owns", other forms of it count too.
+    """
+    if has_ideographs(beginning):
+        return beginning.replace(" ", "") in text
+    is_short = len(beginning) == SHORTEST_STEM and beginning.endswith("s")
+    return f" {beginning}" in text or (
+        is_short and any(f" {beginning[:-1]}{ending} " in text for ending in _SHORT_ENDINGS)
+    )

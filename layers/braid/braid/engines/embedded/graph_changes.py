@@ -4,9 +4,9 @@ Triggers on the writing connection record each vertex and edge whose row changes
 commit adds them to the counts, which the planner reads at every question, and to a log of the changes of each write
 generation. So the cost of counting and of following a write does not grow with the graph.
 
-A write may remove hundreds of thousands of mentions, whose rows take seconds to delete. It records only their ends, in
-a twentieth of the time, and so removes them in its own commit: no reader sees them. Their rows are deleted later in
-batches, in transactions of their own, between which others write.
+A write may remove hundreds of thousands of mentions, whose rows take seconds to delete. It records only their
+endpoints, in a twentieth of the time, and so removes them in its own commit: no reader sees them. Their rows are
+deleted later in batches, in transactions of their own, between which others write.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _TRIGGERS: Final = (
 
 
 class Changes(NamedTuple):
-    """The vertices and edges of a graph that writes changed: by id, and by the ids of the ends and the type."""
+    """The vertices and edges of a graph that writes changed: by id, and by the ids of the endpoints and the type."""
 
     vertices: frozenset[str]
     edges: frozenset[tuple[str, str, str]]
@@ -105,6 +105,14 @@ def read_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
     """Return the counts of a tenant's graph as of the last commit that the connection sees."""
     row = connection.execute("SELECT counts FROM graph_counts WHERE tenant = ?", (tenant,)).fetchone()
     return GraphStats() if row is None else GraphStats.model_validate_json(row[0])
+
+
+def read_edge_count(connection: sqlite3.Connection, tenant: int) -> int:
+    """Return the number of edges of :func:`read_counts`, in a fraction of its time."""
+    row = connection.execute(
+        "SELECT json_extract(counts, '$.edges') FROM graph_counts WHERE tenant = ?", (tenant,)
+    ).fetchone()
+    return 0 if row is None else row[0]
 
 
 def count(connection: sqlite3.Connection, tenant: int) -> GraphStats:
@@ -190,8 +198,12 @@ def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
         edges=known.edges + sum(row[1] for row in edges),
         by_entity_type=_sum(known.by_entity_type, {row[0]: row[1] for row in vertices}),
         by_relationship_type=_sum(known.by_relationship_type, {row[0]: row[1] for row in edges}),
-        sources_by_relationship_type=_sum(known.sources_by_relationship_type, _new_ends(connection, tenant, "source")),
-        targets_by_relationship_type=_sum(known.targets_by_relationship_type, _new_ends(connection, tenant, "target")),
+        sources_by_relationship_type=_sum(
+            known.sources_by_relationship_type, _new_endpoints(connection, tenant, "source")
+        ),
+        targets_by_relationship_type=_sum(
+            known.targets_by_relationship_type, _new_endpoints(connection, tenant, "target")
+        ),
         untrusted_records=known.untrusted_records + sum(row[4] for row in vertices),
         untrusted_by_entity_type=_sum(known.untrusted_by_entity_type, {row[0]: row[3] for row in vertices}),
         untrusted_by_relationship_type=_sum(known.untrusted_by_relationship_type, {row[0]: row[2] for row in edges}),
@@ -207,22 +219,22 @@ def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
     return {name: number for name, number in both.items() if number}
 
 
-def _new_ends(connection: sqlite3.Connection, tenant: int, end: str) -> dict[str, int]:
+def _new_endpoints(connection: sqlite3.Connection, tenant: int, side: str) -> dict[str, int]:
     """Return by relationship type the change in the number of distinct sources, or targets, in a transaction."""
     more: dict[str, int] = {}
     changed = connection.execute(
-        f"SELECT {end}, type, sum(count) AS added FROM temp.changed_edges WHERE tenant = ?"  # noqa: S608 - a column
+        f"SELECT {side}, type, sum(count) AS added FROM temp.changed_edges WHERE tenant = ?"  # noqa: S608 - a column
         " GROUP BY 1, 2 HAVING added <> 0 ORDER BY added",
         (tenant,),
     ).fetchall()
     # A vertex counts if it has no edge beyond those added: it had none before or, after removals, has none now.
-    another = f"SELECT 1 FROM {edges_seen(connection, tenant)} AS e WHERE e.tenant = :tenant AND e.{end} = vertex"  # noqa: S608 - columns
-    for added, ends in groupby(changed, key=itemgetter(2)):
+    another = f"SELECT 1 FROM {edges_seen(connection, tenant)} AS e WHERE e.tenant = :tenant AND e.{side} = vertex"  # noqa: S608 - columns
+    for added, endpoints in groupby(changed, key=itemgetter(2)):
         for kind, number in connection.execute(
             "SELECT kind, count(*) FROM (SELECT json_extract(value, '$[0]') AS vertex,"  # noqa: S608 - the line above
-            " json_extract(value, '$[1]') AS kind FROM json_each(:ends))"
+            " json_extract(value, '$[1]') AS kind FROM json_each(:endpoints))"
             f" WHERE ({another} AND e.type = kind LIMIT 1 OFFSET :added) IS NULL GROUP BY kind",
-            {"tenant": tenant, "ends": json.dumps(list(ends)), "added": max(0, added)},
+            {"tenant": tenant, "endpoints": json.dumps(list(endpoints)), "added": max(0, added)},
         ):
             more[kind] = more.get(kind, 0) + (number if added > 0 else -number)
     return more
@@ -240,11 +252,13 @@ def _log(connection: sqlite3.Connection, tenant: int) -> None:
     changes = None
     if len(vertices) + len(edges) < most:
         ids = dict(vertices)
-        ends = json.dumps(sorted({end for source, _, target in edges for end in (source, target)} - ids.keys()))
+        endpoints = json.dumps(
+            sorted({endpoint for source, _, target in edges for endpoint in (source, target)} - ids.keys())
+        )
         ids |= dict(
             connection.execute(
                 "SELECT v.number, v.id FROM json_each(?) AS asked CROSS JOIN vertices AS v ON v.number = asked.value",
-                (ends,),
+                (endpoints,),
             ).fetchall()
         )
         changed = [(ids[source], kind, ids[target]) for source, kind, target in edges]
@@ -277,7 +291,7 @@ def remove_mentions(connection: sqlite3.Connection, tenant: int, mentions: Itera
 
 def remove_rows(connection: sqlite3.Connection, tenant: int) -> list[int]:
     """Delete a batch of the rows of removed mentions, and return the numbers of their source vertices."""
-    ends: list[tuple[int, int]] = []
+    endpoints: list[tuple[int, int]] = []
     sources: dict[int, None] = {}
     for target, source in connection.execute(
         "SELECT target, source FROM removals WHERE tenant = ? ORDER BY target, source LIMIT ?", (tenant, ROWS_AT_ONCE)
@@ -285,15 +299,17 @@ def remove_rows(connection: sqlite3.Connection, tenant: int) -> list[int]:
         if source not in sources and len(sources) == NAMES_AT_ONCE:
             break
         sources[source] = None
-        ends.append((target, source))
-    if ends:
+        endpoints.append((target, source))
+    if endpoints:
         # Target by target: two of the three trees that a row is in are ordered so.
         connection.executemany(
             f"DELETE FROM edges WHERE tenant = {tenant:d} AND target = ? AND source = ?"  # noqa: S608 - a number
             f" AND type = '{MENTIONS}' AND position IS NOT NULL",
-            ends,
+            endpoints,
         )
-        connection.execute("DELETE FROM removals WHERE tenant = ? AND (target, source) <= (?, ?)", (tenant, *ends[-1]))
+        connection.execute(
+            "DELETE FROM removals WHERE tenant = ? AND (target, source) <= (?, ?)", (tenant, *endpoints[-1])
+        )
     return list(sources)
 
 

@@ -91,7 +91,7 @@ def link_key(tenant_id: str, name: str) -> str:
 
 
 def edge_id(edge: Relationship) -> str:
-    """Return the edge's id, a hash of tenant, ends, type and predicate, so that every write is an upsert."""
+    """Return the edge's id, a hash of tenant, endpoints, type and predicate, so that every write is an upsert."""
     return f"{edge.tenant_id}|{hashlib.sha256(_identity(edge).encode()).hexdigest()[:40]}"
 
 
@@ -174,7 +174,10 @@ def change(source: GraphTraversalSource, items: Sequence[Vertex | Relationship])
 
 
 def write_edges(source: GraphTraversalSource, edges: Sequence[Relationship]) -> GraphTraversal:
-    """Write edges, whose ends must exist, in one traversal. Edge properties have no cardinality: each has one value."""
+    """Write edges, whose endpoints must exist, in one traversal.
+
+    Edge properties have no cardinality: each has one value.
+    """
     steps: Any = source
     for edge in edges:
         steps = steps.merge_e(

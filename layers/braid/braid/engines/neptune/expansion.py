@@ -61,7 +61,7 @@ def hop(steps: GraphTraversal, edges: GraphTraversal, direction: Direction, *, a
 
     The edges are not sorted first: sorting inside ``local`` is not native, and reads all of them.
     """
-    # BOTH returns loops twice, and the near ends too: cheaper than tracking each edge's origin.
+    # BOTH returns loops twice, and the near endpoints too: cheaper than tracking each edge's origin.
     bound = at_most if direction is not Direction.BOTH else 2 * at_most
     steps = steps.local(edges.limit(bound)).limit(HOP_EDGES).aggregate(EDGES).by(elements.ROW)
     if direction is Direction.BOTH:
@@ -75,7 +75,7 @@ def edges_of(direction: Direction, types: Sequence[str]) -> GraphTraversal:
 
 
 def between_trusted(edges: GraphTraversal) -> GraphTraversal:
-    """Keep the edges of which no end is untrusted: the others could make any vertex a hub, which is read in part."""
+    """Keep the edges of which no endpoint is untrusted: others could make any vertex a hub, which is read in part."""
     return edges.not_(__.both_v().has(elements.UNTRUSTED, True))
 
 
@@ -263,8 +263,8 @@ def gather(ask: Ask, request: PropagateRequest) -> tuple[dict[str, Node], list[S
             seen.update(frontier)
         incident: dict[str, list[Step]] = {}
         for edge in edges:
-            for end in {edge.source, edge.target}:
-                incident.setdefault(end, []).append(edge)
+            for endpoint in {edge.source, edge.target}:
+                incident.setdefault(endpoint, []).append(edge)
         reached: set[str] = set()
         for vertex in frontier:
             own = incident.get(vertex, [])
@@ -275,7 +275,7 @@ def gather(ask: Ask, request: PropagateRequest) -> tuple[dict[str, Node], list[S
                 truncated = truncated or len(own) > request.fan_out
                 own = sorted(own, key=lambda edge: (-edge.confidence, edge))[: request.fan_out]
             followed.update(own)
-            reached.update(end for edge in own for end in (edge.source, edge.target))
+            reached.update(endpoint for edge in own for endpoint in (edge.source, edge.target))
         frontier = sorted(reached - seen)
         seen |= reached
     nodes = {name: elements.node_of(brought[name]) for name in seen}

@@ -122,7 +122,7 @@ class GremlinGraph:
         """
         last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
         last_edges = {elements.edge_id(edge): edge for edge in relationships}
-        self._require_ends(set(last_vertices), list(last_edges.values()))
+        self._require_endpoints(set(last_vertices), list(last_edges.values()))
         with ExitStack() as counting:
             for tenant in {vertex.tenant_id for vertex in vertices} | {edge.tenant_id for edge in relationships}:
                 ids = [vertex.id for vertex in last_vertices.values() if vertex.tenant_id == tenant]
@@ -136,7 +136,7 @@ class GremlinGraph:
                 except TransientStoreError:
                     raise
                 except StoreError:
-                    self._require_ends(set(), edges)  # another write may have removed one since
+                    self._require_endpoints(set(), edges)  # another write may have removed one since
                     raise
 
     def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
@@ -192,7 +192,7 @@ class GremlinGraph:
         """Do nothing: removed mentions are not stored any more."""
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were."""
         removed = 0
         for batch in batches(sorted(ids), _IDS_AT_ONCE):
             keys = vertex_ids(tenant_id, batch)
@@ -305,7 +305,7 @@ class GremlinGraph:
         return sorted((elements.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
     def relationships(self, tenant_id: str, *, ids: Collection[str], types: Collection[str] = ()) -> list[Relationship]:
-        """Return the edges with an end among ``ids``."""
+        """Return the edges with an endpoint among ``ids``."""
         rows = self._fetch(
             elements.fetch_edges_at, vertex_ids(tenant_id, sorted(ids)), tenant_id=tenant_id, types=types
         )
@@ -426,18 +426,18 @@ class GremlinGraph:
         bounds = (self._question_s or math.inf, deadline.left())
         return self._connection.submit(build, within_s=min(bounds) if min(bounds) < math.inf else None)
 
-    def _require_ends(self, written: set[str], edges: Sequence[Relationship]) -> None:
-        ends = {
-            elements.vertex_id(edge.tenant_id, end) for edge in edges for end in (edge.source, edge.target)
+    def _require_endpoints(self, written: set[str], edges: Sequence[Relationship]) -> None:
+        endpoints = {
+            elements.vertex_id(edge.tenant_id, endpoint) for edge in edges for endpoint in (edge.source, edge.target)
         } - written
-        missing = set(ends)
-        for batch in batches(sorted(ends), _IDS_AT_ONCE):
+        missing = set(endpoints)
+        for batch in batches(sorted(endpoints), _IDS_AT_ONCE):
             missing.difference_update(self._stored(batch))
         for edge in edges:
-            for end in (edge.source, edge.target):
-                if elements.vertex_id(edge.tenant_id, end) in missing:
+            for endpoint in (edge.source, edge.target):
+                if elements.vertex_id(edge.tenant_id, endpoint) in missing:
                     raise InvalidRequest(
-                        f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {end!r}, "
+                        f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {endpoint!r}, "
                         "neither stored nor written with it",
                         field="relationships",
                     )

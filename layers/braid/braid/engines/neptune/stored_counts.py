@@ -35,7 +35,7 @@ _RECORDS: Final = "records"
 _UNTRUSTED: Final = "untrusted/"
 """Prefix of the names of counts of what is not trusted: of vertices, edges and records."""
 _IDS_AT_ONCE: Final = 500
-_ENDS_AT_ONCE: Final = 200
+_ENDPOINTS_AT_ONCE: Final = 200
 
 
 class GraphCounts:
@@ -163,7 +163,7 @@ def _stats(counts: Mapping[str, int]) -> GraphStats:
 def _count_among(
     connection: GremlinConnection, tenant_id: str, ids: Collection[str], edges: Sequence[Relationship]
 ) -> Counter[str]:
-    """Count those of the vertices and edges that are stored, and by type the ends of these edges that have an edge."""
+    """Count those of the vertices and edges that are stored, and by type the edges' endpoints that have an edge."""
     counts: Counter[str] = Counter()
     for keys in batches(vertex_ids(tenant_id, sorted(ids)), _IDS_AT_ONCE):
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
@@ -173,9 +173,9 @@ def _count_among(
         for row in connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys)):
             _count(counts, (_EDGES + row["type"],), trusted=not row.get("untrusted"))
     types = sorted({edge.type for edge in edges})
-    ends = vertex_ids(tenant_id, sorted({end for edge in edges for end in (edge.source, edge.target)}))
-    for keys in batches(ends, max(1, _ENDS_AT_ONCE // max(1, len(types)))):
-        for row in connection.submit(partial(_ends, tenant_id=tenant_id, keys=keys, types=types)):
+    endpoints = vertex_ids(tenant_id, sorted({endpoint for edge in edges for endpoint in (edge.source, edge.target)}))
+    for keys in batches(endpoints, max(1, _ENDPOINTS_AT_ONCE // max(1, len(types)))):
+        for row in connection.submit(partial(_endpoints, tenant_id=tenant_id, keys=keys, types=types)):
             counts.update(row)
     return counts
 
@@ -217,7 +217,9 @@ def _edges(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str])
     return own.project("type", "untrusted").by(__.label()).by(elements.UNTRUSTED)
 
 
-def _ends(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], types: Sequence[str]) -> GraphTraversal:
+def _endpoints(
+    source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str], types: Sequence[str]
+) -> GraphTraversal:
     """Return for each vertex, per type, 1 or 0 for an outgoing edge, and likewise for an incoming one.
 
     At most one edge of each is read, however many there are.

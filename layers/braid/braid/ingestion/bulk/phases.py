@@ -9,7 +9,7 @@ links   ``SUPERSEDES`` edges, and what records supersede
 ends    what edges supersede; the superseding edges are not written again
 ======  ========================================================================================
 
-An edge that the file itself ends keeps its stored end, which exists if the file was imported before. That an edge is
+An edge that the file itself ends keeps its stored end of validity, if the file was imported before. That an edge is
 one of these, or is stated by a line of another batch, is told by fingerprints of all edges of the file.
 """
 
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.supersession import superseding_edge
+from braid.ingestion.superseded_edges import superseding_edge
 from braid.ingestion.writing import Places, WriteRequest
 from braid.models import SUPERSEDES
 

@@ -32,6 +32,7 @@ from braid.ingestion.bulk.step_messages import (
     Phase,
     Split,
 )
+from braid.ingestion.bulk.writer_slots import writing_for_request, writing_in_bulk
 from braid.ingestion.documents import uploads
 from braid.ingestion.documents.document import Unreadable
 from braid.ingestion.documents.ingesting import DocumentStore
@@ -41,7 +42,6 @@ from braid.ingestion.writing import ItemError, MissingEnds, write
 from braid.ports.batches import batches
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
-from braid.ports.shared_limits import writing_for_request, writing_in_bulk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -248,7 +248,7 @@ def run(request: Task, store: FileStore) -> TaskResult:
 
 
 def _parse_event(event: dict[str, Any]) -> tuple[str, str, str | None, MissingEnds]:
-    """Return tenant, key, version if the event names one, and the handling of edges with missing ends."""
+    """Return tenant, key, version if the event names one, and the handling of edges with missing endpoints."""
     detail = event.get("detail")
     if isinstance(detail, dict):
         event_object = detail.get("object")

@@ -2,8 +2,9 @@
 
 - ``plan_and_search``: the stages plan, embed and vector search
 - ``graph_expand``: the graph's stage, with ``name_linking`` for the names in the question, ``seeds_and_hits`` for the
-  seeds of walks and the scores of their hits, ``graph_constraint`` for a caller's constraint, and ``facts`` for
-  relationships as answers
-- ``fuse_rerank``: the last stage, with ``candidates``, ``confidence``, ``excerpts`` and ``results_and_citations``
+  seeds of walks and the scores of their hits, ``graph_constraint`` for a caller's constraint, and ``fact_answers``
+  for relationships as answers
+- ``fuse_rerank``: the last stage, with ``candidates`` (their records, and which are admissible), ``reordering`` (by
+  their texts), ``confidence``, ``excerpts`` and ``results_and_citations``
 - ``states``: requests and results of the stages
 """

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
-from braid.retrieval.stages.candidates import has_word, searchable, stem
 from braid.understanding.name_forms import name_certainty, without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
     cased_words,
+    has_word,
     normalise,
     search_words,
+    searchable,
+    stem,
     without_marks,
 )
 

@@ -316,7 +316,11 @@ def _beginning(term: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """Return a word without common endings; for words of one meaning in :data:`_ALIKE`, the first of them."""
+    """Return a word without common endings; for words of one meaning in :data:`_ALIKE`, the first of them.
+
+    The endings are those of ``_ENDINGS`` in the pattern, which matches whole words to mark their places:
+    :func:`braid.understanding.tokens.stem` only tells whether a text has a word that begins so.
+    """
     bare = _ENDING.sub("", word)
     bare = bare if len(bare) >= _SHORTEST_STEM else word
     return _FIRST_ALIKE.get(bare, bare)

@@ -25,10 +25,11 @@ from braid.ranking.scoring import (
     placeholder_score,
     recency,
 )
-from braid.retrieval.stages.candidates import Hydrated, Ranked, cohere, hydrate, keep_best_text, without_text
+from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.facts import evidence_of, fact_results, set_not_answered
+from braid.retrieval.stages.fact_answers import evidence_of, fact_results, set_not_answered
+from braid.retrieval.stages.reordering import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     related_entities,

@@ -12,7 +12,7 @@ from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.stages import graph_constraint, seeds_and_hits
-from braid.retrieval.stages.facts import find_facts
+from braid.retrieval.stages.fact_answers import find_facts
 from braid.retrieval.stages.name_linking import linked_names
 from braid.retrieval.stages.seeds_and_hits import (
     GraphBudget,
@@ -44,7 +44,7 @@ MAX_REACHED = 200
 """Most hits of a walk or of propagation where the question has filters."""
 FACTS_UNTIL_S = 4.0
 """Deadline for facts, in seconds since the stage began; the rest of its time is for returning the other results."""
-_WALKS = frozenset({GraphOperation.LINK, GraphOperation.EXPAND, GraphOperation.STEP})
+_WALKS = frozenset({GraphOperation.LINK, GraphOperation.WALK, GraphOperation.EXPAND, GraphOperation.STEP})
 
 
 def run(
@@ -66,8 +66,8 @@ def run(
     """
     stage = _GraphStage(graph, request, now, budget, unknown_words)
     match request.operation:
-        case GraphOperation.LINK:
-            found = stage.link()
+        case GraphOperation.LINK | GraphOperation.WALK:
+            found = stage.walk_from_names()
         case GraphOperation.EXPAND:
             found = stage.expand(request.searched, request.linked)
         case GraphOperation.CONSTRAIN | GraphOperation.CHECK:
@@ -142,7 +142,7 @@ class _GraphStage:
         self.graph, self.query, self.plan, self.as_of = graph, query, request.plan, query.as_of or now
         self.watch, self._unknown_words = Stopwatch(), unknown_words
 
-    def link(self) -> GraphFound:
+    def walk_from_names(self) -> GraphFound:
         """Link the question's names, and return their mentions, the hits of the walk by intent, and facts."""
         links = self._links()
         if not links:

@@ -7,7 +7,7 @@ None if the stage did not run or was lost: then ``lost`` has the error under the
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import ConfigDict, Field
 
@@ -103,7 +103,9 @@ class GraphOperation(StrEnum):
     """An operation of the graph_expand stage."""
 
     LINK = "link"
-    """Link the question's names, find their mentions and walk from them, without the text search."""
+    """Link the question's names, find their mentions and walk from them, beside the text search."""
+    WALK = "walk"
+    """The same in place of the text search: with ``graph_only``, and with ``semantic`` if the search is lost."""
     EXPAND = "expand"
     """Walk or propagate from the text search's first hits and the linked names, by intent."""
     CONSTRAIN = "constrain"
@@ -112,6 +114,18 @@ class GraphOperation(StrEnum):
     """Check which of the text search's hits are inside the caller's graph constraint."""
     STEP = "step"
     """Take one step of a multi-hop plan."""
+
+
+RECORDED_AS: Final = {
+    GraphOperation.LINK: "link",
+    GraphOperation.CONSTRAIN: "link",
+    GraphOperation.CHECK: "link",
+    GraphOperation.WALK: "graph_expand",
+    GraphOperation.EXPAND: "graph_expand",
+    GraphOperation.STEP: "graph_expand",
+}
+"""Name under which an answer has an operation's time and its loss, and a trace in process its span: ``link`` for what
+is looked up beside or before the walk. Deployed, all are spans of one function."""
 
 
 class FactGroup(Frozen):

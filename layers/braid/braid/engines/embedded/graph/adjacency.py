@@ -78,7 +78,7 @@ class Adjacency:
     found: Mask
     """Whether each edge was found in a text."""
     same_name: Mask
-    """Whether both ends of each edge have the same name, ignoring case."""
+    """Whether both endpoints of each edge have the same name, ignoring case."""
     edge_trusted: NDArray[np.bool_]
     mapped: MappedFile | None = None
     """The file that the arrays are mapped from; None for a graph that was not read from a file."""
@@ -191,8 +191,8 @@ def of_rows(
 ) -> Adjacency:
     """Return the graph of batches of rows: :data:`VERTEX_COLUMNS` sorted by id, :data:`EDGE_COLUMNS` in any order.
 
-    Both ends of each edge must be among the vertices. In rows, vertices have the numbers of the database, and types and
-    predicates are words; in the graph, all are indices, in the order of ids and words.
+    Both endpoints of each edge must be among the vertices. In rows, vertices have the numbers of the database, and
+    types and predicates are words; in the graph, all are indices, in the order of ids and words.
     """
     ids: list[str] = []
     names: list[str | None] = []
@@ -255,7 +255,7 @@ def of_rows(
 
 
 def same_names(names: Sequence[str | None], sources: Numbers, targets: Numbers) -> Mask:
-    """Return a mask of edges: whether both ends have the same name, ignoring case."""
+    """Return a mask of edges: whether both endpoints have the same name, ignoring case."""
     called = _Codes()
     name_of = np.array(
         [called[name.casefold()] if name else -place for place, name in enumerate(names, 1)], dtype=np.int64

@@ -39,14 +39,14 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
 
     Raises InvalidRequest if an end is not stored; the caller's transaction then undoes the rest.
     """
-    ends = {end for relationship in relationships for end in (relationship.source, relationship.target)}
-    numbers = numbers_of(connection, tenant, ends)
+    endpoints = {endpoint for relationship in relationships for endpoint in (relationship.source, relationship.target)}
+    numbers = numbers_of(connection, tenant, endpoints)
     for relationship in relationships:
-        for end in (relationship.source, relationship.target):
-            if end not in numbers:
+        for endpoint in (relationship.source, relationship.target):
+            if endpoint not in numbers:
                 raise InvalidRequest(
                     f"relationships: {relationship.source} {relationship.type} {relationship.target}"
-                    f" leads to {end}, which is no vertex; write that vertex first or in the same call",
+                    f" leads to {endpoint}, which is no vertex; write that vertex first or in the same call",
                     field="relationships",
                 )
     connection.executemany(
@@ -73,7 +73,7 @@ def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Seq
 
 def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Relationship]) -> int:
     """Remove edges of one tenant by their identity and return how many there were."""
-    numbers = numbers_of(connection, tenant, {end for edge in edges for end in (edge.source, edge.target)})
+    numbers = numbers_of(connection, tenant, {endpoint for edge in edges for endpoint in (edge.source, edge.target)})
     return sum(
         connection.execute(
             "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
@@ -87,14 +87,14 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
 def mentions_by_number(
     connection: sqlite3.Connection, tenant: int, mentions: Sequence[Relationship]
 ) -> list[tuple[int, int]]:
-    """Return (target, source) vertex numbers of the mentions of which both ends are stored."""
-    numbers = numbers_of(connection, tenant, {end for edge in mentions for end in (edge.source, edge.target)})
-    ends = ((numbers.get(edge.target), numbers.get(edge.source)) for edge in mentions)
-    return [(target, source) for target, source in ends if target is not None and source is not None]
+    """Return (target, source) vertex numbers of the mentions of which both endpoints are stored."""
+    numbers = numbers_of(connection, tenant, {endpoint for edge in mentions for endpoint in (edge.source, edge.target)})
+    endpoints = ((numbers.get(edge.target), numbers.get(edge.source)) for edge in mentions)
+    return [(target, source) for target, source in endpoints if target is not None and source is not None]
 
 
 def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Remove the edges of one tenant with an end or their evidence among ``ids``, and return how many there were."""
+    """Remove a tenant's edges with an endpoint or their evidence among ``ids``, and return how many there were."""
     return sum(
         connection.execute(f"DELETE FROM edges WHERE {condition}", values).rowcount  # noqa: S608 - conditions of ours
         for condition, values in _edges_of(connection, tenant, ids)
@@ -226,7 +226,7 @@ def read_edges(
     ids: Collection[str],
     types: Collection[str],
 ) -> list[Relationship]:
-    """Return the edges with an end among ``ids``, ordered by identity."""
+    """Return the edges with an endpoint among ``ids``, ordered by identity."""
     found: dict[EdgeId, Relationship] = {}
     numbers = sorted(numbers_of(connection, tenant, ids).values())
     for column in ("source", "target") if numbers else ():

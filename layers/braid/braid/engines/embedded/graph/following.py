@@ -53,7 +53,7 @@ EDGES_JOINED_PER_REQUEST = 2_000
 class ChangedRows(NamedTuple):
     """The rows, at a write generation, of vertices and edges changed since a graph was loaded; none if removed.
 
-    The ends of changed edges are among the vertices, changed or not.
+    The endpoints of changed edges are among the vertices, changed or not.
     """
 
     generation: int
@@ -81,8 +81,8 @@ def read_changed(
         values,
     ):
         edges[source, row[2], target] += (tuple(row),)
-    # The ends of changed edges as well, whose rows may not have changed.
-    wanted = {*changes.vertices, *(end for source, _, target in changes.edges for end in (source, target))}
+    # The endpoints of changed edges as well, whose rows may not have changed.
+    wanted = {*changes.vertices, *(endpoint for source, _, target in changes.edges for endpoint in (source, target))}
     for row in connection.execute(
         f"SELECT {VERTEX_COLUMNS} FROM json_each(:given) AS asked"  # noqa: S608 - columns
         " CROSS JOIN vertices AS v ON v.tenant = :tenant AND v.id = asked.value",
@@ -95,7 +95,7 @@ def read_changed(
 class FollowedGraph:
     """A loaded graph with an overlay of the rows that were changed since.
 
-    The overlay is a small graph of its own, of the changed vertices, the changed edges and the ends of these. Both are
+    The overlay is a small graph of its own, of the changed vertices, the changed edges and their endpoints. Both are
     numbered together:
 
     ========  ===================================  ==================================================================
@@ -129,7 +129,10 @@ class FollowedGraph:
         self._removed = {identity for identity, row in changed.vertices.items() if row is None}
         self._replaced_edges = np.array(sorted(self._find_replaced_edges()), dtype=np.int64)
         """Edges of the loaded graph that are changed or removed."""
-        self._touched = {*changed.vertices, *(end for source, _, target in changed.edges for end in (source, target))}
+        self._touched = {
+            *changed.vertices,
+            *(endpoint for source, _, target in changed.edges for endpoint in (source, target)),
+        }
         """Ids of the vertices that are changed, new, removed or an end of a changed edge."""
         touched_numbers = sorted(loaded.numbers[one] for one in self._touched if one in loaded.numbers)
         self._touched_numbers = np.array(touched_numbers, dtype=np.int64)
@@ -217,7 +220,7 @@ class FollowedGraph:
         return edges, distinct(reached)
 
     def _edges_of(self, frontier: Numbers, direction: Direction) -> tuple[Numbers, Numbers, Numbers]:
-        """Return all edges of the frontier's vertices as arrays: index in ``frontier``, edge, far end."""
+        """Return all edges of the frontier's vertices as arrays: index in ``frontier``, edge, far endpoint."""
         in_loaded = np.flatnonzero(frontier < self._loaded_vertex_count)
         parents, edges, targets = edges_of(self._loaded.neighbours(direction), frontier[in_loaded])
         if len(self._replaced_edges):
@@ -233,7 +236,7 @@ class FollowedGraph:
         )
 
     def _subgraph(self, edges: Numbers, further: Numbers) -> Adjacency:
-        """Return the subgraph of these edges, their ends and further vertices, numbered anew in the order of ids.
+        """Return the subgraph of these edges, their endpoints and further vertices, numbered anew in the order of ids.
 
         Its texts are read on access: a question looks at few of them.
         """
@@ -244,10 +247,13 @@ class FollowedGraph:
         targets = np.concatenate((loaded.targets[old], self._overlay_numbers[overlay.targets[new]]))
         vertices = self._in_order_of_ids(distinct(np.concatenate((further, sources, targets))))
         by_number = np.argsort(vertices)
-        sources, targets = (by_number[np.searchsorted(vertices, ends, sorter=by_number)] for ends in (sources, targets))
+        sources, targets = (
+            by_number[np.searchsorted(vertices, endpoints, sorter=by_number)] for endpoints in (sources, targets)
+        )
         kinds = self._types_of(edges)
         if len(new):  # edges are in the order of their identities, as those of the loaded graph are already
-            order = np.lexsort((targets, kinds, sources))  # of the same ends and type, all are loaded ones or all new
+            # Edges of the same endpoints and type are all loaded ones or all new.
+            order = np.lexsort((targets, kinds, sources))
             edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]
         index, is_overlaid = self._overlay_index(vertices)
         places = np.where(is_overlaid, self._loaded_vertex_count + index, vertices)  # as OverlaidTexts counts them
@@ -287,15 +293,15 @@ class FollowedGraph:
         return np.insert(loaded, np.searchsorted(loaded, first_after), new)
 
     def _same_names(
-        self, edges: Numbers, names: Sequence[str | None], is_overlaid: Mask, ends: tuple[Numbers, Numbers]
+        self, edges: Numbers, names: Sequence[str | None], is_overlaid: Mask, endpoints: tuple[Numbers, Numbers]
     ) -> Mask:
-        """Return a mask of edges: whether both ends have the same name.
+        """Return a mask of edges: whether both endpoints have the same name.
 
-        Only edges with an end in the overlay are compared, as each new one has both there; others are as loaded.
+        Only edges with an endpoint in the overlay are compared, as each new one has both there; others are as loaded.
         """
         same = self._of_edges("same_name", edges)
-        compared = is_overlaid[ends[0]] | is_overlaid[ends[1]]
-        sources, targets = ends[0][compared], ends[1][compared]
+        compared = is_overlaid[endpoints[0]] | is_overlaid[endpoints[1]]
+        sources, targets = endpoints[0][compared], endpoints[1][compared]
         vertices = distinct(np.concatenate((sources, targets)))
         same[compared] = same_names(
             [names[vertex] for vertex in vertices.tolist()],

@@ -104,9 +104,9 @@ class EmbeddedKnowledgeGraph:
         """Mark found mentions as removed; :meth:`finish_removals` deletes their rows."""
 
         def note(connection: sqlite3.Connection, tenant: int, given: Sequence[Relationship]) -> int:
-            ends = edge_rows.mentions_by_number(connection, tenant, given)
-            graph_changes.remove_mentions(connection, tenant, ends)
-            return len(ends)
+            endpoints = edge_rows.mentions_by_number(connection, tenant, given)
+            graph_changes.remove_mentions(connection, tenant, endpoints)
+            return len(endpoints)
 
         self._change(tenant_id, mentions, note)
 
@@ -124,11 +124,11 @@ class EmbeddedKnowledgeGraph:
                     self._store.after_commit(lambda: self._graphs.remove_saved_if_empty(tenant_id))
 
     def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove the edges with an end or their evidence among ``ids`` and return how many there were."""
+        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were."""
         return self._change(tenant_id, ids, edge_rows.delete_edges_of)
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove edges with an end or their evidence among ``ids`` in short transactions, until few are left."""
+        """Remove edges with an endpoint or their evidence among ``ids`` in short transactions, until few are left."""
         removed, at_once = 0, graph_changes.ROWS_AT_ONCE
         while True:
             with self._store.read_tenant(tenant_id) as (connection, tenant):
@@ -173,7 +173,7 @@ class EmbeddedKnowledgeGraph:
             return [] if tenant is None else edge_rows.read_edges_by_identity(connection, tenant, tenant_id, identities)
 
     def relationships(self, tenant_id: str, *, ids: Collection[str], types: Collection[str] = ()) -> list[Relationship]:
-        """Return the edges with an end among ``ids``."""
+        """Return the edges with an endpoint among ``ids``."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []

@@ -119,7 +119,7 @@ class _Reader:
         self._seen = set(self._frontier)
 
     def follow(self, hop: Hop) -> bool:
-        """Read the edges of the frontier and their far ends; return False if there are too many."""
+        """Read the edges of the frontier and their far endpoints; return False if there are too many."""
         reached: list[list[tuple[float, int]]] = []
         statements = [self._edges_of(way, hop) for way in _WAYS[hop.direction]]
         for vertex in self._frontier:
@@ -133,8 +133,8 @@ class _Reader:
             self.edges |= edges
             if hop.hub is None or len(edges) <= hop.hub:
                 reached.append([(row[_CONFIDENCE], row[1] if row[0] == vertex else row[0]) for row in edges.values()])
-        ends = {number for source, target, *_ in self.edges for number in (source, target)}
-        self._read_vertices("number", sorted(ends - self.vertices.keys()))
+        endpoints = {number for source, target, *_ in self.edges for number in (source, target)}
+        self._read_vertices("number", sorted(endpoints - self.vertices.keys()))
         self._frontier = {number for some in reached for number in self._surest(some, hop.surest)} - self._seen
         self._seen |= self._frontier
         return True
@@ -148,9 +148,9 @@ class _Reader:
             where += f" AND e.trusted AND EXISTS ({far})"
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
-    def _surest(self, ends: list[tuple[float, int]], most: int | None) -> Iterator[int]:
-        """Yield the walkable ends of a vertex's edges; if over ``most``, those of highest confidence, with ties."""
-        walkable = [(sure, number) for sure, number in ends if self._is_walkable(number)]
+    def _surest(self, endpoints: list[tuple[float, int]], most: int | None) -> Iterator[int]:
+        """Yield walkable endpoints of a vertex's edges; if over ``most``, those of highest confidence, with ties."""
+        walkable = [(sure, number) for sure, number in endpoints if self._is_walkable(number)]
         least = 0.0
         if most is not None and len(walkable) > most:
             least = sorted((sure for sure, _ in walkable), reverse=True)[most - 1]

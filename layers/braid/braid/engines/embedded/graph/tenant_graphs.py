@@ -1,12 +1,12 @@
 """The graphs of tenants for walks: whole in memory, mapped from a file, or the part of one request read from its rows.
 
-What a process does depends on the number of edges of the tenant's graph:
+What a process does depends on the number of edges of the tenant's graph, as of the last commit:
 
 - at most 5,000 (:data:`MAX_LOADED_FIRST`): the first walk loads the whole graph;
-- more: a walk reads the part that it can see, until this process has spent about as long on such reads since the last
-  write as loading the whole graph takes; then it loads it;
-- at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it;
-- more than 1,000,000 (``_LARGE``): loading is left to the end of an ingest, unless the part is too large to read.
+- at most 1,000,000 (``_LARGE``): a walk reads the part that it can see, until this process has spent about as long on
+  such reads since the last write as loading the whole graph takes; then it loads it;
+- more: loading is left to the end of an ingest, unless the part is too large to read;
+- at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it.
 
 The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
 :data:`~braid.engines.embedded.graph.following.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
@@ -48,7 +48,7 @@ _MIN_SAVED = 100_000
 """Fewest edges of a graph that a question saves when it has loaded it: of a smaller one, texts in memory are faster
 than those decoded from a file."""
 _LARGE = 1_000_000
-"""Edges from which a question does not load a graph, unless the part that it can see is too large to read."""
+"""Most edges of a graph that a question loads, unless the part that it can see is too large to read."""
 
 
 class TenantGraphs:
@@ -110,8 +110,8 @@ class TenantGraphs:
             return graph
         edges_read = self._edges_read_at(tenant, generation)
         # A graph of so many edges takes no longer to load than the parts read since the last write took.
-        max_loaded = self._max_loaded_first + _LOADED_PER_EDGE_READ * edges_read
-        if max_loaded < _LARGE and not _has_more_edges(connection, tenant, max_loaded):
+        max_loaded = min(_LARGE, self._max_loaded_first + _LOADED_PER_EDGE_READ * edges_read)
+        if graph_changes.read_edge_count(connection, tenant) <= max_loaded:
             return self._whole(connection, tenant, generation)
         from braid.engines.embedded.graph import surroundings
 
@@ -201,7 +201,7 @@ class TenantGraphs:
         """Load and save a graph of more than ``_LARGE`` edges, unless one in memory or in a file can be followed."""
         from braid.engines.embedded.graph.adjacency import load
 
-        if self._store.read_only or not _has_more_edges(connection, tenant, _LARGE):
+        if self._store.read_only or graph_changes.read_edge_count(connection, tenant) <= _LARGE:
             return
         generation = Generation.GRAPH.read(connection, tenant)
         self._map_newer_file(connection, tenant)
@@ -300,11 +300,6 @@ class TenantGraphs:
                     known = self._save(connection, tenant, loaded) if should_save else loaded
             self._keep(tenant, known)
             return known
-
-
-def _has_more_edges(connection: sqlite3.Connection, tenant: int, than: int) -> bool:
-    row = connection.execute("SELECT 1 FROM edges WHERE tenant = ? LIMIT 1 OFFSET ?", (tenant, than)).fetchone()
-    return row is not None
 
 
 def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:

@@ -1,4 +1,4 @@
-"""Concurrency limits that all processes share, counted in the cache: of requests, their writes, and bulk writes."""
+"""Slots of writes that all processes share: of batches, imported or embedded again, and of requests' writes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from braid.errors import QueueFull, QuotaExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
     from braid.ports.cache import ResilientCache
@@ -27,50 +27,9 @@ _WRITES = "writes under way"
 _WRITES_RETRY_S = 10
 
 
-@contextmanager
-def place(
-    cache: ResilientCache,
-    tenant_id: str,
-    key: str,
-    *,
-    limit: int,
-    window_s: int,
-    clock: Callable[[], float],
-    spans_windows: bool = False,
-) -> Iterator[bool]:
-    """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
-
-    Slots are counted anew in each window, so that one whose holder died is free again after at most a window; a block
-    that runs into the next window is counted there only with ``spans_windows``. If the cache fails, a slot is always
-    free.
-
-    Parameters
-    ----------
-    limit
-        Number of slots; 0 sets no limit, and counts nothing.
-    clock
-        Returns seconds since 1970.
-    spans_windows
-        Whether slots of the window before the current one are counted too: for blocks about as long as a window, most
-        of which run into the next one.
-    """
-    if not limit:
-        yield True
-        return
-    window = clock() // window_s
-    earlier = cache.count(tenant_id, key, 0, window_s, ago=1) if spans_windows else 0
-    taken = cache.count(tenant_id, key, 1, window_s)
-    try:
-        yield taken is None or taken + max(earlier or 0, 0) <= limit
-    finally:
-        ago = int(clock() // window_s - window)
-        if taken is not None and ago <= spans_windows:
-            cache.count(tenant_id, key, -1, window_s, ago=ago)
-
-
 def _writing(cache: ResilientCache, owner: str, key: str, limit: int) -> AbstractContextManager[bool]:
     """Hold one of the slots of writes, of which each lasts up to a window."""
-    return place(cache, owner, key, limit=limit, window_s=WRITING_S, clock=time.time, spans_windows=True)
+    return cache.slot(owner, key, limit=limit, window_s=WRITING_S, clock=time.time, spans_windows=True)
 
 
 def share_of_writers(limit: int) -> int:

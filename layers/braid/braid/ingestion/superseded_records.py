@@ -1,4 +1,4 @@
-"""Reads and checks the ``SUPERSEDES`` edges of a request, called links here, and the stored ones around them.
+"""Which records a request supersedes, and since when, by its ``SUPERSEDES`` edges, called links here, and stored ones.
 
 A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
 which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
@@ -17,6 +17,7 @@ from braid.ports.batches import batches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+    from datetime import datetime
 
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
@@ -56,13 +57,13 @@ class SupersedingLinks(NamedTuple):
     undecided: Collection[EdgeId]
     """Stated links that may close a cycle: too many edges would have to be followed to know."""
     stored: dict[EdgeId, Relationship]
-    """Links of the graph at records of the request or at ends of stated links, and older ones by which a stated link
-    may close a cycle; without those to be deleted."""
+    """Links of the graph at records of the request or at endpoints of stated links, and older ones by which a stated
+    link may close a cycle; without those to be deleted."""
     void: dict[EdgeId, Relationship]
     """Links of the graph that end nothing: the record that they would end is trusted, and they or their sources are
     not. One that would end a record of the request is to be deleted."""
     known_records: dict[str, Record]
-    """Records of the request, and stored ones at ends of stated links, by id."""
+    """Records of the request, and stored ones at endpoints of stated links, by id."""
 
 
 def read_links(
@@ -74,10 +75,10 @@ def read_links(
 ) -> SupersedingLinks:
     """Return the links of a request and the stored ones around them; parameters as of ``find_supersession``."""
     stated, implied_by = _stated_links(records, edges, tenant_id)
-    ends = {end for link in stated.values() for end in (link.source, link.target)}
-    looked_up = ends | {name for name in in_graph if name in records}
+    endpoints = {endpoint for link in stated.values() for endpoint in (link.source, link.target)}
+    looked_up = endpoints | {name for name in in_graph if name in records}
     stored = _stored_links(store, tenant_id, looked_up)
-    known = {**stored_records(store, tenant_id, ends - set(records)), **records}
+    known = {**stored_records(store, tenant_id, endpoints - set(records)), **records}
     void = void_links(stored.values(), known, store, tenant_id)
     stored = {identity: link for identity, link in stored.items() if identity not in void or link.target not in records}
     undecided = _add_older_links(stored, stated, looked_up, store, tenant_id)
@@ -99,7 +100,7 @@ def _stated_links(
 
 
 def _stored_links(store: WriteStore, tenant_id: str, ids: set[str]) -> dict[EdgeId, Relationship]:
-    """Return the stored ``SUPERSEDES`` edges with an end among these ids."""
+    """Return the stored ``SUPERSEDES`` edges with an endpoint among these ids."""
     touching = store.graph.relationships(tenant_id, ids=ids, types=(SUPERSEDES,)) if ids else ()
     return {edge.identity(): edge for edge in touching}
 
@@ -297,6 +298,57 @@ def _cycle_from(cycle: Mapping[tuple[str, str], None], start: str) -> list[str]:
 def refused_item(identity: EdgeId, implied_by: Mapping[EdgeId, str], message: str) -> RefusedRecord | RefusedEdge:
     """Return the refusal of the record that implies a link, or of the edge that is one."""
     return RefusedRecord(implied_by[identity], message) if identity in implied_by else RefusedEdge(identity, message)
+
+
+def dated(link: Relationship, links: SupersedingLinks, store: WriteStore) -> Relationship:
+    """Return a stated link with the time from which it holds: its own, its source's, the stored one's, or now."""
+    if link.valid_at or link.timestamp:
+        return link
+    before = links.stored.get(link.identity())
+    at = _begins(links.known_records.get(link.source)) or (before and before.valid_at) or store.now()
+    return link.model_copy(update={"valid_at": at})
+
+
+def _begins(record: Record | None) -> datetime | None:
+    return None if record is None else record.valid_at or record.timestamp
+
+
+def begun_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return when known records begin that supersede others: the earliest time that a link states.
+
+    A link that is not trusted says nothing of a record that is. A record that has ended before keeps its validity.
+    """
+    beginnings: dict[str, datetime] = {}
+    for link in links:
+        new, since = known.get(link.source), link.valid_at or link.timestamp
+        if new is None or new.kind is Kind.ENTITY or since is None:
+            continue
+        has_ended = new.invalid_at is not None and new.invalid_at <= since
+        if not has_ended and (link.trusted or not new.trusted):
+            beginnings[new.id] = min(beginnings.get(new.id, since), since)
+    return beginnings
+
+
+def ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+    """Return the ends of validity of known records: the earliest time that a link states."""
+    until: dict[str, datetime] = {}
+    for link in links:
+        old, since = known.get(link.target), link.valid_at or link.timestamp
+        if old is None or old.kind is Kind.ENTITY or since is None:
+            continue
+        until[old.id] = min(until.get(old.id, since), since)
+    return until
+
+
+def ended_evidence(
+    edges: Iterable[Relationship], records: Collection[str], store: WriteStore, tenant_id: str
+) -> dict[str, datetime]:
+    """Return the ends of validity of the stored records that are evidence of these edges."""
+    evidence = {edge.evidence for edge in edges if edge.evidence}.difference(records)
+    links = store.graph.relationships(tenant_id, ids=evidence, types=(SUPERSEDES,)) if evidence else []
+    known = stored_records(store, tenant_id, evidence & {link.target for link in links})
+    void = void_links(links, known, store, tenant_id)
+    return ended_records([link for link in links if link.identity() not in void], known)
 
 
 def stored_records(store: WriteStore, tenant_id: str, ids: Collection[str]) -> dict[str, Record]:

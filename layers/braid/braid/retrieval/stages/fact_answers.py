@@ -172,13 +172,13 @@ class _Lookup:
         """Return the paths from the names along some steps, and the best groups of them; None if there are no steps."""
         if not steps:
             return None, []
-        start = QueryStart(ids=tuple(anchor.id for anchor in self.anchors))
+        start = QueryStart.unchecked(ids=tuple(anchor.id for anchor in self.anchors))
         found = self._query(start, steps, QueryReturn.PATHS)
         return found, self._ranked(found)
 
     def _query(self, start: QueryStart, steps: tuple[QueryStep, ...], returns: QueryReturn) -> GraphResult:
         return self.graph.query(
-            GraphQuery(
+            GraphQuery.unchecked(
                 tenant_id=self.query.tenant_id,
                 as_of=self.as_of,
                 start=start,

@@ -54,7 +54,7 @@ _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
 _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE)
 
 
-def read_facts(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuestion | None, str | None]:
+def read_fact_question(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuestion | None, str | None]:
     """Return the relationships that a question asks for and a reason for the plan; None for either where there is none.
 
     Parameters
