@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import InvalidRequest
+from braid.ingestion.documents.files import find
+from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.app import Application
+    from braid.ingestion.documents.ingesting import DocumentStore
     from braid.ingestion.documents.progress import Event
 
 _LINE_EVERY_S = 5.0
@@ -41,6 +45,44 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
             raise InvalidRequest(f"{option}: {key.strip()!r} is given twice", field=option)
         found[key.strip()] = value.strip()
     return found
+
+
+def check_same_folder(path: Path, store: DocumentStore, tenant: str, name: str, moved_from: Path | None) -> None:
+    """Check that ingesting a folder under a name does not delete documents of another folder by mistake.
+
+    Where the folder that was last ingested under the name is gone, it has moved: documents that will be deleted are
+    reported.
+
+    Raises
+    ------
+    InvalidRequest
+        If that folder still exists and has documents that this one has not, unless ``moved_from`` names it; or if
+        ``moved_from`` names another one.
+    OSError
+        If the path cannot be read.
+    """
+    state = FolderState(store.objects, tenant, name).load()
+    here, before = os.path.realpath(path), state.place
+    if moved_from and before and os.path.realpath(moved_from) not in {before, here}:
+        raise InvalidRequest(f"--moved-from: {name!r} was ingested from {before}", field="--moved-from")
+    if not before or before == here:
+        return
+    found = find(path)
+    lost = sum(
+        bool(file.chunks)
+        for known, file in state.files.items()
+        if known not in found.files and not found.may_hold(known)
+    )
+    if not lost:
+        return
+    told = f"{name!r} was ingested from {before}, and {counted(lost, 'document')} of it, which {here} has not,"
+    if os.path.lexists(before) and not moved_from:
+        raise InvalidRequest(
+            f"--name: {told} would be deleted; give {here} a name of its own, or, if it takes the place of that "
+            f"folder, --moved-from {before}",
+            field="--name",
+        )
+    complain(f"{told} will be deleted", style="yellow")
 
 
 def watch(
