@@ -260,6 +260,7 @@ class BraidContract:
         assert [hit.id for hit in braid.graph_query({"start": {"names": ["Ledger"]}}).hits] == ["svc"]
         stats = braid.stats()
         assert (stats.records, stats.by_relationship_type["OWNED_BY"]) == (1, 1)
+        assert (stats.by_vertex_type["Service"], stats.by_vertex_type["Team"]) == (1, 1)
 
     def test_a_context_shows_what_is_stored_beside_the_conversation(self, braid: Braid) -> None:
         braid.add(LEDGER)

@@ -100,7 +100,7 @@ class Braid:
     Parameters
     ----------
     path
-        Folder of the store, created by the first write; by default the user's own, which `braid home` shows.
+        Folder of the store, created by the first call; by default the user's own, which `braid home` shows.
     tenant
         Name of the tenant; ``default`` if not given.
     settings
