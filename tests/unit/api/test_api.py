@@ -291,6 +291,8 @@ def test_the_document_allows_the_short_forms_that_are_accepted(door: FrontDoor, 
     asked = {"$ref": "#/components/schemas/Question", "components": document["components"]}
     Draft202012Validator(asked, format_checker=FormatChecker()).validate(body)
     assert door.ask("POST", "/search", body).status == 200
+    as_of = document["components"]["schemas"]["Question"]["properties"]["as_of"]["anyOf"]
+    assert {"date", "date-time"} <= {form.get("format") for form in as_of}
 
 
 @pytest.mark.parametrize(
