@@ -77,8 +77,8 @@ def ingest(
     moved_from: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that was ingested under this name before, and whose place this one takes; needed where it "
-            "still exists and has documents that this one has not, which are deleted.",
+            help="Folder that was ingested under this name before, and whose place this one takes; needed while it "
+            "exists. Its documents are replaced, and those that this folder has not are deleted.",
             metavar="DIR",
         ),
     ] = None,

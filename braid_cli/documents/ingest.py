@@ -48,16 +48,16 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def check_same_folder(path: Path, store: DocumentStore, tenant: str, name: str, moved_from: Path | None) -> None:
-    """Check that ingesting a folder under a name does not delete documents of another folder by mistake.
+    """Check that ingesting a folder under a name does not delete or replace another folder's documents by mistake.
 
-    Where the folder that was last ingested under the name is gone, it has moved: documents that will be deleted are
+    Where the folder that was last ingested under the name is gone, it has moved. Documents that will be deleted are
     reported.
 
     Raises
     ------
     InvalidRequest
-        If that folder still exists and has documents that this one has not, unless ``moved_from`` names it; or if
-        ``moved_from`` names another one.
+        If that folder still exists and has documents, unless ``moved_from`` names it; or if ``moved_from`` names
+        another one.
     OSError
         If the path cannot be read.
     """
@@ -65,24 +65,21 @@ def check_same_folder(path: Path, store: DocumentStore, tenant: str, name: str, 
     here, before = os.path.realpath(path), state.place
     if moved_from and before and os.path.realpath(moved_from) not in {before, here}:
         raise InvalidRequest(f"--moved-from: {name!r} was ingested from {before}", field="--moved-from")
-    if not before or before == here:
+    stored = [known for known, file in state.files.items() if file.chunks]
+    if not (before and stored) or before == here:
         return
     found = find(path)
-    lost = sum(
-        bool(file.chunks)
-        for known, file in state.files.items()
-        if known not in found.files and not found.may_hold(known)
-    )
-    if not lost:
-        return
-    told = f"{name!r} was ingested from {before}, and {counted(lost, 'document')} of it, which {here} has not,"
+    lost = sum(known not in found.files and not found.may_hold(known) for known in stored)
     if os.path.lexists(before) and not moved_from:
         raise InvalidRequest(
-            f"--name: {told} would be deleted; give {here} a name of its own, or, if it takes the place of that "
-            f"folder, --moved-from {before}",
+            f"--name: {name!r} was ingested from {before}, which still exists; {lost:,} of its documents would be "
+            f"deleted and {len(stored) - lost:,} replaced. Give {here} a name of its own, or, if it takes the place of "
+            f"that folder, --moved-from {before}",
             field="--name",
         )
-    complain(f"{told} will be deleted", style="yellow")
+    if lost:
+        told = f"{name!r} was ingested from {before}; {counted(lost, 'document')} that {here} has not will be deleted"
+        complain(told, style="yellow")
 
 
 def watch(

@@ -108,11 +108,14 @@ def test_a_folder_does_not_take_the_name_of_another_one_unless_told_or_moved(tmp
         refused = run(home, *ingest, str(second), *named)
         assert (refused.status, refused.out) == (2, "")
         assert f"'notes' was ingested from {first}" in refused.err
-    assert "1 document of it" in run(home, *ingest, str(second), "--name", "notes").err
+    told = run(home, *ingest, str(second), "--name", "notes").err
+    assert "1 of its documents would be deleted and 0 replaced" in " ".join(told.split())
     assert rows(run(home, *ingest, str(first)))["documents"] == 1
     taken = run(home, *ingest, str(second), "--moved-from", str(first))
     assert (rows(taken)["documents"], rows(taken)["removed"]) == (1, 1)
-    assert f"1 document of it, which {second} has not, will be deleted" in taken.err
+    assert f"1 document that {second} has not will be deleted" in taken.err
+    shutil.copytree(second, first, dirs_exist_ok=True)
+    assert "0 of its documents would be deleted and 1 replaced" in run(home, *ingest, str(first), "--name", "notes").err
     moved = second.rename(tmp_path / "c")
     assert run(home, *ingest, str(moved), "--name", "notes").err == ""
 
