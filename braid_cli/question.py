@@ -10,9 +10,10 @@ from braid.settings import EngineKind
 from pydantic import ValidationError
 
 from braid_cli.languages import mostly_foreign
+from braid_cli.terminal import complain
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from braid.app import Application
 
@@ -76,6 +77,19 @@ def check_known(tenant: str, application: Application) -> None:
             f"--tenant: nothing is known of {tenant!r} in {application.settings.home.absolute()}; {listed}. "
             f"`braid ingest DIR --tenant {tenant}` makes it"
         )
+
+
+def warn_of_unknown_types(asked: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Print a warning for each type that nothing stored has, with the nearest type that something has.
+
+    ``what`` says whose types they are, such as ``relationship``.
+    """
+    from difflib import get_close_matches
+
+    by_form = {kind.casefold(): kind for kind in known}
+    for kind in sorted(set(asked) - set(by_form.values())):
+        near = "".join(f"; did you mean {by_form[one]}?" for one in get_close_matches(kind.casefold(), by_form, 1))
+        complain(f"no {what} has the type {kind}{near}", style="yellow")
 
 
 def unusable_models(query: Query, application: Application) -> list[str]:

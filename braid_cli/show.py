@@ -74,6 +74,8 @@ def show_answer(
     legend: bool = True,
     full: bool = False,
     moment: bool = False,
+    as_of: bool = False,
+    dated: bool = False,
 ) -> None:
     """Print an answer as a ranked and cited list.
 
@@ -87,6 +89,10 @@ def show_answer(
         Whether to print the whole text and metadata of each result instead of an excerpt.
     moment
         Whether the question names a date, but was asked without ``--as-of``.
+    as_of
+        Whether it was asked for what was valid at another time than now.
+    dated
+        Whether it was asked for records of a period, which leaves out those without a timestamp.
     """
     plan, total, count = answer.plan, answer.latency_ms.get("total", 0.0), len(answer.results)
     line = f"{count} result{'' if count == 1 else 's'} in {total:.0f} ms"
@@ -103,8 +109,10 @@ def show_answer(
     if answer.superseded:
         left_out = counted(answer.superseded, "record")
         hint = "; --as-of 2024-05-31 asks what held then" if moment else ""
-        told = f"left out: {left_out} not valid {'now' if moment else 'at the time asked about'}{hint}"
+        told = f"left out: {left_out} not valid {'at the time asked about' if as_of else 'now'}{hint}"
         console.print(Text(told, style="dim"))
+    if dated:
+        console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))
     if answer.truncated:
         console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
     if answer.related_entities:
@@ -145,7 +153,8 @@ def _show_legend(console: Console, answer: Answer) -> None:
     """Print the meaning of the score and of the strands in this answer."""
     found = {source for result in answer.results for source in result.sources}
     table = Table.grid(padding=(0, 1))
-    table.add_row(Text("score", style="bold"), Text("from 0 to 1, higher is better", style="dim"))
+    ranks = "from 0 to 1, higher is better; it ranks these results, and does not say that they answer"
+    table.add_row(Text("score", style="bold"), Text(ranks, style="dim"))
     for source, meaning in MEANINGS.items():
         if source in found:
             table.add_row(Text(STRANDS[source], style=COLOURS[source]), Text(meaning, style="dim"))
@@ -225,9 +234,11 @@ def path_text(path: Path) -> Text:
 
 
 def where(result: Result) -> str:
-    """Return the citation of a result in one line."""
+    """Return the citation of a result in one line, with the headings above it in its document."""
     citation = result.citation
     parts = [citation.type.value if citation.title == result.title else f"{citation.type.value} “{citation.title}”"]
+    if heading := result.metadata.get("heading"):
+        parts.append(f"“{heading}”")
     if citation.page is not None:
         parts.append(f"page {citation.page}")
     if citation.chunk_index is not None:

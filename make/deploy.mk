@@ -31,7 +31,7 @@ deploy-stores: setup ## make OpenSearch, Neptune and a network for them, and not
 # For a machine in the stores' network, which has no way to a registry: Linux on x86_64, with a Python 3.13.
 TOOLBOX := dist/toolbox
 .PHONY: toolbox
-toolbox: setup ## pack the command line with all that it needs for a machine in the stores' network, as dist/toolbox.tar.gz
+toolbox: setup ## pack the command line with all that it needs for a machine in the stores' network, as dist/toolbox.tar.gz (Linux on x86_64)
 	rm -rf $(TOOLBOX) $(TOOLBOX).tar.gz
 	mkdir -p $(TOOLBOX)/site
 	$(UV) build --quiet --wheel --no-build-isolation --python .venv/bin/python --out-dir $(TOOLBOX)

@@ -78,6 +78,16 @@ def context(
         ),
     ] = None,
     untrusted: Annotated[bool, typer.Option("--untrusted", help="Include untrusted records.", metavar="")] = False,
+    min_score: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Lowest score that is shown, 0 to 1; 0 shows all that is found. Default: BRAID_CONTEXT_MIN_FINAL, "
+            "else 0.5.",
+            metavar="SCORE",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Build a model's context from the conversation, stored records, and past decisions and tool calls."""
@@ -105,13 +115,14 @@ def context(
             role=role,
             untrusted=untrusted,
             metadata=where or (),
+            min_final=min_score,
         )
     except InvalidRequest as error:
         raise of_option(error, _OPTIONS | {"filters": "--where", "metadata": "--where"}) from None
     if as_json:
         print_json(built.model_dump(mode="json"))
         return
-    show(out, built)
+    show(out, built, min_score=memory.context_limits.min_final if min_score is None else min_score)
 
 
 def read_messages(file: Path) -> list[dict[str, Any]]:
@@ -144,14 +155,15 @@ def _json(raw: bytes, place: str) -> Any:  # noqa: ANN401 - any JSON value
     raise InvalidRequest(f"--messages: {place} {problem}", field="--messages")
 
 
-def show(console: Console, built: Context) -> None:
-    """Print the chosen messages with their scores."""
+def show(console: Console, built: Context, *, min_score: float) -> None:
+    """Print the chosen messages with their scores, or how many were found below the lowest score that is shown."""
     for lost in built.degraded:
         console.print(Text(f"degraded: without {_FROM.get(lost, lost)} ({lost})", style="bold yellow"))
     if not built.enabled:
         console.print(Text("switched off by BRAID_CONTEXT_ENABLED: the conversation as it came", style="yellow"))
     if not built.messages:
-        console.print(Text("Nothing to show.", style="yellow"))
+        below = f" {built.metrics.found} found, all below the score {min_score:g}: --min-score 0 shows them."
+        console.print(Text(f"Nothing to show.{below if built.metrics.found else ''}", style="yellow"))
         return
     table = Table(box=None, pad_edge=False, show_header=True, header_style="dim")
     for heading in ("score", "from", "role", "text"):

@@ -96,7 +96,8 @@ def delete_tenant(
 
 def _show(report: DeleteReport, absent: str, *, as_json: bool) -> bool:
     """Print what was removed, and return whether anything was; ``absent`` says what is not there."""
-    counts = {name: count for name, count in report.model_dump().items() if name not in {"tenant_id", "left"} and count}
+    left_out = {"tenant_id", "left", "entities"}  # entities are counted among the vertices
+    counts = {name: count for name, count in report.model_dump(exclude=left_out).items() if count}
     ones = {name: "vertex" if name == "vertices" else name.removesuffix("s") for name in counts}
     found = ", ".join(counted(count, ones[name], name) for name, count in counts.items())
     if as_json:

@@ -13,6 +13,8 @@ app = typer.Typer()
 def demo() -> None:
     """Ingest the demo corpus, answer questions about it, and measure.
 
+    It is stored for tenants of its own, saltmarrow, pellworth and wrenfield, which `braid delete tenant` deletes.
+
     The deployed handlers answer, on this machine and without a network; with the extra ``workflow``, which a clone has,
     the deployed state machine runs them.
     """

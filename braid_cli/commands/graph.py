@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
+from braid.ports.graph_query import GraphQuestion
 from braid.retrieval.tenant_questions import TenantQuestions
+from braid.strict_json import NotJson, read_json
 from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
-from braid_cli.question import check_known, check_tenant, of_option
+from braid_cli.question import check_known, check_tenant, of_option, warn_of_unknown_types
 from braid_cli.show import path_text, printable
 from braid_cli.terminal import examples, open_application, out, print_json, read_input
 
@@ -22,10 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.models import GraphHit
+    from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
 
 app = typer.Typer()
 _MAX_BYTES = 1_000_000
 _OPTIONS = {"entity": "ENTITY", "types": "--type", "depth": "--depth", "limit": "--limit", "direction": "--direction"}
+_OF_RELATIONSHIPS = "relationship"
+_EXAMPLE = '{"start": {"names": ["Keelson"]}, "steps": [{"types": ["OWNS"]}]}'
 _CUT = "a hub was cut at its fan-out budget: more may be reachable"
 Types = Annotated[
     list[str] | None, typer.Option("--type", help="Only this relationship type; may be repeated.", metavar="TYPE")
@@ -58,11 +63,13 @@ def related(
     as_json: AsJson = False,
 ) -> None:
     """List the entities related to one, fewest hops first."""
-    interface = _questions(tenant, engine)
+    interface, graph = _questions(tenant, engine)
     try:
         found = interface.related(entity, tuple(types or ()), direction, depth, limit=limit, trusted_only=trusted_only)
     except InvalidRequest as error:
         raise of_option(error, _OPTIONS) from None
+    if types and not found.hits:
+        warn_of_unknown_types(types, graph.stats(tenant).by_relationship_type, _OF_RELATIONSHIPS)
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
@@ -86,11 +93,13 @@ def facts(
     """List an entity's relationships as sentences, each with the id of its evidence."""
     from braid.client.results import facts_of
 
-    interface = _questions(tenant, engine)
+    interface, graph = _questions(tenant, engine)
     try:
         found = interface.related(entity, tuple(types or ()), depth=depth, limit=limit, trusted_only=trusted_only)
     except InvalidRequest as error:
         raise of_option(error, _OPTIONS) from None
+    if types and not found.hits:
+        warn_of_unknown_types(types, graph.stats(tenant).by_relationship_type, _OF_RELATIONSHIPS)
     known = facts_of(found.hits)
     if as_json:
         print_json({"facts": [fact.model_dump(mode="json") for fact in known], "truncated": found.truncated})
@@ -129,15 +138,25 @@ def graph_query(
 ) -> None:
     """Run a read-only graph query, given as JSON, which walks the graph step by step."""
     place, asked = _read(file)
-    interface = _questions(tenant, engine)
+    interface, graph = _questions(tenant, engine)
     try:
         found = interface.graph_query(asked)
     except InvalidRequest as error:
         raise InvalidRequest(f"{place}: {error}", field=error.field) from None
+    if not found.hits:
+        _warn_of_types(GraphQuestion.model_validate(asked), graph.stats(tenant))
     if as_json:
         print_json(found.model_dump(mode="json"))
         return
     show_hits(found.hits, truncated=found.truncated)
+
+
+def _warn_of_types(question: GraphQuestion, stored: GraphStats) -> None:
+    """Print a warning for each type of a query that no relationship, or no vertex, of the tenant has."""
+    followed = [kind for step in question.steps for kind in step.types]
+    met = [*question.start.entity_types, *(kind for step in question.steps for kind in step.entity_types)]
+    warn_of_unknown_types(followed, stored.by_relationship_type, _OF_RELATIONSHIPS)
+    warn_of_unknown_types(met, stored.by_entity_type, "entity of the graph")
 
 
 def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
@@ -159,11 +178,11 @@ def show_hits(hits: Sequence[GraphHit], *, truncated: bool) -> None:
         out.print(Text(_CUT, style="dim"))
 
 
-def _questions(tenant: str, engine: Engine) -> TenantQuestions:
+def _questions(tenant: str, engine: Engine) -> tuple[TenantQuestions, KnowledgeGraph]:
     check_tenant(tenant)
     application = open_application(engine)
     check_known(tenant, application)
-    return TenantQuestions(application, tenant)
+    return TenantQuestions(application, tenant), application.graph
 
 
 def _read(file: Path) -> tuple[str, dict[str, object]]:
@@ -171,9 +190,14 @@ def _read(file: Path) -> tuple[str, dict[str, object]]:
     if len(raw) > _MAX_BYTES:
         raise InvalidRequest(f"{place}: longer than {_MAX_BYTES:,} bytes")
     try:
-        asked = json.loads(raw.decode("utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"{place}: not JSON: {error}") from None
+        asked = read_json(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{place}: not UTF-8") from None
+    except json.JSONDecodeError as error:
+        at = f"{error.msg.removesuffix(' at')} at line {error.lineno}, column {error.colno}"
+        raise InvalidRequest(f"{place}: not JSON: {at}; such as {_EXAMPLE}") from None
+    except NotJson as error:
+        raise InvalidRequest(f"{place}: {error}") from None
     if not isinstance(asked, dict):
         raise InvalidRequest(f"{place}: expected one JSON object, found {type(asked).__name__}")
     return place, asked

@@ -62,13 +62,25 @@ def ingest(
         list[str] | None,
         typer.Option(
             "--map",
-            help="Use a column of tables as title, text, timestamp, valid_at, invalid_at or a metadata field; each row "
-            "becomes a chunk.",
+            help="Use a column of tables as title (the heading above a row's text), text, timestamp, valid_at, "
+            "invalid_at or a metadata field; each row becomes a chunk.",
             metavar="FIELD=COLUMN",
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the folder in its documents' ids. Default: its own name.")
+        str | None,
+        typer.Option(
+            help="Name of the folder in its documents' ids. Default: its own name. An ingest deletes the documents of "
+            "this name that the folder does not have: do not give two folders the same."
+        ),
+    ] = None,
+    moved_from: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder that was ingested under this name before, and whose place this one takes; needed while it "
+            "exists. Its documents are replaced, and those that this folder has not are deleted.",
+            metavar="DIR",
+        ),
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep running and ingest changes, until Ctrl-C.", metavar=FLAG)
@@ -99,17 +111,21 @@ def ingest(
 
     Ingesting again resumes an interrupted run, and writes only what has changed.
     """
-    from braid_cli.documents.ingest import pairs
+    from braid_cli.documents.ingest import check_same_folder, pairs
     from braid_cli.documents.recognise import is_dataset, is_lines
 
     check_tenant(tenant)
     mapping = pairs("--map", columns or ())
     lines = source.is_file() and not mapping and is_lines(source)
     documents = not lines and not (is_dataset(source) and not source.is_file())
+    if moved_from and not name:
+        name = source.resolve().name
     options = Options(metadata=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
     if not documents and (where or mapping or name or watch):
-        raise InvalidRequest("--where, --map, --name, --watch: are for documents, and this is a dataset")
+        raise InvalidRequest("--where, --map, --name, --moved-from, --watch: are for documents, and this is a dataset")
     application = open_application(engine, graph)
+    if documents and name:
+        check_same_folder(source, application, tenant, name, moved_from)
     if documents or lines:
         make_models(application, quiet=as_json)
     if documents:

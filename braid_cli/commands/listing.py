@@ -43,7 +43,10 @@ Limit = Annotated[int, typer.Option(help="Maximum of lines.", min=1, metavar="N"
 def list_documents(
     *, tenant: Tenant = DEFAULT_TENANT, limit: Limit = 1_000, engine: Engine = None, as_json: AsJson = False
 ) -> None:
-    """List the documents of a tenant, and the skipped files of its ingested folders."""
+    """List the documents of a tenant, and the skipped files of its ingested folders.
+
+    Links and folders that were skipped are not listed; each ingest reports them.
+    """
     check_tenant(tenant)
     application = open_application(engine)
     by_document = {file.document: file for _, file in files(application, tenant)}

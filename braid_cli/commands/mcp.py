@@ -6,14 +6,15 @@ import json
 import os
 import secrets
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from braid import Braid
-from braid.errors import ConfigurationError
+from braid.errors import ConfigurationError, StoreError
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, Tenant
-from braid_cli.terminal import examples, out, print_json
+from braid_cli.terminal import complain, examples, out, print_json
 
 if TYPE_CHECKING:
     import uvicorn
@@ -82,6 +83,8 @@ def mcp(
         if url and not token:
             raise ConfigurationError(f"{token_env}: is not set; --url needs the token that it holds")
         with Braid.deployed(url, token, tenant=of_token) if url else Braid(tenant=tenant) as braid:
+            if not url:
+                _warn_if_empty(braid, tenant)
             make_server(lambda: braid, may_add=add).run("stdio")
         return
     from braid_cli.http_server.mcp_http import AnyToken, OneToken, mcp_over_http, of_callers
@@ -92,7 +95,15 @@ def mcp(
         return
     token = token or secrets.token_urlsafe(32)
     with Braid(tenant=tenant) as braid:
+        _warn_if_empty(braid, tenant)
         _serve(mcp_over_http(lambda: braid, OneToken(token), may_add=add), port, token, as_json=as_json)
+
+
+def _warn_if_empty(braid: Braid, tenant: str) -> None:
+    """Print a warning to standard error if nothing is stored for a tenant of a local store."""
+    with suppress(StoreError):  # the first call of a tool reports it
+        if next(braid.records(), None) is None and not braid.stats().vertices:
+            complain(f"--tenant: nothing is stored for {tenant!r} in {braid!r}", style="yellow")
 
 
 def _serve(config: uvicorn.Config, port: int, token: str | None, *, as_json: bool) -> None:

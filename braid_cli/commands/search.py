@@ -9,7 +9,7 @@ from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
-from braid_cli.question import check_known, of_option, question, unusable_models
+from braid_cli.question import check_known, of_option, question, unusable_models, warn_of_unknown_types
 from braid_cli.terminal import complain, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
@@ -56,8 +56,19 @@ def search(
         list[str] | None,
         typer.Option("--facet", help="Count the values of this metadata field; may be repeated.", metavar="FIELD"),
     ] = None,
-    since: Annotated[str | None, typer.Option(help="Only records of this time or later.", metavar="TIME")] = None,
-    until: Annotated[str | None, typer.Option(help="Only records from before this time.", metavar="TIME")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            help="Only records whose timestamp is at this time or later; those without one are left out.",
+            metavar="TIME",
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Only records whose timestamp is before this time; those without one are left out.", metavar="TIME"
+        ),
+    ] = None,
     min_similarity: Annotated[
         float | None,
         typer.Option(
@@ -127,6 +138,8 @@ def search(
         answer = _ask(asked, application, state_machine=state_machine)
     except InvalidRequest as error:
         raise of_option(error, {"filters": "--where"}) from error
+    if types and not answer.results:
+        warn_of_unknown_types(types, application.index.stats(tenant).by_entity_type, f"record of {tenant}")
     if as_json:
         print_json(answer.model_dump(mode="json"))
         return
@@ -140,7 +153,15 @@ def search(
     from braid_cli.show import show_answer
 
     moment = asked.as_of is None and names_moment(asked.text)
-    show_answer(out, answer, explain=explain, full=full, moment=moment)
+    show_answer(
+        out,
+        answer,
+        explain=explain,
+        full=full,
+        moment=moment,
+        as_of=asked.as_of is not None,
+        dated=asked.filters.time_range is not None,
+    )
 
 
 def _ask(query: Query, application: Application, *, state_machine: bool) -> Answer:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import InvalidRequest
+from braid.ingestion.documents.files import find
+from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.app import Application
+    from braid.ingestion.documents.ingesting import DocumentStore
     from braid.ingestion.documents.progress import Event
 
 _LINE_EVERY_S = 5.0
@@ -41,6 +45,41 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
             raise InvalidRequest(f"{option}: {key.strip()!r} is given twice", field=option)
         found[key.strip()] = value.strip()
     return found
+
+
+def check_same_folder(path: Path, store: DocumentStore, tenant: str, name: str, moved_from: Path | None) -> None:
+    """Check that ingesting a folder under a name does not delete or replace another folder's documents by mistake.
+
+    Where the folder that was last ingested under the name is gone, it has moved. Documents that will be deleted are
+    reported.
+
+    Raises
+    ------
+    InvalidRequest
+        If that folder still exists and has documents, unless ``moved_from`` names it; or if ``moved_from`` names
+        another one.
+    OSError
+        If the path cannot be read.
+    """
+    state = FolderState(store.objects, tenant, name).load()
+    here, before = os.path.realpath(path), state.place
+    if moved_from and before and os.path.realpath(moved_from) not in {before, here}:
+        raise InvalidRequest(f"--moved-from: {name!r} was ingested from {before}", field="--moved-from")
+    stored = [known for known, file in state.files.items() if file.chunks]
+    if not (before and stored) or before == here:
+        return
+    found = find(path)
+    lost = sum(known not in found.files and not found.may_hold(known) for known in stored)
+    if os.path.lexists(before) and not moved_from:
+        raise InvalidRequest(
+            f"--name: {name!r} was ingested from {before}, which still exists; {lost:,} of its documents would be "
+            f"deleted and {len(stored) - lost:,} replaced. Give {here} a name of its own, or, if it takes the place of "
+            f"that folder, --moved-from {before}",
+            field="--name",
+        )
+    if lost:
+        told = f"{name!r} was ingested from {before}; {counted(lost, 'document')} that {here} has not will be deleted"
+        complain(told, style="yellow")
 
 
 def watch(

@@ -77,6 +77,15 @@ WRONG = {
         lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
     ),
     "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
+    "a field of a filter that is nearly one": Wrong(
+        lambda b: b.search("x", filters={"kind": ["chunk"]}), "filters.kind: unknown field; did you mean kinds?"
+    ),
+    "a field of a graph query that is nearly one": Wrong(
+        lambda b: b.graph_query({"start": {"names": ["x"]}, "step": []}), "step: unknown field; did you mean steps?"
+    ),
+    "messages that are text": Wrong(lambda b: b.context("x", messages="hi"), "messages: must be a list of chat"),
+    "messages that are texts": Wrong(lambda b: b.context("x", messages=["hi"]), "messages: must be a list of chat"),
+    "a document without a name": Wrong(lambda b: b.delete_document(""), "document"),
     "an id that is a number": Wrong(lambda b: b.add([{"id": 5, "text": "a"}]), "content[0]: id: must be"),
     "an object in metadata": Wrong(
         lambda b: b.add({"text": "a", "metadata": {"by": object()}}), "content: metadata: key 'by' holds a object"
@@ -213,6 +222,20 @@ class BraidContract:
         assert braid.get("n-0") is None
         assert braid.delete("n-0") == 0
 
+    def test_entities_without_a_record_are_counted_among_what_was_deleted(self, braid: Braid) -> None:
+        braid.add([{"id": "svc", "type": "Service", "name": "Ledger"}, {"id": "note", "text": LEDGER}])
+        assert braid.delete(["svc", "note", "nothing"]) == 2
+        assert braid.stats().vertices == 0
+        assert braid.delete("svc") == 0
+
+    def test_a_document_is_deleted_with_all_its_chunks(self, braid: Braid) -> None:
+        braid.add({"id": f"gates.md#chunk-{number}", "text": f"Gate {number}."} for number in range(130))
+        braid.add([{"id": "note", "text": LEDGER, "title": "Ledgers"}, {"id": "gates.md-old", "text": DEPOT}])
+        assert braid.delete_document("gates.md") == 130
+        assert [record.id for record in braid.records()] == ["gates.md-old", "note"]
+        assert braid.delete_document("gates.md") == 0
+        assert braid.delete_document("Ledgers") == 1
+
     def test_relations_are_said_as_sentences_with_their_evidence(self, braid: Braid) -> None:
         braid.add(
             [
@@ -237,6 +260,7 @@ class BraidContract:
         assert [hit.id for hit in braid.graph_query({"start": {"names": ["Ledger"]}}).hits] == ["svc"]
         stats = braid.stats()
         assert (stats.records, stats.by_relationship_type["OWNED_BY"]) == (1, 1)
+        assert (stats.by_vertex_type["Service"], stats.by_vertex_type["Team"]) == (1, 1)
 
     def test_a_context_shows_what_is_stored_beside_the_conversation(self, braid: Braid) -> None:
         braid.add(LEDGER)
@@ -332,6 +356,7 @@ class BraidContract:
             await awaited.update("a", importance=0.7)
             assert (await awaited.get("a")) == braid.get("a")
             assert await awaited.delete(["a"]) == 1
+            assert await awaited.delete_document("b") == 1
             return [results[0].id for results in found]
 
         assert asyncio.run(ask()) == ["a", "b"]

@@ -54,6 +54,10 @@ class DeletesContract:
         assert [one.type for one in store.graph.relationships(ACME, ids=["turbine", "hall"])] == ["HOUSES"]
         assert repair(ACME, store, dry_run=True).counts == {}
 
+    def test_entities_without_a_record_are_counted_apart_from_the_vertices_of_records(self, store: Application) -> None:
+        report = delete_records(ACME, ["turbine", "hall", "nobody"], store)
+        assert (report.records, report.entities, report.vertices) == (1, 1, 2)
+
     def test_counts_that_a_repair_finds_wrong_are_replaced_unless_it_only_looks(
         self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -95,3 +95,36 @@ def test_options_of_documents_are_refused_for_a_dataset(tmp_path: Path) -> None:
     done = run(tmp_path / "home", "ingest", str(dataset), "--where", "team=port")
     assert done.status == 2
     assert "are for documents, and this is a dataset" in done.err
+
+
+def test_a_folder_does_not_take_the_name_of_another_one_unless_told_or_moved(tmp_path: Path) -> None:
+    home, first, second = tmp_path / "home", tmp_path / "a" / "notes", tmp_path / "b" / "notes"
+    for place, name in ((first, "gates.md"), (second, "quays.md")):
+        place.mkdir(parents=True)
+        (place / name).write_bytes(SENTENCE.encode())
+    ingest = ("ingest", "--tenant", "acme", "--json")
+    assert run(home, *ingest, str(first)).status == 0
+    for named in (("--name", "notes"), ("--moved-from", str(second.parent))):
+        refused = run(home, *ingest, str(second), *named)
+        assert (refused.status, refused.out) == (2, "")
+        assert f"'notes' was ingested from {first}" in refused.err
+    told = run(home, *ingest, str(second), "--name", "notes").err
+    assert "1 of its documents would be deleted and 0 replaced" in " ".join(told.split())
+    assert rows(run(home, *ingest, str(first)))["documents"] == 1
+    taken = run(home, *ingest, str(second), "--moved-from", str(first))
+    assert (rows(taken)["documents"], rows(taken)["removed"]) == (1, 1)
+    assert f"1 document that {second} has not will be deleted" in taken.err
+    shutil.copytree(second, first, dirs_exist_ok=True)
+    assert "0 of its documents would be deleted and 1 replaced" in run(home, *ingest, str(first), "--name", "notes").err
+    moved = second.rename(tmp_path / "c")
+    assert run(home, *ingest, str(moved), "--name", "notes").err == ""
+
+
+def test_a_title_of_rows_is_their_heading(tmp_path: Path) -> None:
+    home, file = tmp_path / "home", tmp_path / "tickets.csv"
+    file.write_text("Subject,Body\nPrinter on fire,It smokes.\nDoor stuck,It jams.\n", encoding="utf-8")
+    mapped = ("--map", "title=Subject", "--map", "text=Body")
+    assert run(home, "ingest", str(file), "--tenant", "acme", *mapped).status == 0
+    found = rows(run(home, "search", "Which printer is on fire?", "--tenant", "acme", "--json"))["results"][0]
+    assert (found["title"], found["metadata"]["heading"]) == ("tickets", "Printer on fire")
+    assert "“Printer on fire”" in run(home, "search", "Which printer is on fire?", "--tenant", "acme").out

@@ -88,7 +88,8 @@ def test_a_graph_query_is_read_from_a_file(braid: Braid, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("{", "not JSON"),
+        ("{", "not JSON: Expecting property name enclosed in double quotes at line 1, column 2; such as {"),
+        ('{"start": {}, "start": {}}', "holds a key twice in one object"),
         ("[]", "expected one JSON object"),
         ('{"start": {}}', "start: needs ids, names or entity_types"),
         ('{"start": {"ids": ["a"]}, "tenant_id": "pellworth"}', "tenant_id: unknown field"),
@@ -102,6 +103,31 @@ def test_a_graph_query_that_is_wrong_is_refused_with_file_and_field(
     done = braid("graph-query", str(file), *TENANT)
     assert done.status == 2
     assert one_line(done).startswith(f"braid: {file}: {problem}")
+
+
+def test_a_type_that_nothing_has_is_named_with_the_nearest_one(braid: Braid, tmp_path: Path) -> None:
+    file = tmp_path / "query.json"
+    file.write_text(
+        json.dumps({"start": {"names": ["Keelson"]}, "steps": [{"types": ["OWNED"], "entity_types": ["Theme"]}]}),
+        encoding="utf-8",
+    )
+    of_event = "braid: no record of saltmarrow has the type even; did you mean Event?"
+    owned = "braid: no relationship has the type OWNED; did you mean OWNS?"
+    asked = {
+        ("search", "What broke?", "--type", "even"): of_event,
+        ("related", "Keelson", "--type", "OWNED"): owned,
+        ("facts", "Keelson", "--type", "OWNED"): owned,
+        ("graph-query", str(file)): owned,
+    }
+    for command, told in asked.items():
+        assert told in braid(*command, *TENANT).err.splitlines()
+    assert braid("related", "Keelson", "--type", "CAUSES", *TENANT).err == ""
+
+
+def test_records_without_a_timestamp_are_said_to_be_left_out_of_a_period(braid: Braid) -> None:
+    assert (
+        "left out: all records without a timestamp" in braid("search", "outage", *TENANT, "--since", "2024-01-01").out
+    )
 
 
 def test_a_search_keeps_to_a_type_and_a_time(braid: Braid) -> None:

@@ -48,6 +48,16 @@ def test_what_the_question_is_not_about_is_not_shown(braid: Braid) -> None:
         assert built["metrics"]["found"] > 0
 
 
+def test_how_many_were_found_below_the_least_score_is_said_and_a_flag_shows_them(braid: Braid) -> None:
+    ask = ("context", "How do I bake sourdough bread?", "--tenant", "saltmarrow")
+    told = " ".join(braid(*ask).out.split())
+    found = json.loads(braid(*ask, "--json").out)["metrics"]["found"]
+    assert told == f"Nothing to show. {found} found, all below the score 0.5: --min-score 0 shows them."
+    assert len(json.loads(braid(*ask, "--min-score", "0", "--json").out)["messages"]) == found
+    nothing = braid(*ask, "--no-semantic", "--no-episodic").out
+    assert nothing.strip() == "Nothing to show."
+
+
 def test_people_are_shown_score_source_and_text(braid: Braid, chat: Path) -> None:
     done = braid(*ASK, "-m", str(chat))
     assert done.status == 0

@@ -242,5 +242,5 @@ def test_the_library_writes_and_asks_the_stores_that_its_settings_name(
         assert found.degraded == ()
         assert [str(fact) for fact in braid.facts("Ledger")] == ["Harbour team owns Ledger."]
         assert braid.tenant(f"{TENANT}-other").stats().records == 0
-        assert braid.delete(["note", "svc", "team"]) == 1
+        assert braid.delete(["note", "svc", "team"]) == 3
         assert braid.stats().vertices == 0

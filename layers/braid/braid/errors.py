@@ -33,12 +33,13 @@ whose name begins with ``Transient`` is worth trying again; no other is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from braid.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Sequence
 
     from pydantic import ValidationError
 
@@ -74,6 +75,33 @@ def plainly(detail: Mapping[str, Any]) -> str:
             return f"must not hold more than {most:,} items"
         case kind:
             return _PLAINER.get(kind, message.removeprefix("Value error, ")).replace("Input should be", "must be", 1)
+
+
+def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
+    """Return the suggestion of a known field that follows an unknown one's message; empty if none is similar.
+
+    Parameters
+    ----------
+    location
+        Path of the unknown field, as pydantic gives it.
+    known
+        Names of the outermost model's fields. Where they are a mapping to pydantic's own description of each,
+        suggestions are also made for unknown fields inside of them.
+    """
+    from difflib import get_close_matches
+
+    *outer, name = location
+    for part in outer:
+        if isinstance(part, str):
+            known = _fields_in(getattr(known.get(part), "annotation", None)) if isinstance(known, Mapping) else ()
+    near = get_close_matches(str(name)[:_LONGEST_NAME], known, 1)
+    return "".join(f"; did you mean {one}?" for one in near)
+
+
+def _fields_in(annotation: object) -> Mapping[str, Any]:
+    """Return the fields of the first model in a type, such as of ``Filters | None``; empty if there is none."""
+    fields: Mapping[str, Any] = getattr(annotation, "model_fields", {})
+    return fields or next(filter(None, map(_fields_in, get_args(annotation))), {})
 
 
 def needs_extra(extra: str, what: str = "this") -> str:
@@ -112,7 +140,7 @@ class InvalidRequest(BraidError):
         names
             The caller's names of fields, by the model's names, where the two differ.
         known
-            Names of the model's fields; if the first wrong field is an unknown one, the closest of them is suggested.
+            Names of the model's fields, of which :func:`near_field` suggests one if the first wrong field is unknown.
         """
         clauses: list[str] = []
         first: str | None = None
@@ -121,11 +149,8 @@ class InvalidRequest(BraidError):
             field = (names or {}).get(field, field)
             first = first or field
             clauses.append(f"{field}: {plainly(detail)}")
-            if known and first == field and detail["type"] == "extra_forbidden" and len(detail["loc"]) == 1:
-                from difflib import get_close_matches
-
-                near = get_close_matches(field[:_LONGEST_NAME], known, 1)
-                clauses[-1] += "".join(f"; did you mean {name}?" for name in near)
+            if known and first == field and detail["type"] == "extra_forbidden":
+                clauses[-1] += near_field(detail["loc"], known)
         return cls("; ".join(clauses), field=first)
 
 

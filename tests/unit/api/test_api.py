@@ -19,8 +19,10 @@ from braid.errors import (
 )
 from braid.models import Vertex
 from braid.settings import Settings
+from jsonschema import Draft202012Validator, FormatChecker
 from pydantic import SecretStr
 
+from braid_cli.openapi import TARGET
 from tests.front_door import FrontDoor, claims, event, jwt
 from tests.stages import DemoStages, demo_stages
 
@@ -238,6 +240,59 @@ def test_every_wrong_field_is_named(door: FrontDoor) -> None:
     answered = door.ask("POST", "/search", body)
     assert (answered.status, answered.problem) == (422, "invalid-request")
     assert set(answered.fields) == {"text", "top_k", "filters.kinds.0", "hints.strategy", "more"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("/search", {"text": "x", "tpo_k": 1}, "tpo_k: unknown field; did you mean top_k?"),
+        (
+            "/search",
+            {"text": "x", "filters": {"kind": ["chunk"]}},
+            "filters.kind: unknown field; did you mean kinds?",
+        ),
+        (
+            "/search",
+            {"text": "x", "filters": {"metadata": [{"field": "a", "any_of": [2], "anyof": [1]}]}},
+            "filters.metadata.0.anyof: unknown field; did you mean any_of?",
+        ),
+        (
+            "/records",
+            {"records": [{"id": "a", "contents": "x"}]},
+            "records.0.contents: unknown field; did you mean content?",
+        ),
+        ("/search", {"text": "x", "zzz": 1}, "zzz: unknown field"),
+    ],
+)
+def test_an_unknown_field_is_refused_with_the_nearest_known_one(
+    door: FrontDoor, path: str, body: dict[str, Any], told: str
+) -> None:
+    answered = door.ask("POST", path, body)
+    assert answered.status == 422
+    (error,) = answered.json()["errors"]
+    assert f"{error['field']}: {error['detail']}" == told
+
+
+def test_an_unknown_parameter_of_an_address_is_refused_with_the_nearest_known_one(door: FrontDoor) -> None:
+    (error,) = door.ask("GET", "/records", query={"limits": 3}).json()["errors"]
+    assert (error["field"], error["detail"]) == ("limits", "unknown field; did you mean limit?")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": "x", "as_of": "2024-05-01"},
+        {"text": "x", "filters": {"metadata": {"team": "gates", "floor": {"gte": 2}, "day": ["2024-05-01", 3]}}},
+        {"text": "x", "filters": {"metadata": ["team=gates", {"field": "floor", "gte": 2}]}},
+    ],
+)
+def test_the_document_allows_the_short_forms_that_are_accepted(door: FrontDoor, body: dict[str, Any]) -> None:
+    document = json.loads(TARGET.read_text(encoding="utf-8"))
+    asked = {"$ref": "#/components/schemas/Question", "components": document["components"]}
+    Draft202012Validator(asked, format_checker=FormatChecker()).validate(body)
+    assert door.ask("POST", "/search", body).status == 200
+    as_of = document["components"]["schemas"]["Question"]["properties"]["as_of"]["anyOf"]
+    assert {"date", "date-time"} <= {form.get("format") for form in as_of}
 
 
 @pytest.mark.parametrize(

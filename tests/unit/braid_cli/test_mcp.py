@@ -19,6 +19,7 @@ from braid.errors import ConfigurationError
 from braid.models import Vertex
 from braid.settings import Settings
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.server import MCPServer
 
 from braid_cli.commands.mcp import mcp
 from braid_cli.mcp_server import LISTED_RECORDS, make_server
@@ -274,6 +275,23 @@ def test_a_deployed_braid_needs_a_token(monkeypatch: pytest.MonkeyPatch) -> None
         mcp(url="https://braid.example.com")
     with pytest.raises(ConfigurationError, match="OTHER: is not set"):
         mcp(url="https://braid.example.com", token_env="OTHER")  # noqa: S106 - a variable's name
+
+
+def test_a_tenant_of_whom_nothing_is_stored_is_warned_of(
+    stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(MCPServer, "run", lambda *_: None)
+    told = []
+    for home, tenant in (
+        (stages.settings.home, "nosuch"),
+        (tmp_path / "new", "nosuch"),
+        (stages.settings.home, "saltmarrow"),
+    ):
+        monkeypatch.setenv("BRAID_HOME", str(home))
+        mcp(tenant=tenant)
+        told.append(capfd.readouterr())
+    assert [one.out for one in told] == ["", "", ""]
+    assert ["nothing is stored for 'nosuch'" in one.err for one in told] == [True, True, False]
 
 
 def test_the_command_speaks_the_protocol_over_standard_input_and_output(stages: DemoStages, tmp_path: Path) -> None:

@@ -125,6 +125,11 @@ def test_a_title_is_not_said_twice() -> None:
     assert "read qa · manual.pdf#chunk-7" in shown(answer(result(citation=citation)))
 
 
+def test_the_heading_above_a_chunk_is_shown_where_it_is_cited() -> None:
+    told = shown(answer(result(metadata={"heading": "Printer on fire"})))
+    assert "document “Manual”, “Printer on fire”, page 5, chunk 7" in " ".join(told.split())
+
+
 def test_the_legend_says_what_the_score_and_the_strands_found_mean() -> None:
     text = shown(answer(result(sources=(Source.VECTOR,))))
     assert "from 0 to 1, higher is better" in text
@@ -196,7 +201,9 @@ def test_no_result_is_said_in_words() -> None:
 
 def test_what_was_left_out_is_said() -> None:
     assert "left out: 1 record not valid" in shown(answer(result(), superseded=1))
-    assert "left out: 3 records not valid at the time asked about" in shown(answer(result(), superseded=3))
+    assert "left out: 3 records not valid now" in shown(answer(result(), superseded=3))
+    assert "left out: 3 records not valid at the time asked about" in shown(answer(superseded=3), as_of=True)
+    assert "left out: all records without a timestamp" in shown(answer(), dated=True)
     assert "more may be reachable" in shown(answer(result(), truncated=True))
     assert "left out" not in shown(answer(result()))
 

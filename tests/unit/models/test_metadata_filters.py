@@ -235,3 +235,10 @@ def test_conditions_are_made_into_tests_once_for_all_records_that_are_tried_with
     assert held == [False, False, False, True, True]
     assert len(made) == 1
     assert filters == Filters.model_validate_json(filters.model_dump_json())
+
+
+@pytest.mark.parametrize("operator", ["=", "!=", ">=", "<="])
+def test_a_condition_with_one_sign_too_many_is_refused_with_the_operator(operator: str) -> None:
+    with pytest.raises(ValidationError, match=f"holds {operator}=, which is no operator; did you mean {operator}"):
+        Filters(metadata=[f"team{operator}=people"])
+    assert Filters(metadata=["url=a==b"]).metadata[0].any_of == ("a==b",)

@@ -13,6 +13,7 @@ import boto3
 import pytest
 import typer.main
 from botocore import xform_name
+from braid.models import Filters, Question
 from braid.settings import Settings
 from braid.version import __version__
 from pydantic import AliasChoices
@@ -146,3 +147,15 @@ def test_what_is_installed_has_the_version_and_the_extras_of_the_package() -> No
         text = document.read_text(encoding="utf-8")
         assert set(re.findall(r"braid_retrieval-(\d+\.\d+\.\d+)-py3", text)) <= {__version__}, document
         assert set(re.findall(r"\.whl\[(\w+)\]", text)) <= set(extras), document
+
+
+def test_every_field_of_a_question_and_of_its_filters_is_described() -> None:
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    _, _, section = page.partition("### Fields of a question\n")
+    tables = section.partition("\n`filters.metadata`")[0]
+    of_question, of_filters = (
+        {name for row in re.findall(r"(?m)^\| (`[^|]*`) \|", table) for name in re.findall(r"`(\w+)`", row)}
+        for table in tables.split("| field of `filters` |")
+    )
+    assert of_question == set(Question.model_fields)
+    assert of_filters == set(Filters.model_fields)

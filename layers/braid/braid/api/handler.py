@@ -191,10 +191,9 @@ class _Request:
                 f"this path answers {', '.join(allowed)}",
                 headers={"Allow": ", ".join(allowed)},
             )
-        if unknown := sorted(
-            set(self.event.get("queryStringParameters") or {}) - api.parameters(self.method, self.path)
-        ):
-            raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown])
+        known = api.parameters(self.method, self.path)
+        if unknown := sorted(set(self.event.get("queryStringParameters") or {}) - known):
+            raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown], known)
         if self.caller and api.is_for_writers(self.method, self.path):
             # Before the body is read, so that no time is spent on validating it.
             self.caller.must_write()
@@ -204,7 +203,10 @@ class _Request:
             # Powertools accepts the media type in this spelling only.
             event["headers"] = {**self.event["headers"], "content-type": "application/json"}
         with api.library.quotas.place(self.caller.tenant_id) if self.caller else nullcontext():
-            answer = api.respond(event, context, self.caller)
+            try:
+                answer = api.respond(event, context, self.caller)
+            except RequestValidationError as error:
+                raise from_validation(error.errors(), api.body_fields(self.method, self.path)) from error
         return self._with_tag(_limited(answer))
 
     def _authorised(self, api: Api) -> Caller:
@@ -248,8 +250,6 @@ def _problem(error: Exception, log: RequestLog, request_id: str | None) -> Probl
             return error
         case NotFoundError():
             return not_found("no such path")
-        case RequestValidationError():
-            return from_validation(error.errors())
         case BraidError():
             problem = from_error(error)
             if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -20,12 +20,13 @@ from braid.errors import (
     TenantBeingDeleted,
     TransientStoreError,
     UnknownTenant,
+    near_field,
     plainly,
 )
 from braid.models import Frozen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 MEDIA_TYPE: Final = "application/problem+json"
 TYPE_PREFIX: Final = "urn:braid:problem:"
@@ -150,10 +151,24 @@ def first_of_many(errors: int) -> str:
     return f"; the first {MAX_SHOWN} of {errors:,} are named" if errors > MAX_SHOWN else ""
 
 
-def from_validation(errors: Sequence[Mapping[str, Any]]) -> Problem:
-    """Return the problem of pydantic's validation errors, without echoing the input."""
+def from_validation(errors: Sequence[Mapping[str, Any]], known: Collection[str] = ()) -> Problem:
+    """Return the problem of pydantic's validation errors, without echoing the input.
+
+    Parameters
+    ----------
+    known
+        Names of the fields that the body or the query may have, as of :func:`braid.errors.near_field`, which suggests
+        one for the first field if that is unknown: one only, as a body may have a thousand.
+    """
     shown = errors[:MAX_SHOWN]
-    fields = tuple(FieldProblem(field=_place(error["loc"]), detail=plainly(error)) for error in shown)
+    suggested = ""
+    if shown and shown[0]["type"] == "extra_forbidden":
+        suggested = near_field(_within_request(shown[0]["loc"]), known)
+    details = (plainly(error) for error in shown)
+    fields = tuple(
+        FieldProblem(field=_place(error["loc"]), detail=f"{told}{'' if number else suggested}")
+        for number, (error, told) in enumerate(zip(shown, details, strict=True))
+    )
     detail = f"fields of the request are wrong{first_of_many(len(errors))}"
     return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", detail, errors=fields)
 
@@ -193,8 +208,11 @@ def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for 
 
 def _place(location: Sequence[str | int]) -> str:
     """Return the path of a field, without ``body``, ``query``, ``path`` or ``header`` in front."""
-    parts = [str(part)[:MAX_PART] for part in location]
-    return ".".join(parts[1:] if parts[0] in {"body", "query", "path", "header"} else parts) or "body"
+    return ".".join(str(part)[:MAX_PART] for part in _within_request(location)) or "body"
+
+
+def _within_request(location: Sequence[str | int]) -> Sequence[str | int]:
+    return location[1:] if location[0] in {"body", "query", "path", "header"} else location
 
 
 def _without(field: str, message: str) -> str:

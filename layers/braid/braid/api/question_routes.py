@@ -11,8 +11,8 @@ from braid.api import answer_traces
 from braid.api.problems import not_found
 from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
 from braid.errors import InvalidRequest
-from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId, Timestamp
-from braid.models.scalars import can_be_id
+from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId
+from braid.models.scalars import AskedTime, can_be_id
 from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
 from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
@@ -97,7 +97,7 @@ def _add_entities(api: Api) -> None:
         direction: Annotated[Direction, InQuery()] = Direction.BOTH,
         depth: Annotated[int, InQuery(ge=1, le=3)] = 1,
         limit: Annotated[int, InQuery(ge=1, le=200)] = 50,
-        as_of: Annotated[Timestamp | None, InQuery()] = None,
+        as_of: Annotated[AskedTime | None, InQuery()] = None,
         trusted_only: Annotated[bool, InQuery()] = False,
     ) -> Related:
         library.quotas.take_question(api.tenant_id)

@@ -164,6 +164,11 @@ class Api(APIGatewayHttpResolver):
         """Return the names of a route's query parameters."""
         return frozenset(field.alias for field in self._route(method, path).dependant.query_params)
 
+    def body_fields(self, method: str, path: str) -> Mapping[str, Any]:
+        """Return pydantic's description of the fields of a route's body, by name; empty for a route without one."""
+        body = self._route(method, path).dependant.body_params
+        return getattr(body[0].type_, "model_fields", {}) if body else {}
+
     def is_for_writers(self, method: str, path: str) -> bool:
         """Return whether a route requires the writer role."""
         return self._route(method, path).func in self._for_writers

@@ -39,6 +39,7 @@ from braid.models import (
     Weights,
 )
 from braid.models.metadata_filters import Conditions
+from braid.models.scalars import AskedTime
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
 from braid.ports.members import Role
@@ -72,13 +73,13 @@ class SemanticQuestion(Frozen):
     """Conditions on metadata fields, as in ``filters.metadata`` of a search."""
     limit: Annotated[int, Field(strict=True, ge=1, le=50)] = 10
     min_similarity: Score | None = None
-    as_of: Timestamp | None = None
+    as_of: AskedTime | None = None
 
 
 class GraphRequest(GraphQuestion):
     """A graph traversal, on the graph as it is now or as of a moment."""
 
-    as_of: Timestamp | None = None
+    as_of: AskedTime | None = None
 
 
 class EntityId(Frozen):
@@ -353,6 +354,8 @@ class Stats(Frozen):
     by_kind: dict[Kind, int] = Field(default_factory=dict)
     by_entity_type: dict[Label, int] = Field(default_factory=dict)
     """Number of records of each entity type."""
+    by_vertex_type: dict[Label, int] = Field(default_factory=dict)
+    """Number of the graph's vertices of each entity type, with a record or without one."""
     by_relationship_type: dict[Label, int] = Field(default_factory=dict)
 
     @classmethod
@@ -364,6 +367,7 @@ class Stats(Frozen):
             relationships=graph.edges,
             by_kind=index.by_kind,
             by_entity_type=index.by_entity_type,
+            by_vertex_type=graph.by_entity_type,
             by_relationship_type=graph.by_relationship_type,
         )
 

@@ -75,6 +75,7 @@ class AsyncBraid:
     add = _awaited(Braid.add)
     update = _awaited(Braid.update)
     delete = _awaited(Braid.delete)
+    delete_document = _awaited(Braid.delete_document)
     get = _awaited(Braid.get)
     search = _awaited(Braid.search)
     context = _awaited(Braid.context)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, Unpack
@@ -14,7 +16,7 @@ from braid.models import Question, RecordId
 from braid.ports.ingestion import MissingEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
     from braid.client.arguments import ContextFields, Moment, QuestionFields, RelatedFields
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 _IDS_AT_ONCE = 100
+_ID: TypeAdapter[str] = TypeAdapter(RecordId)
 _IDS: TypeAdapter[list[str]] = TypeAdapter(list[RecordId])
 
 
@@ -73,6 +76,9 @@ class Backend(Protocol):
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
         """Delete records permanently."""
 
+    def delete_document(self, tenant: str | None, document: str) -> int:
+        """Delete a document's records permanently; return how many there were."""
+
     def stats(self, tenant: str | None) -> Stats:
         """Return the counts of stored records, vertices and relationships."""
 
@@ -94,7 +100,7 @@ class Braid:
     Parameters
     ----------
     path
-        Folder of the store, created by the first write; by default the user's own, which `braid home` shows.
+        Folder of the store, created by the first call; by default the user's own, which `braid home` shows.
     tenant
         Name of the tenant; ``default`` if not given.
     settings
@@ -282,7 +288,7 @@ class Braid:
             raise InvalidRequest(str(error).removeprefix("content: "), field=error.field) from error
 
     def delete(self, ids: str | Iterable[str]) -> int:
-        """Delete records, or entities without a record, permanently; return the number of deleted records."""
+        """Delete records, or entities without a record, permanently; return how many of the ids were deleted."""
         given = iter([ids] if isinstance(ids, str) else ids)
         removed = 0
         while page := list(islice(given, _IDS_AT_ONCE)):
@@ -290,8 +296,24 @@ class Braid:
                 checked = _IDS.validate_python(page)
             except ValidationError as error:
                 raise InvalidRequest.from_validation(error, {str(at): "ids" for at in range(len(page))}) from error
-            removed += self._backend.delete(self._tenant, checked).records
+            report = self._backend.delete(self._tenant, checked)
+            removed += report.records + report.entities
         return removed
+
+    def delete_document(self, document: str) -> int:
+        """Delete a document with all its chunks permanently; return the number of deleted records.
+
+        Parameters
+        ----------
+        document
+            Id of the document, which is the part of its chunks' ids before the ``#``, or its title: of several
+            documents of one title all are deleted. The next ingest of its folder writes it again if its file is there.
+        """
+        try:
+            checked = _ID.validate_python(document)
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error, {"request": "document"}) from error
+        return self._backend.delete_document(self._tenant, checked)
 
     def get(self, id: str) -> RecordSummary | None:  # noqa: A002 - the field's name
         """Return a stored record, without its vectors; None if there is none."""
@@ -331,7 +353,8 @@ class Braid:
         question
             The next question, by which messages and records are chosen.
         messages
-            The conversation, oldest first.
+            The conversation, oldest first: chat messages such as ``{"role": "user", "content": "…"}``. Any further
+            fields are allowed, and passed on unchanged.
         fields
             Further fields of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``tool_name``,
             ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``, ``untrusted``.
@@ -339,7 +362,7 @@ class Braid:
         from braid.retrieval.context.selection import ContextQuestion
 
         try:
-            asked = ContextQuestion(query=question, messages=tuple(dict(one) for one in messages), **fields)
+            asked = ContextQuestion(query=question, messages=_messages(messages), **fields)
         except ValidationError as error:
             raise InvalidRequest.from_validation(error, {"query": "question"}, ContextQuestion.model_fields) from error
         return self._backend.context(self._tenant, asked)
@@ -406,6 +429,15 @@ class Braid:
     def reembed(self) -> ReembedJob:
         """Re-embed outdated records; a deployed Braid continues after this returns."""
         return self._backend.reembed(self._tenant)
+
+
+def _messages(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:
+    """Return the messages of a conversation. Raises InvalidRequest if they are no iterable of mappings."""
+    if not isinstance(given, str | bytes | Mapping):
+        with suppress(TypeError, ValueError):
+            return tuple(dict(one) for one in given)
+    example = '{"role": "user", "content": "…"}'
+    raise InvalidRequest(f"messages: must be a list of chat messages such as {example}", field="messages")
 
 
 def _tenant(name: str | None) -> str | None:

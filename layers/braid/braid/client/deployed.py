@@ -125,7 +125,7 @@ class Deployed:
         try:
             asked = GraphRequest.model_validate(question)
         except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from error
+            raise InvalidRequest.from_validation(error, known=GraphRequest.model_fields) from error
         return self._post(tenant, "/graph/query", asked, GraphResult)
 
     def read(self, tenant: str | None, ids: Sequence[str]) -> Sequence[RecordSummary]:
@@ -134,13 +134,18 @@ class Deployed:
 
     def records(self, tenant: str | None) -> Iterator[RecordSummary]:
         """Yield every record, in the order of their ids."""
-        after = ""
-        while True:
-            page = self._ask(tenant, "GET", f"/records?limit={MAX_INLINE}{after}", RecordPage)
+        for page in self._pages(tenant):
             yield from page.records
+
+    def _pages(self, tenant: str | None, **conditions: str) -> Iterator[RecordPage]:
+        """Yield the pages of the records that meet the route's conditions."""
+        asked = {"limit": str(MAX_INLINE), **conditions}
+        while True:
+            page = self._ask(tenant, "GET", f"/records?{urlencode(asked)}", RecordPage)
+            yield page
             if not page.next:
                 return
-            after = f"&{urlencode({'after': page.next})}"
+            asked["after"] = page.next
 
     def write(self, tenant: str | None, request: WriteRequest) -> WriteSummary:
         """Write all items of a request, or none if one is invalid."""
@@ -168,6 +173,11 @@ class Deployed:
     def delete(self, tenant: str | None, ids: Sequence[str]) -> DeleteReport:
         """Delete records permanently."""
         return self._post(tenant, "/records:delete", Deletes(ids=tuple(ids)), DeleteReport)
+
+    def delete_document(self, tenant: str | None, document: str) -> int:
+        """Delete a document's records permanently, page by page; return how many there were."""
+        pages = self._pages(tenant, document=document)
+        return sum(self.delete(tenant, [one.id for one in page.records]).records for page in pages if page.records)
 
     def stats(self, tenant: str | None) -> Stats:
         """Return the counts of stored records, vertices and relationships."""

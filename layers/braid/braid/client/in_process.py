@@ -159,6 +159,12 @@ class InProcess:
         """Delete records permanently."""
         return self.application.delete(tenant or DEFAULT_TENANT, ids)
 
+    def delete_document(self, tenant: str | None, document: str) -> int:
+        """Delete a document's records permanently; return how many there were."""
+        from braid.ingestion.deleting import delete_document
+
+        return delete_document(tenant or DEFAULT_TENANT, document, self.application).records
+
     def stats(self, tenant: str | None) -> Stats:
         """Return the counts of stored records, vertices and relationships."""
         from braid.api.schemas import Stats

@@ -35,7 +35,10 @@ class DeleteReport(Frozen):
 
     tenant_id: TenantId
     records: int = 0
+    entities: int = 0
+    """Entities without a record that were deleted by their ids."""
     vertices: int = 0
+    """All vertices: those of records, entities, and found names that no text mentions any more."""
     relationships: int = 0
 
 
@@ -62,7 +65,7 @@ def delete_document(tenant_id: str, document: str, store: DeleteStore) -> Delete
 
 def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore) -> DeleteReport:
     """Delete pages of records as :func:`delete_records` does."""
-    records = vertices = relationships = 0
+    records = entities = vertices = relationships = 0
     for ids in (some for page in pages for some in batches(page, _AT_ONCE)):
         for some in _in_parts(tenant_id, ids, store):
             with ExitStack() as held:
@@ -72,10 +75,15 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
                 forget(tenant_id, store.intent_log, ids=some)
                 named = {edge.source for edge in store.graph.found_mentions(tenant_id, some)}
                 relationships += store.graph.delete_relationships_of(tenant_id, some)
-                vertices += store.graph.delete(tenant_id, some)
+                with_record = store.index.written(tenant_id, some)
+                entities_deleted = store.graph.delete(tenant_id, [one for one in some if one not in with_record])
+                vertices += entities_deleted + store.graph.delete(tenant_id, list(with_record))
                 vertices += store.graph.delete_unmentioned(tenant_id, sorted(named))
+                entities += entities_deleted
                 records += store.index.delete(tenant_id, some)
-    return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
+    return DeleteReport(
+        tenant_id=tenant_id, records=records, entities=entities, vertices=vertices, relationships=relationships
+    )
 
 
 def _in_parts(tenant_id: str, ids: list[str], store: DeleteStore) -> Iterator[list[str]]:

@@ -156,6 +156,8 @@ def _parsed(text: str) -> dict[str, Any]:
     field, operator, value = text, "", ""
     if found is not None:
         field, operator, value = text[: found.start()].strip(), found.group(), text[found.end() :].strip()
+        if text.startswith("=", found.end()):
+            raise ValueError(f"holds {operator}=, which is no operator; did you mean {operator}?")
     if not (field and value):
         raise ValueError("holds a text that is none of field=value, field!=value, field>=value, field and !field")
     if operator in {"=", "!="}:
@@ -192,12 +194,14 @@ def _short_together(conditions: tuple[FieldCondition, ...]) -> tuple[FieldCondit
     return conditions
 
 
+ShortConditions: TypeAlias = list[FieldCondition | str] | dict[str, FieldValue | list[FieldValue] | dict[str, Any]]
+"""Forms in which conditions may be given; :func:`_as_list` expands the short ones."""
 Conditions = Annotated[
     tuple[FieldCondition, ...],
     Field(max_length=MAX_CONDITIONS),
     FailFast(),
     AfterValidator(_short_together),
-    BeforeValidator(_as_list),
+    BeforeValidator(_as_list, json_schema_input_type=ShortConditions),
 ]
 
 

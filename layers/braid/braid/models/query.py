@@ -12,6 +12,7 @@ from braid.errors import InvalidRequest
 from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName, term_tests
 from braid.models.scalars import (
     Asked,
+    AskedTime,
     Direction,
     EmbeddingType,
     Frozen,
@@ -27,7 +28,6 @@ from braid.models.scalars import (
     Score,
     Strategy,
     TenantId,
-    Timestamp,
     Weight,
 )
 
@@ -43,8 +43,8 @@ MAX_TYPES_ASKED = 100
 class TimeRange(Frozen):
     """A half-open interval ``start <= t < end``; either end may be open."""
 
-    start: Timestamp | None = None
-    end: Timestamp | None = None
+    start: AskedTime | None = None
+    end: AskedTime | None = None
 
     @model_validator(mode="after")
     def _is_ordered(self) -> TimeRange:
@@ -135,7 +135,7 @@ class Question(Frozen):
     filters: Filters = Filters()
     graph_constraint: GraphConstraint | None = None
     hints: Hints = Hints()
-    as_of: Timestamp | None = None
+    as_of: AskedTime | None = None
     facets: Annotated[tuple[FieldName, ...], Field(max_length=MAX_FACETS), FailFast()] = ()
     """Fields of the metadata whose values are counted among all records that meet the filters."""
     explain: Annotated[bool, Field(strict=True)] = False

@@ -365,6 +365,10 @@ MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plai
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""
+AskedTime = Annotated[
+    AwareDatetime, BeforeValidator(_assume_utc, json_schema_input_type=datetime | date), AfterValidator(_to_utc)
+]
+"""A :data:`Timestamp` of a question, of which the OpenAPI document says that it may be a date too."""
 
 Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 """Every score: in [0, 1], higher is better; NaN, infinity and what is not a number are refused."""

@@ -226,7 +226,7 @@ class TenantQuestions:
                 fields = dict(GraphQuestion.model_validate(fields))  # a tenant or a moment in it is an unknown field
             asked = GraphQuery(**fields, tenant_id=self._tenant_id, as_of=self._moment(as_of))
         except ValidationError as error:
-            raise InvalidRequest.from_validation(error) from error
+            raise InvalidRequest.from_validation(error, known=GraphQuestion.model_fields) from error
         return self._library.graph.query(asked)
 
     def _moment(self, as_of: datetime | None) -> datetime:

@@ -9,7 +9,7 @@ import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -102,6 +102,7 @@ def build_context(
     role: ContextRole | None = None,
     untrusted: bool = False,
     metadata: object = (),
+    min_final: float | None = None,
     nonce: str | None = None,
 ) -> Context:
     """Return messages to show a model before it answers, of the conversation, stored records and episodes.
@@ -130,6 +131,8 @@ def build_context(
         Whether records that are marked as not trusted may be shown.
     metadata
         Conditions on the metadata of stored records and episodes, as :attr:`braid.models.Filters.metadata` takes them.
+    min_final
+        Final score below which nothing is shown, 0 to 1; the settings' when not given.
     nonce
         Nonce of the keys of the fences around retrieved text, a secret from everyone who writes records; by default
         random. Equal texts have equal keys under equal nonces.
@@ -151,15 +154,19 @@ def build_context(
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    return run(request, memory, nonce=nonce)
+    return run(request, memory, min_final=min_final, nonce=nonce)
 
 
-def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) -> Context:
+def run(
+    request: ContextRequest, memory: Memory, *, min_final: float | None = None, nonce: str | None = None
+) -> Context:
     """Build one context; see :func:`build_context`.
 
     When all sources to be retrieved from are lost, the newest messages are returned in the conversation's order.
     """
     limits = memory.context_limits
+    if min_final is not None:
+        limits = replace(limits, min_final=min_final)
     if not limits.enabled:
         return Context(messages=request.messages, enabled=False)
     now = memory.now()

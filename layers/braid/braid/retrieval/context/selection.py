@@ -65,7 +65,13 @@ Message = Annotated[
     dict[str, Any],
     PlainValidator(_checked_object),
     PlainSerializer(lambda message: message),
-    WithJsonSchema({"type": "object"}),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "description": "A chat message with any fields, of which only the text is read: "
+            "content, or the text of its parts.",
+        }
+    ),
 ]
 """A chat message with any fields, of which only the text is read; it is passed on unchanged."""
 
@@ -142,7 +148,8 @@ class Context(Frozen):
     def __str__(self) -> str:
         """Return the messages as text, each under its role."""
         said = (f"{message.get('role', 'message')}:\n{message_text(message)}" for message in self.messages)
-        return "\n\n".join(said) or "(no messages)"
+        below = f"; {self.metrics.found} found, all below the lowest score that is shown" if self.metrics.found else ""
+        return "\n\n".join(said) or f"(no messages{below})"
 
 
 def share_of_words(asked: Iterable[str], text: str) -> float:
