@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 120
 LONGEST_RUN: Final = 24
 """Words with capitals in a row; a longer run is no name, and another begins."""
-FEW_WORDS, MOSTLY_CAPITALS, TITLE_CASE, MAX_WORDS_IN_LIST = 12, 0.6, 0.9, 4
-"""Bounds of :func:`_capitals_tell`: words of a text, shares of words with capitals, words in a row of a list."""
+FEW_WORDS, WORDS_OF_PART, WORDS_OF_SENTENCE = 12, 3, 30
+MOSTLY_CAPITALS, TITLE_CASE = 0.6, 0.9
+"""Bounds of :func:`_capitals_tell`: numbers of words, of parts and sentences on average; shares of capitalised ones."""
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
 FOUND_TYPES: Final = (NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE)
 _PARTICLES: Final = word_set("""
@@ -34,8 +35,8 @@ _PARTICLES: Final = word_set("""
 """)
 _CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
 """Words that a quoted title need not capitalise."""
-_VERBS: Final = word_set("are be been did do does had has have is was were will")
-"""Those of them that title case capitalises."""
+_NOT_IN_TITLES: Final = _CONNECTING - word_set("are be been did do does had has have is was were will")
+"""Words that title case does not capitalise, as it does verbs."""
 _MAX_PARTICLES: Final = 2
 _MONTHS: Final = word_set("""
     january february march april may june july august september october november december jan feb mar apr jun jul
@@ -177,8 +178,8 @@ def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
 def _capitals_tell(words: Sequence[_Word]) -> bool:
     """Return whether words with capitals are names in a text, which they are not where most words have capitals.
 
-    Such a text is in upper case, in title case, or a table without its lines, with runs that are longer than names. It
-    is prose full of names if some of the words that title case would capitalise have none, and a list of names or rows
+    Such a text is in upper case, in title case, or a table whose lines have been lost. It is prose full of names if it
+    has sentences, and some of the words that title case would capitalise have no capitals; and a list of names or rows
     of a table if punctuation divides it into parts of few words.
     """
     letters = [word for word in words if word.text[:1].isalpha()]
@@ -187,17 +188,12 @@ def _capitals_tell(words: Sequence[_Word]) -> bool:
         return True
     if sum(word.text.isupper() for word in letters) >= MOSTLY_CAPITALS * len(letters):
         return False
-    if sum(word.apart and not word.begins for word in letters) * MAX_WORDS_IN_LIST >= len(letters):
+    if sum(word.apart and not word.begins for word in letters) * WORDS_OF_PART >= len(letters):
         return True
-    in_titles = [word for word in letters if word.text.casefold() not in _CONNECTING - _VERBS]
-    if sum(word.text[:1].isupper() for word in in_titles) >= TITLE_CASE * len(in_titles):
+    if len(letters) > WORDS_OF_SENTENCE * sum(word.begins for word in words):
         return False
-    runs = [0]
-    for word in words:
-        if word.apart or word.begins or not word.text[:1].isupper():
-            runs.append(0)
-        runs[-1] += word.text[:1].isupper()
-    return 2 * sum(run for run in runs if run > MAX_WORDS_IN_LIST) <= capitals
+    in_titles = [word for word in letters if word.text.casefold() not in _NOT_IN_TITLES]
+    return sum(word.text[:1].isupper() for word in in_titles) < TITLE_CASE * len(in_titles)
 
 
 def _without_openers(words: Sequence[_Word], title: str) -> Sequence[_Word]:
@@ -260,17 +256,19 @@ def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
 def _columns(content: str) -> tuple[set[str], list[tuple[int, int]]]:
     """Return the names of columns in a text of a table's rows, and where the rows have them.
 
-    A name of a column is what several fields begin with, before a colon. A row is a line of at least two fields.
+    A name of a column is what several fields begin with, before a colon. A row is a line of at least two fields; the
+    columns of "Heron (Greek: …; Latin: …)" are none, as a bracket is open.
     """
     counted: Counter[str] = Counter()
     rows: list[list[tuple[int, int]]] = []
     in_row, end = False, 0
     for field in _FIELD.finditer(content):
         counted[field[1]] += 1
+        closed = field[1].count("(") == field[1].count(")")
         if field.start() == field.start(1):  # at the beginning of a line
-            in_row = True
+            in_row = closed
             rows.append([field.span(1)])
-        elif in_row := in_row and content.find("\n", end, field.start()) < 0:
+        elif in_row := in_row and closed and content.find("\n", end, field.start()) < 0:
             rows[-1].append(field.span(1))
         end = field.end()
     names = {name for name, times in counted.items() if times > 1}
