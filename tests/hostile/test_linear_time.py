@@ -99,6 +99,9 @@ MADE_OF = {
     "images": "![",
     "rows": "a,b\n",
     "a row of a table": "|a",
+    "rows of columns and values": "A: x; B: y\n",
+    "imperatives": "Call Bob. ",
+    "articles": "Der Umzug\n",
     "blocks that look closed": "<div/>",
     "elements that others close": "<i></b>x",
 }

@@ -69,6 +69,46 @@ def test_a_word_alone_in_the_cell_of_a_table_is_no_name_unless_it_is_one_elsewhe
     assert "sprout" in found("Plan | Price\nSprout | 49 EUR\n\nMost farms take Sprout.")
 
 
+def test_prose_and_lists_full_of_names_are_told_from_title_case() -> None:
+    people = {"bob tanaka", "ines duarte", "maria gonzalez", "john smith"}
+    prose = "Bob Tanaka works with Ines Duarte. Maria Gonzalez reports to John Smith."
+    assert set(found(prose)) == people
+    assert set(found("Came: Bob Tanaka, Ines Duarte, Maria Gonzalez, John Smith, Anna Berg and Joost Mol.")) == {
+        *people,
+        "anna berg",
+        "joost mol",
+    }
+    assert found("How The Quick Brown Fox Jumps Over The Lazy Dog And Sleeps Until Noon") == {}
+    table = "Year Winner Country Venue Runner-up to par " + "2018 Matt Wallace England two strokes India " * 8
+    assert found(table) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Ask Marguerite Oyelaran about it", {"marguerite oyelaran"}),
+        ("We met. Call Bob Tanaka", {"bob tanaka"}),
+        ("1. Call Bob Tanaka\n2. Restart Keelson", {"bob tanaka", "keelson"}),
+        ("Fragen Sie Bob Tanaka.", {"bob tanaka"}),
+        ("Der Umzug", set()),
+        ("Die Deutsche Bank ist in der Stadt von Bob Tanaka.", {"deutsche bank", "stadt von bob tanaka"}),
+        ("El Banco de España es de todos.", {"banco de espana"}),
+        ("Die Hard is a film of Los Angeles. Los Angeles is a city.", {"die hard", "los angeles"}),
+        ("El alcalde de La Paz es mayor. La Paz es grande.", {"la paz"}),
+    ],
+)
+def test_a_verb_or_an_article_that_begins_a_sentence_is_no_part_of_the_name_after_it(
+    text: str, names: set[str]
+) -> None:
+    assert set(found(text)) == names
+
+
+def test_a_name_that_begins_with_a_verb_is_whole_if_text_or_title_has_it_elsewhere() -> None:
+    assert "call me" in found("Call Me is a song. She sang Call Me.")
+    assert "call me" in found("Here it is: the song.\nCall Me is by her.", title="Songs such as Call Me (single)")
+    assert "call me" not in found("Call Me is a song.")
+
+
 def test_a_unit_behind_a_number_is_no_name_unless_it_is_one_elsewhere() -> None:
     assert found("It costs 450 EUR or 38,000 USD, at 14:03 UTC.") == {}
     assert set(found("In 1999 NASA paid 12 EUR. We pay in EUR.")) == {"nasa", "eur"}
@@ -78,6 +118,20 @@ def test_the_columns_of_a_tables_rows_are_no_names() -> None:
     rows = "plan: Sprout; account_manager: Anna Berg\nplan: Meadow; account_manager: Joost Mol"
     assert "account manager" not in found(rows)
     assert "daily limit" in found("daily_limit: 12\nquiet_hours: 3")
+
+
+def test_a_column_is_no_name_in_a_single_row_but_its_value_is() -> None:
+    assert set(found("Ticket: 12; Assignee: Bob; Account Manager: Anna Berg")) == {"bob", "anna berg"}
+    rows = "Ticket: E12; Assignee: Bob Tanaka; Customer: Heron\nTicket: E13; Assignee: Ines Duarte; Customer: Sprout"
+    assert "greek" in found("A song of Oslo (in Greek: one; Latin: two) is the last."), "a line of prose"
+    assert set(found(f"{rows}\n{rows}")) == {"e12", "e13", "bob tanaka", "ines duarte", "heron", "sprout"}
+
+
+def test_speakers_are_names_though_a_colon_follows_them() -> None:
+    assert set(found("Bob Tanaka: I will do it.\nInes Duarte: Thanks.\nBob Tanaka: It is; see you.")) == {
+        "bob tanaka",
+        "ines duarte",
+    }
 
 
 @pytest.mark.parametrize(

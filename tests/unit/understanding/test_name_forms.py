@@ -14,6 +14,7 @@ from braid.retrieval.stages.name_linking import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
 from braid.understanding.name_forms import (
     FORM_SCORES,
+    MAX_TRANSPOSED_WORDS,
     MISSPELT,
     inflections,
     is_whole_name,
@@ -163,6 +164,23 @@ def test_a_misspelt_name_is_read_as_the_one_that_a_letter_tells_it_apart_from(gr
     assert found(graph, "Who owns Keelsn?") == {}, "either could be meant"
     named(graph, "Keelsn")
     assert found(graph, "Who owns Keelsn?") == {"Keelsn": 1.0}
+
+
+def test_a_part_of_a_name_may_have_two_adjacent_letters_swapped(graph: KnowledgeGraph) -> None:
+    named(graph, "Bob Tanaka")
+    assert found(graph, "Who works with Tankaa?") == {"Bob Tanaka": 0.45}
+    (link,) = linked_names(graph, "acme", "Who works with Tankaa?", as_of=NOW)
+    assert (link.phrase, link.misspelt) == ("tankaa", True)
+    assert found(graph, "who works with tankaa?") == {}, "parts of names need a capital"
+    assert linked_names(graph, "acme", "Is Tankaa in?", as_of=NOW, unknown_words=lambda *_: frozenset()) == []
+    named(graph, "Ines Tanaka")
+    assert found(graph, "Who works with Tankaa?") == {}, "either could be meant"
+
+
+def test_the_work_for_swapped_letters_is_bounded() -> None:
+    question = "who " + " and ".join(f"Tan{'abcdefghijklmnopqrstuvwxyz'[place]}kaly" for place in range(26))
+    swapped = {key.phrase for key in lookup_keys(question).values() if key.misspelt}
+    assert len(swapped) == MAX_TRANSPOSED_WORDS
 
 
 def test_a_word_of_the_tenants_texts_is_no_misspelt_name(graph: KnowledgeGraph) -> None:

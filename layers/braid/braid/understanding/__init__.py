@@ -8,7 +8,7 @@
 - ``name_forms``, for questions and writes: keys and forms by which a name is stored and looked up; for questions:
   which of their words are meant as a name
 - ``name_finding``, for writes: the names in texts that are stored, both those that are written like names
-  (``name_patterns``) and those that the tenant has given (``given_names``)
+  (``name_patterns``, without ``sentence_openers``) and those that the tenant has given (``given_names``)
 - ``text_parts``: splits a long text into parts that fit the encoder's window
 - ``tokens``: words, search terms, stop words, ideographs, normalisation in linear time
 """

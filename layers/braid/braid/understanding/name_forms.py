@@ -37,7 +37,7 @@ from braid.understanding.tokens import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from braid.models import EntityLink
 
@@ -53,6 +53,8 @@ LEAST_CERTAINTY_OF_FORMS = 0.5
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_PHRASES = 5, 32, 60
 """Fewest letters of a word, and most characters of a name, that may be misspelt; most such phrases of a question."""
+MAX_TRANSPOSED_WORDS = 10
+"""Most words of a question that are also looked up, as parts of names, with two adjacent letters swapped."""
 MAX_MISSPELT_NAMES = 5
 """Names of one entity that may be misspelt: it may have a hundred names, and each of these has up to 33 more keys."""
 _HASH_BYTES = 6
@@ -73,6 +75,8 @@ class LookupKey(NamedTuple):
     """The words of the question."""
     score_factor: float
     """Factor of the match's score, in (0, 1]; below 1 for an altered form of the phrase."""
+    misspelt: bool = False
+    """Whether it is another spelling of a phrase that may be misspelt."""
 
 
 def stored_forms(*names: str) -> list[str]:
@@ -193,13 +197,37 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
     for phrase in _could_be_misspelt(offered):
         for form in misspellings(phrase):
             keys.setdefault(form, LookupKey(phrase, 1.0))
+    for form, key in _transposed_parts(keys).items():
+        keys.setdefault(form, key)
     return keys
+
+
+def _transposed_parts(keys: Mapping[str, LookupKey]) -> dict[str, LookupKey]:
+    """Return keys of parts of names, for the first words that are looked up as parts, with two letters swapped."""
+    words = [key[1:] for key in keys if key[:1] == PART and _LONG_WORD.fullmatch(key[1:])]
+    return {
+        PART + form: LookupKey(word, FORM_SCORES[MISSPELT], misspelt=True)
+        for word in words[:MAX_TRANSPOSED_WORDS]
+        for form in transpositions(word)
+    }
 
 
 def similar_keys(name: str) -> list[str]:
     """Return the keys of names similar to a normalised one: other forms, singular or plural, misspellings."""
     marked = [mark + name for mark in FORM_SCORES if mark != MISSPELT]
-    return [*marked, *inflections(name), name.replace(" ", ""), *misspellings(name)]
+    swapped = [PART + form for form in transpositions(name)] if _LONG_WORD.fullmatch(name) else []
+    return [*marked, *inflections(name), name.replace(" ", ""), *misspellings(name), *swapped]
+
+
+def transpositions(word: str) -> list[str]:
+    """Return the words that differ from a word in the order of two adjacent letters; none of a long word.
+
+    Graphs keep no :func:`misspellings` of the parts of names, so that a question asks for these spellings instead.
+    """
+    if len(word) > MAX_MISSPELT:
+        return []
+    swapped = (word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1))
+    return [form for form in dict.fromkeys(swapped) if form != word]
 
 
 def _could_be_misspelt(offered: Sequence[str]) -> list[str]:

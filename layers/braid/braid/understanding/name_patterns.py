@@ -11,10 +11,12 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.given_names import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
 from braid.understanding.name_forms import MIN_WORD_CHARACTERS, without_brackets
+from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, function_words_of
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
 
 if TYPE_CHECKING:
@@ -23,15 +25,18 @@ if TYPE_CHECKING:
 LONGEST_NAME: Final = 120
 LONGEST_RUN: Final = 24
 """Words with capitals in a row; a longer run is no name, and another begins."""
-FEW_WORDS, MOSTLY_CAPITALS = 12, 0.6
-"""In a text of at least that many words, of which this share is capitalised, capitals tell no names."""
+FEW_WORDS, WORDS_OF_PART, WORDS_OF_SENTENCE = 12, 3, 30
+MOSTLY_CAPITALS, TITLE_CASE = 0.6, 0.9
+"""Bounds of :func:`_capitals_tell`: numbers of words, of parts and sentences on average; shares of capitalised ones."""
 NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE = "Concept", "Identifier", "CodeEntity", "Address"
 FOUND_TYPES: Final = (NAME_TYPE, IDENTIFIER_TYPE, CODE_TYPE, ADDRESS_TYPE)
 _PARTICLES: Final = word_set("""
     of the de la le les du des von van der den di da del della do dos das al el bin ibn af av zu zur y e for &
 """)
 _CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
-"""Words that a title does not capitalise."""
+"""Words that a quoted title need not capitalise."""
+_NOT_IN_TITLES: Final = _CONNECTING - word_set("are be been did do does had has have is was were will")
+"""Words that title case does not capitalise, as it does verbs."""
 _MAX_PARTICLES: Final = 2
 _MONTHS: Final = word_set("""
     january february march april may june july august september october november december jan feb mar apr jun jul
@@ -159,16 +164,76 @@ def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
     own = without_brackets(title).strip()
     if " " in own and (start := content.find(own)) >= 0:
         whole.append((start, start + len(own)))
+    columns, spans = _columns(content)
+    whole += spans
     words = _units_set_apart(_outside(whole, words_of(content)) if whole else words_of(content))
-    columns = _columns(content)
     for word in words:
         form_type = _type_by_form(word.text)
         if form_type and not (form_type == CODE_TYPE and word.text in columns):
             yield Candidate(normalise(word.text) or word.text.casefold(), word.text, form_type, word.start)
+    if _capitals_tell(words):
+        yield from _capitalised(_without_openers(words, title), content)
+
+
+def _capitals_tell(words: Sequence[_Word]) -> bool:
+    """Return whether words with capitals are names in a text, which they are not where most words have capitals.
+
+    Such a text is in upper case, in title case, or a table whose lines have been lost. It is prose full of names if it
+    has sentences, and some of the words that title case would capitalise have no capitals; and a list of names or rows
+    of a table if punctuation divides it into parts of few words.
+    """
     letters = [word for word in words if word.text[:1].isalpha()]
     capitals = sum(word.text[:1].isupper() for word in letters)
     if len(letters) < FEW_WORDS or capitals < MOSTLY_CAPITALS * len(letters):
-        yield from _capitalised(words, content)
+        return True
+    if sum(word.text.isupper() for word in letters) >= MOSTLY_CAPITALS * len(letters):
+        return False
+    if sum(word.apart and not word.begins for word in letters) * WORDS_OF_PART >= len(letters):
+        return True
+    if len(letters) > WORDS_OF_SENTENCE * sum(word.begins for word in words):
+        return False
+    in_titles = [word for word in letters if word.text.casefold() not in _NOT_IN_TITLES]
+    return sum(word.text[:1].isupper() for word in in_titles) < TITLE_CASE * len(in_titles)
+
+
+def _without_openers(words: Sequence[_Word], title: str) -> Sequence[_Word]:
+    """Return the words without imperative verbs and foreign function words at the beginning of sentences.
+
+    Only before a word with a capital, and only if neither the text nor its title has both words together elsewhere:
+    "Call" is left out of "Call Bob Tanaka", but "Los" is not of "Los Angeles" if the text also has "in Los Angeles".
+    """
+    starts = {
+        place
+        for place, word in enumerate(words)
+        if word.text[:1].isupper() and word.text.casefold() in ALL_OPENERS and _begins_item(words, place)
+    }
+    if not starts:
+        return words
+    openers = IMPERATIVES | function_words_of(word.text for word in words)
+    texts = [word.text for word in words]
+    elsewhere = {pair for place, pair in enumerate(pairwise(texts)) if place not in starts}
+    elsewhere.update(pairwise(title.split()))
+    kept: dict[int, _Word] = dict(enumerate(words))
+    for start in starts:
+        end = start
+        while end + 1 < len(words) and texts[end].casefold() in openers and _continues_name(words[end + 1]):
+            end += 1
+        if end > start and (texts[start], texts[start + 1]) not in elsewhere:
+            is_object = any(text.casefold() in IMPERATIVES for text in texts[start:end])
+            kept[end] = words[end]._replace(begins=not is_object, apart=True)
+            for place in range(start, end):
+                del kept[place]
+    return list(kept.values())
+
+
+def _begins_item(words: Sequence[_Word], place: int) -> bool:
+    """Return whether a sentence begins at a word, or at a number right before it: "2. Call them"."""
+    before = words[place - 1] if place else None
+    return words[place].begins or (before is not None and before.begins and before.text.isdigit())
+
+
+def _continues_name(word: _Word) -> bool:
+    return word.text[:1].isupper() and not word.apart and not word.begins
 
 
 def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
@@ -188,10 +253,26 @@ def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
     return found
 
 
-def _columns(content: str) -> set[str]:
-    """Return the names of columns in a text of a table's rows: what several fields begin with, before a colon."""
-    counted = Counter(match[1] for match in _FIELD.finditer(content))
-    return {name for name, times in counted.items() if times > 1}
+def _columns(content: str) -> tuple[set[str], list[tuple[int, int]]]:
+    """Return the names of columns in a text of a table's rows, and where the rows have them.
+
+    A name of a column is what several fields begin with, before a colon. A row is a line of at least two fields; the
+    columns of "Heron (Greek: …; Latin: …)" are none, as a bracket is open.
+    """
+    counted: Counter[str] = Counter()
+    rows: list[list[tuple[int, int]]] = []
+    in_row, end = False, 0
+    for field in _FIELD.finditer(content):
+        counted[field[1]] += 1
+        closed = field[1].count("(") == field[1].count(")")
+        if field.start() == field.start(1):  # at the beginning of a line
+            in_row = closed
+            rows.append([field.span(1)])
+        elif in_row := in_row and closed and content.find("\n", end, field.start()) < 0:
+            rows[-1].append(field.span(1))
+        end = field.end()
+    names = {name for name, times in counted.items() if times > 1}
+    return names, [span for row in rows if len(row) > 1 for span in row]
 
 
 def _outside(spans: Sequence[tuple[int, int]], words: Iterable[_Word]) -> Iterator[_Word]:

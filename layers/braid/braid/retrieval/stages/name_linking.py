@@ -101,7 +101,8 @@ def _by_kind(found: Sequence[EntityLink], keys: dict[str, LookupKey]) -> dict[_K
     links: dict[_Kind, list[EntityLink]] = {kind: [] for kind in _Kind}
     for link in found:
         key = keys[link.phrase]
-        kind = _KIND_BY_PREFIX.get(link.phrase[0], _Kind.AS_WRITTEN if key.score_factor == 1.0 else _Kind.OTHER_FORM)
+        by_name = _Kind.AS_WRITTEN if key.score_factor == 1.0 else _Kind.OTHER_FORM
+        kind = _Kind.MISSPELT if key.misspelt else _KIND_BY_PREFIX.get(link.phrase[0], by_name)
         if kind is _Kind.AS_WRITTEN or len(found) < MAX_LOOKED_UP:
             links[kind].append(link.altered(phrase=key.phrase, score=link.score * key.score_factor))
     return links

@@ -1,0 +1,72 @@
+"""Words that begin a sentence before a name and are no part of it: imperative verbs and, except in English, articles.
+
+"Ask Anna Berg" names Anna Berg, and "Der Umzug" begins with an article. English function words are in ``tokens``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from braid.understanding.tokens import FUNCTION_WORDS, word_set
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+IMPERATIVES: Final = word_set("""
+    ask call contact email phone ping tell notify inform remind invite meet thank greet consult congratulate cc visit
+    assign forward send escalate approve review install deploy restart reboot configure upgrade update replace remove
+    frag frage fragen ruf rufe rufen kontaktiere kontaktieren informiere informieren besuche besuchen bitte
+    demande demandez appelle appelez contacte contactez informez prévenez
+    pregunta pregunte llama llame contacta avisa avise informa
+    chiedi chieda chiama chiami contatta contatti avvisa
+    pergunte ligue chame contate avise
+    vraag bel contacteer informeer
+""")
+"""Imperative verbs whose object is often a name; without those that names often begin with, such as "open"."""
+
+_FUNCTION_WORDS: Final = (
+    word_set("""
+        der die das den dem des ein eine einen einem einer eines und oder aber ist sind war waren wird werden wurde
+        wurden hat haben hatte nicht auch im am vom zum zur beim ins bei mit nach von aus für auf über unter vor seit
+        durch gegen ohne um wie als wenn wir ihr sie er es ich unser unsere ihre sein seine dieser diese dieses jeder
+        jede alle kein keine
+    """),
+    word_set("""
+        le la les un une des du de au aux et ou est sont dans sur pour par avec sans ce cette ces son sa ses leur leurs
+        nous vous il elle ils elles notre votre qui que été
+    """),
+    word_set("""
+        el la los las un una unos unas de del al y es son en con por para sin su sus este esta estos estas nuestro
+        nuestra que se lo fue
+    """),
+    word_set("""
+        il lo la gli le un uno una di del della dei delle al alla è sono con per su da dal dalla nel nella questo
+        questa suo sua che
+    """),
+    word_set("""
+        os as um uma uns umas de da dos das ao é são em na nos nas com por para sem seu sua este esta que
+    """),
+    word_set("""
+        de het een van der den en zijn op met voor naar bij door uit aan dit deze die dat wij hij zij ze niet ook onze
+        hun
+    """),
+)
+"""Articles, prepositions, pronouns and the like of German, French, Spanish, Italian, Portuguese and Dutch."""
+_EVIDENCE: Final = tuple(words - FUNCTION_WORDS for words in _FUNCTION_WORDS)
+_BEGIN_NAMES: Final = word_set("el la las los le les il lo de die")
+"""Articles that many names of places and works begin with; with a capital they tell no language."""
+ALL_OPENERS: Final = IMPERATIVES.union(*_EVIDENCE)
+"""All words that :func:`function_words_of` may return, and the imperatives."""
+
+
+def function_words_of(words: Iterable[str]) -> frozenset[str]:
+    """Return the function words of the language that most function words of a text are of; none of an English text."""
+    counted: Counter[str] = Counter()
+    for word in words:
+        folded = word.casefold()
+        if word[:1].islower() or folded not in _BEGIN_NAMES:
+            counted[folded] += 1
+    best = max(_EVIDENCE, key=lambda known: sum(counted[word] for word in known))
+    english = sum(counted[word] for word in FUNCTION_WORDS)
+    return best if sum(counted[word] for word in best) > english else frozenset()
