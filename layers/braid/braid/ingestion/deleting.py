@@ -74,6 +74,8 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
                 relationships += store.graph.delete_relationships_of(tenant_id, some)
                 vertices += store.graph.delete(tenant_id, some)
                 vertices += store.graph.delete_unmentioned(tenant_id, sorted(named))
+                if named:
+                    store.graph.distrust_unmentioned(tenant_id, sorted(named))
                 records += store.index.delete(tenant_id, some)
     return DeleteReport(tenant_id=tenant_id, records=records, vertices=vertices, relationships=relationships)
 
