@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from braid.errors import DatasetError
 from braid.ingestion.bulk.fingerprints import Fingerprints
-from braid.ingestion.bulk.phases import fingerprints_of, part_of, phases_of
+from braid.ingestion.bulk.phases import distrust_edges_of, fingerprints_of, part_of, phases_of, refused_records
 from braid.ingestion.bulk.step_messages import Phase
 from braid.ingestion.bulk.steps import in_batches
 from braid.ingestion.items import Items
@@ -61,8 +61,8 @@ def ingest_file(
 ) -> FileReport:
     """Write the valid lines of a file, in the phases of :mod:`braid.ingestion.bulk.phases`; report invalid ones.
 
-    Memory holds one batch, the places of refused lines, and eight bytes for each edge that another edge supersedes or
-    that supersedes a record.
+    Memory holds one batch, the places and ids of refused lines, and eight bytes for each edge that another edge
+    supersedes or that supersedes a record.
 
     Parameters
     ----------
@@ -86,6 +86,7 @@ def ingest_file(
     done = FileReport()
     phases_by_batch: list[set[Phase]] = []
     refused: set[str] = set()
+    untrusted: dict[str, None] = {}
     fingerprints, in_order = Fingerprints(), b""
     for phase in Phase:
         for lines, first, read in _batches_of_phase(path, begun, phase, phases_by_batch):
@@ -99,6 +100,7 @@ def ingest_file(
             report = write(part_of(whole, phase, refused, in_order), application, threads=threads)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
             refused.update(error.place for error in report.errors)
+            untrusted |= dict.fromkeys(refused_records(whole, errors) if phase is Phase.ITEMS else ())
             done.add(report, errors, phase, lines=len(lines))
             for error in errors:
                 on_error(error)
@@ -106,6 +108,7 @@ def ingest_file(
                 on_progress(read, begun.st_size)
         if phase is Phase.ITEMS:
             in_order = fingerprints.in_order()
+    distrust_edges_of(untrusted, tenant_id, application)
     return done
 
 

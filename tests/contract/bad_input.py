@@ -193,6 +193,28 @@ class BadInputContract:
             assert send(store, tmp_path, [GOOD, long], MissingEnds.REFUSE) == []
             assert ids(store, tenant) == ["good", "long"]
 
+    @pytest.mark.parametrize("wrong", [{"content": "m" * 1_048_577}, {"schema_version": 9}])
+    def test_an_edge_whose_evidence_is_refused_is_not_trusted_if_that_was_not(
+        self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+    ) -> None:
+        monkeypatch.setattr(steps, "BATCH_LINES", 1)
+        lines = [
+            record("a"),
+            record("b"),
+            record("kept", trusted=True),
+            record("mail", **wrong, trusted=False),
+            edge("a", "b", evidence="mail"),
+            edge("b", "a", evidence="kept"),
+            edge("a", "kept", evidence="no record of the store"),
+        ]
+        for tenant, way in PARTIAL.items():
+            assert len(way(store, tmp_path, lines, MissingEnds.REFUSE)) == 1, tenant
+            stored = {one.evidence: one.trusted for one in store.graph.scan(tenant).relationships}
+            assert stored == {"mail": False, "kept": True, "no record of the store": True}, tenant
+        # It is trusted again once it is written again, with evidence that is.
+        assert file(store, tmp_path, [record("mail"), edge("a", "b", evidence="mail")], MissingEnds.REFUSE) == []
+        assert all(one.trusted for one in store.graph.scan("file").relationships)
+
     def test_a_poison_message_among_ten_stays_and_nine_land(self, store: DemoStages) -> None:
         bodies = [json.dumps({"tenant_id": "message", **body_of([record(f"r{at}")])}) for at in range(10)]
         bodies[4] = '{"tenant_id": "message", "records": [{"id": "r4", "content": "a\\u0000b"}]}'

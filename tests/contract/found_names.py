@@ -250,6 +250,25 @@ class FoundNamesContract:
         (link,) = store.graph.link(ACME, ["anna berg"], as_of=AS_OF, trusted_only=True)
         assert link.entity_id == BERG
 
+    @pytest.mark.parametrize("ended", ["changed", "marked", "removed"])
+    def test_a_name_whose_last_trusted_text_is_gone_is_no_longer_trusted(self, store: Application, ended: str) -> None:
+        written(store, record("a", "It was Anna Berg."), record("b", "It was Anna Berg.", trusted=False))
+        written(store, record("c", "It was Anna Berg."))
+        for text in ("a", "c"):
+            (berg,) = store.graph.get_many(ACME, [BERG])
+            assert berg.trusted
+            if ended == "removed":
+                store.delete(ACME, [text])
+            else:
+                said = "It was nobody." if ended == "changed" else "It was Anna Berg."
+                written(store, record(text, said, trusted=ended == "changed"))
+        (berg,) = store.graph.get_many(ACME, [BERG])
+        assert not berg.trusted
+        assert store.graph.stats(ACME).trusted_part().vertices == (2 if ended == "changed" else 0)
+        written(store, record("a", "It was Anna Berg. Again."))
+        (link,) = store.graph.link(ACME, ["anna berg"], as_of=AS_OF, trusted_only=True)
+        assert link.entity_id == BERG
+
     @pytest.mark.parametrize("given", ["before", "with", "after"])
     def test_an_entity_that_is_not_trusted_gets_no_text_s_mention(self, store: Application, given: str) -> None:
         text = record("a", "It was Anna Berg.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ from braid.engines.embedded.key_value import EmbeddedCache
 from braid.errors import ConfigurationError, InvalidRequest, QuotaExceeded
 from braid.models import Query, RerankerKind
 from braid.ports.cache import ResilientCache
-from braid.settings import Settings, load_settings
+from braid.settings import EngineKind, Settings, load_settings
 from moto import mock_aws
 
 from tests.contract.shapes import Clock
@@ -139,6 +140,26 @@ def test_items_are_counted_whether_they_are_written_or_removed(made: Make, clock
     assert door.ask("POST", "/search", QUESTION).status == 200
     clock.advance(MINUTE_S)
     assert door.ask("DELETE", "/records/n-4").status == 200
+
+
+def test_of_one_tenant_one_workflow_of_embedding_again_is_started_a_minute(
+    made: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, started = made(), list[str]()
+    door = FrontDoor(library)
+    monkeypatch.setitem(vars(library), "_reembed_workflow", SimpleNamespace(start=started.append))
+    assert [door.ask("POST", "/reembed", {}).status for _ in range(2)] == [200, 200]
+    arn = "arn:aws:states:eu-west-1:123456789012:stateMachine:reembed"
+    deployed = {"engine": EngineKind.AWS, "reembed_state_machine_arn": arn}
+    library.settings = library.settings.model_copy(update=deployed)
+    name = door.ask("POST", "/reembed", {}).json()["name"]
+    before = library.jobs.get(name)
+    _refused(door.ask("POST", "/reembed", {}), "60")
+    assert library.jobs.get(name) == before
+    assert door.ask("POST", "/reembed", {}, authorizer=claims("pellworth")).status == 200
+    clock.advance(MINUTE_S)
+    assert door.ask("POST", "/reembed", {}).status == 200
+    assert started == ["saltmarrow", "pellworth", "saltmarrow"]
 
 
 def test_what_was_refused_at_the_end_of_a_minute_adds_nothing_to_the_next(

@@ -351,12 +351,16 @@ class Application(ModelSelection):
     def reembed(self, tenant_id: str) -> ReembeddingJob:
         """Start re-embedding a tenant's outdated records.
 
-        The deployed workflow is started if the settings name one; elsewhere ``braid reembed`` does the work.
+        The deployed workflow is started if the settings name one; elsewhere ``braid reembed`` does the work. Raises
+        QuotaExceeded if the workflow was started for the tenant in this minute.
         """
         from braid import reembedding
 
+        deployed = self.settings.engine is EngineKind.AWS and self.settings.reembed_state_machine_arn
+        if deployed:
+            self.quotas.take_reembedding(tenant_id)
         job = reembedding.plan(self.reembedding, tenant=tenant_id)
-        if self.settings.engine is EngineKind.AWS and self.settings.reembed_state_machine_arn:
+        if deployed:
             self._reembed_workflow.start(tenant_id)
         return job
 

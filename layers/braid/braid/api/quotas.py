@@ -72,6 +72,14 @@ class Quotas:
         """
         self._take(tenant_id, "items written or removed", items, self._settings.quota_writes_per_minute)
 
+    def take_reembedding(self, tenant_id: str) -> None:
+        """Count one start of a workflow that re-embeds. Raises QuotaExceeded if one was started in this minute.
+
+        Each takes the tenant's job over from the one before, which ends with its next step: without the limit, many of
+        them list the same records at once, in a function that all tenants share.
+        """
+        self._take(tenant_id, "start of re-embedding", 1, 1)
+
     def _take(self, tenant_id: str, what: str, amount: int, limit: int) -> None:
         if not limit:
             return

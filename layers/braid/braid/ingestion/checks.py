@@ -59,6 +59,8 @@ class Accepted:
     """Found names that are new."""
     mentions: int = 0
     """Found mentions, stored or not."""
+    doubtful: set[str] = field(default_factory=set)
+    """Ids of found names, stored as trusted, that a text mentions which is not, and perhaps was until now."""
     stale: list[Relationship] = field(default_factory=list)
     """Stored mentions that were found in earlier versions of the records, and are no longer in them."""
     successors: dict[str, str] = field(default_factory=dict)
@@ -144,6 +146,11 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
     accepted.mentions = len(found.edges)
+    accepted.doubtful = {
+        edge.source
+        for edge in found.edges.values()
+        if not edge.trusted and edge.source in found.stored and found.stored[edge.source].trusted
+    }
     given.for_mentions = {*found.vertices, *(edge.target for edge in found.edges.values())} - stated
     given.for_mentions -= {*given.vertices, *(one.id for one in given.records.values() if one.kind is Kind.ENTITY)}
     given.vertices |= found.vertices

@@ -80,6 +80,8 @@ def delete_pages(tenant_id: str, pages: Iterable[list[str]], store: DeleteStore)
                 vertices += entities_deleted + store.graph.delete(tenant_id, list(with_record))
                 vertices += store.graph.delete_unmentioned(tenant_id, sorted(named))
                 entities += entities_deleted
+                if named:
+                    store.graph.distrust_unmentioned(tenant_id, sorted(named))
                 records += store.index.delete(tenant_id, some)
     return DeleteReport(
         tenant_id=tenant_id, records=records, entities=entities, vertices=vertices, relationships=relationships

@@ -285,7 +285,9 @@ class _Repair:
         if (gone or alone) and not self._dry_run:
             with self._store.transaction(self._tenant_id):
                 self._store.graph.delete_relationships(self._tenant_id, gone)
-                self._store.graph.delete_unmentioned(self._tenant_id, sorted({*alone, *(edge.source for edge in gone)}))
+                names = sorted({*alone, *(edge.source for edge in gone)})
+                self._store.graph.delete_unmentioned(self._tenant_id, names)
+                self._store.graph.distrust_unmentioned(self._tenant_id, names)
 
     def _add(self, fault: Fault, identity: str, message: str) -> None:
         self.counts[fault] = self.counts.get(fault, 0) + 1

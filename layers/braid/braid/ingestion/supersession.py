@@ -3,7 +3,8 @@
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
 only evidence, which ends the facts that these edges are, in whichever order they are written. What supersedes begins
-then, unless it states its beginning. Cycles are refused. Entities are never ended, nor is what is trusted by what is not.
+then, unless it states its beginning. Cycles are refused. Entities are never ended, nor is what is trusted by what is
+not.
 """
 
 from __future__ import annotations

@@ -321,6 +321,8 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     untrusted = [record.id for record in accepted.records if not record.trusted]
     # By the store itself, as a record may be the evidence of very many edges.
     store.graph.distrust_relationships(tenant_id, [*untrusted, *_distrusted_since(tenant_id, accepted, store)])
+    if doubtful := accepted.doubtful | (names if are_few else set()):
+        store.graph.distrust_unmentioned(tenant_id, doubtful)
     ended = sum(after.invalid_at != before.invalid_at for after, before in zip(records, embedded, strict=True))
     written = {record.id for record in embedded}
     ended += supersession.apply(store, tenant_id, records=written, edges=accepted.stated)

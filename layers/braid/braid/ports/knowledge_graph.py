@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphQuery, GraphResult
 
 MAX_SEEDS = 100
+MAX_TRUST_EDGES = 500
+"""Most edges of a found name of which it is asked whether any is trusted: a write may mention thousands of names."""
 PAGE_EDGES = 10_000
 """Most edges of a page of a scan; only a page of a single vertex may have more."""
 
@@ -326,6 +328,12 @@ class WritableGraph(KnowledgeGraph, Protocol):
 
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove those of ``ids`` that were found in texts and have no edge left; return how many there were."""
+
+    def distrust_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
+        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many.
+
+        Those with more than :data:`MAX_TRUST_EDGES` edges stay as they are.
+        """
 
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""

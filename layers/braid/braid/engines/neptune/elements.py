@@ -17,6 +17,7 @@ from gremlin_python.statics import long
 
 from braid.models import MENTIONS, Relationship, Vertex
 from braid.models.scalars import microseconds, moment_of
+from braid.ports.knowledge_graph import MAX_TRUST_EDGES
 from braid.ranking.graph_answers import Node
 from braid.understanding.name_forms import stored_forms
 from braid.understanding.tokens import normalise
@@ -307,6 +308,29 @@ def fetch_vertices(source: GraphTraversalSource, tenant_id: str, keys: Sequence[
 def fetch_unmentioned(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
     """Fetch the vertices without edges, by their stored ids."""
     return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(__.both_e()))
+
+
+def fetch_to_distrust(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
+    """Fetch the trusted vertices without trusted edges, by their stored ids."""
+    return _whole_vertices(_without_trusted_edges(source.V(*keys).has(TENANT, tenant_id).not_(__.has(UNTRUSTED, True))))
+
+
+def distrust(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
+    """Mark vertices as untrusted in one traversal, unless another write has given them a trusted edge meanwhile."""
+    steps: Any = source.inject(0)
+    for vertex in vertices:
+        one: Any = _without_trusted_edges(__.V(vertex_id(vertex.tenant_id, vertex.id)))
+        for key, value in ((ROW, _vertex_row(vertex.model_copy(update={"trusted": False}))), (UNTRUSTED, True)):
+            one = one.property(Cardinality.single, key, value)
+        steps = steps.side_effect(one)
+    return steps
+
+
+def _without_trusted_edges(vertices: GraphTraversal) -> GraphTraversal:
+    """Keep the vertices with at most :data:`MAX_TRUST_EDGES` edges, of which none is trusted."""
+    edges = __.both_e().limit(MAX_TRUST_EDGES + 1)
+    are_few = vertices.filter_(edges.clone().count().is_(P.lte(MAX_TRUST_EDGES)))
+    return are_few.not_(edges.not_(__.has(UNTRUSTED, True)))
 
 
 def fetch_vertices_after(source: GraphTraversalSource, tenant_id: str, *, after: str, limit: int) -> GraphTraversal:

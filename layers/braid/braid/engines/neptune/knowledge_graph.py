@@ -171,6 +171,18 @@ class GremlinGraph:
             removed += len(found)
         return removed
 
+    def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many."""
+        changed = 0
+        for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
+            rows = self._connection.submit(partial(elements.fetch_to_distrust, tenant_id=tenant_id, keys=batch))
+            vertices = [vertex for vertex in (elements.vertex_of(tenant_id, row) for row in rows) if vertex.found]
+            for some in batches(vertices, BATCH):
+                with self._counts.changing(tenant_id, [vertex.id for vertex in some], []):
+                    self._connection.submit(partial(elements.distrust, vertices=some))
+            changed += len(vertices)
+        return changed
+
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many existed."""
         edges = {elements.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
@@ -186,7 +198,9 @@ class GremlinGraph:
     def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
         """Remove mentions like any other edges, and found names without any left: no other write waits for it."""
         self.delete_relationships(tenant_id, mentions)
-        self.delete_unmentioned(tenant_id, {edge.source for edge in mentions})
+        names = {edge.source for edge in mentions}
+        self.delete_unmentioned(tenant_id, names)
+        self.distrust_unmentioned(tenant_id, names)
 
     def finish_removals(self, tenant_id: str) -> None:
         """Do nothing: removed mentions are not stored any more."""

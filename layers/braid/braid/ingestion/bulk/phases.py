@@ -23,14 +23,17 @@ from braid.ingestion.bulk.step_messages import Phase
 from braid.ingestion.superseded_edges import superseding_edge
 from braid.ingestion.writing import Places, WriteRequest
 from braid.models import SUPERSEDES
+from braid.ports.batches import batches
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from braid.models import EdgeId, Record, Relationship
+    from braid.ports.ingestion import ItemError, WriteStore
 
 _EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
 _ENDED, _STATED = "ended", "stated"
+_IDS_AT_ONCE = 500
 _ESCAPED = re.compile(rb"\\u00[4-7]")
 """An ASCII letter as a JSON escape, which may hide a keyword; no common writer escapes letters."""
 
@@ -132,3 +135,24 @@ def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: 
 
 def _link(new: str, old: str) -> EdgeId:
     return (new, SUPERSEDES, old, "")
+
+
+def refused_records(request: WriteRequest, errors: Iterable[ItemError]) -> tuple[str, ...]:
+    """Return the ids of a batch's refused lines that may be records which are not trusted.
+
+    A line that cannot be parsed does not say whether it is.
+    """
+    trusted = {record.id for record in request.records if record.trusted}
+    return tuple(dict.fromkeys(error.id for error in errors if error.id and error.id not in trusted))
+
+
+def distrust_edges_of(refused: Iterable[str], tenant_id: str, store: WriteStore) -> None:
+    """Mark edges as untrusted whose evidence is one of these refused records, unless a version of it is stored.
+
+    Called when all edges of a file are written: as nothing is stored of the evidence, they count as trusted until then.
+    """
+    for ids in batches(refused, _IDS_AT_ONCE):
+        stored = store.index.written(tenant_id, ids)
+        if absent := [each for each in ids if each not in stored]:
+            with store.transaction(tenant_id):
+                store.graph.distrust_relationships(tenant_id, absent)

@@ -105,6 +105,8 @@ class BatchResult(Frozen):
     relationships: int = 0
     superseded: int = 0
     errors: tuple[ItemError, ...] = ()
+    refused: tuple[str, ...] = ()
+    """Ids of refused lines that may be records which are not trusted, of the first phase."""
     lost: str | None = None
     """Name of the error that kept the whole batch from being written."""
 

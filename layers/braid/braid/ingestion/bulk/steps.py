@@ -17,7 +17,14 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest, ObjectChanged
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.fingerprints import Fingerprints
-from braid.ingestion.bulk.phases import fingerprints_of, has_fingerprints, part_of, phases_of
+from braid.ingestion.bulk.phases import (
+    distrust_edges_of,
+    fingerprints_of,
+    has_fingerprints,
+    part_of,
+    phases_of,
+    refused_records,
+)
 from braid.ingestion.bulk.step_messages import (
     Batch,
     BatchCounts,
@@ -176,13 +183,15 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     # Again when the texts are embedded: a newer version may have been written whole meanwhile.
     part = part_of(request, task.phase, refused, fingerprints)
     report = write(part, store, require=lambda: _require_newest(task.job, store))
+    errors = (*items.errors, *report.errors) if task.phase is Phase.ITEMS else report.errors
     result = BatchResult(
         written=report.written,
         unchanged=report.unchanged,
         embedded=report.embedded,
         relationships=0 if task.phase is Phase.ENDS else report.relationships,  # they were counted before
         superseded=report.superseded,
-        errors=(*(items.errors if task.phase is Phase.ITEMS else ()), *report.errors),
+        errors=tuple(errors),
+        refused=refused_records(request, errors) if task.phase is Phase.ITEMS else (),
     )
     return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
 
@@ -294,7 +303,7 @@ def _ranges(lines: Iterable[bytes], total: int, batch_lines: int | None) -> Iter
 
 
 def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
-    """Write the object of errors, and return the report of all batches."""
+    """Write the object of errors, settle the trust of edges whose evidence was refused, and return the report."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
     report_key = f"{manifest.folder(job)}/errors.jsonl"
@@ -306,6 +315,7 @@ def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
             for name in totals:
                 totals[name] += getattr(result, name)
             found = result.errors
+            distrust_edges_of(result.refused, job.tenant_id, store)
             if result.lost is not None:
                 causes.append(result.lost)
                 found = (_lost_lines(batch_range, result.lost),)

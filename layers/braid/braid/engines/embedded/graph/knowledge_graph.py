@@ -96,6 +96,10 @@ class EmbeddedKnowledgeGraph:
         """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
         return self._change(tenant_id, ids, vertex_rows.delete_unmentioned)
 
+    def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
+        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many."""
+        return self._change(tenant_id, ids, vertex_rows.distrust_unmentioned)
+
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many there were."""
         return self._change(tenant_id, relationships, edge_rows.delete_edges)
@@ -117,7 +121,8 @@ class EmbeddedKnowledgeGraph:
         while more and tenant is not None:
             with self._store.transaction() as connection:
                 names = vertex_rows.read_ids(connection, tenant, graph_changes.remove_rows(connection, tenant))
-                if vertex_rows.delete_unmentioned(connection, tenant, names):
+                removed = vertex_rows.delete_unmentioned(connection, tenant, names)
+                if vertex_rows.distrust_unmentioned(connection, tenant, names) or removed:
                     Generation.GRAPH.advance(connection, tenant)  # a write may have seen them
                 more = graph_changes.are_left(connection, tenant)
                 if not more:

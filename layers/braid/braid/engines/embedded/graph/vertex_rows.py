@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.graph import name_rows
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Vertex
+from braid.ports.knowledge_graph import MAX_TRUST_EDGES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -118,6 +119,20 @@ def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collect
         (tenant, json.dumps(list(ids))),
     ).fetchall()
     return delete(connection, tenant, [row[0] for row in unmentioned])
+
+
+def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
+    """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many."""
+    edges = (
+        "(SELECT trusted FROM edges WHERE tenant = v.tenant AND source = v.number"
+        " UNION ALL SELECT trusted FROM edges WHERE target = v.number LIMIT :most + 1)"
+    )
+    return connection.execute(
+        "UPDATE vertices AS v SET trusted = 0 WHERE v.tenant = :tenant AND v.found AND v.trusted"  # noqa: S608 - columns
+        f" AND v.id IN (SELECT value FROM json_each(:ids)) AND NOT EXISTS (SELECT 1 FROM {edges} WHERE trusted)"
+        f" AND (SELECT count(*) FROM {edges}) <= :most",
+        {"tenant": tenant, "ids": json.dumps(list(ids)), "most": MAX_TRUST_EDGES},
+    ).rowcount
 
 
 def read_ids(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> list[str]:
