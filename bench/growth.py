@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from braid.app import Application
+from braid.errors import StoresUnavailable
 from braid.models import Embedding, Query, Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.retrieval import pipeline
@@ -110,17 +111,22 @@ class _Took(NamedTuple):
 
 
 def _ask(application: Application, question: dict[str, Any], attempts: int = ATTEMPTS) -> _Took:
-    """Answer a question whose vector is given, again where only a part was answered."""
+    """Answer a question whose vector is given, again where only a part was answered, or nothing: of a store of a
+    million records that is read from the disk for the first time, no strand may answer in time.
+    """
     from bench.synthetic import MODEL, SPACE, TENANT
 
     embedding = Embedding(space=SPACE, model_id=MODEL, vector=base64.b64decode(question["vector"]))
     with patch.object(application, "embed", lambda _: Embedded(embedding=embedding, took_ms=0.0)):
         cpu, wall = time.process_time(), time.perf_counter()
-        answer = pipeline.answer(Query(text=question["text"], tenant_id=TENANT), application)
+        try:
+            in_part = bool(pipeline.answer(Query(text=question["text"], tenant_id=TENANT), application).degraded)
+        except StoresUnavailable:
+            in_part = True
         took = (time.process_time() - cpu) * 1_000, (time.perf_counter() - wall) * 1_000
-    if answer.degraded and attempts > 1:
+    if in_part and attempts > 1:
         return _ask(application, question, attempts - 1)
-    return _Took(*took, in_part=bool(answer.degraded))
+    return _Took(*took, in_part=in_part)
 
 
 def measure(task: dict[str, Any]) -> dict[str, Any]:
