@@ -111,8 +111,9 @@ class _Took(NamedTuple):
 
 
 def _ask(application: Application, question: dict[str, Any], attempts: int = ATTEMPTS) -> _Took:
-    """Answer a question whose vector is given, again where only a part was answered, or nothing: of a store of a
-    million records that is read from the disk for the first time, no strand may answer in time.
+    """Answer a question whose vector is given, again where only a part was answered.
+
+    Or nothing: of a million records that are read from the disk for the first time, no strand may answer in time.
     """
     from bench.synthetic import MODEL, SPACE, TENANT
 
