@@ -199,8 +199,8 @@ def answers(store: DemoStages, random: Random) -> dict[str, Any]:
             filters = {**further.get("filters", {}), "trusted_only": True}
             query = {"text": text, "tenant_id": TENANT, "top_k": 40, "explain": True, **further, "filters": filters}
             answer = store.answer(Query.model_validate(query)).model_dump(mode="json")
-            # Of the ends by which the expected number of records is estimated, those of strangers are not left out.
-            answer["plan"]["reasons"] = [re.sub(r", about \d.*", "", each) for each in answer["plan"]["reasons"]]
+            # Of the ends by which the number of edges is estimated, those of strangers are not left out.
+            answer["plan"]["reasons"] = [re.sub(r" at [\d.]+ edges.*", "", each) for each in answer["plan"]["reasons"]]
             found[f"{text} {further}"] = [
                 *(answer[name] for name in ("plan", "facets", "set_not_answered", "superseded", "unknown_entity")),
                 sorted(map(str, answer["related_entities"])),
