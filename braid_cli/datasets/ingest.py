@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.errors import DatasetError
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.intent_log import forget
 from braid.ingestion.record_vectors import EmbeddingAhead
-from braid.ingestion.unfinished_writes import forget
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import SUPERSEDES, Kind, Relationship
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.ingestion import writing
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.intent_log import forget, unfinished
 from braid.ingestion.repair import Fault, repair
-from braid.ingestion.unfinished_writes import forget, unfinished
 from braid.ingestion.writing import MissingEnds, WriteRequest, write
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.settings import Settings

@@ -2,7 +2,7 @@
 
 The entry point of a request sets it; loops, scans and calls to stores check it and raise once it has passed. It applies
 to the calls of its thread, and to those of another thread that runs in a copy of the context. The time limit of a
-single call to a store is another one: :class:`braid.engines.retrying.CallDeadline`.
+single call to a store is another one: :class:`braid.engines.retries_and_deadlines.CallDeadline`.
 """
 
 from __future__ import annotations

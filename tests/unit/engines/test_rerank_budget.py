@@ -13,7 +13,7 @@ from braid.errors import RerankFailed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.engines.retrying import CallDeadline
+    from braid.engines.retries_and_deadlines import CallDeadline
 
 
 @pytest.fixture

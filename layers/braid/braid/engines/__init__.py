@@ -1,6 +1,6 @@
 """Stores and models behind the ports.
 
 - ``embedded``: the engines of a laptop
-- ``opensearch``, ``neptune``, ``aws``: the deployed engines; ``retrying``: their retry policy, and a call's deadline
+- ``opensearch``, ``neptune``, ``aws``: the deployed engines; ``retries_and_deadlines``: of their calls
 - ``onnx``: local models; ``rerankers``: hosted ones
 """

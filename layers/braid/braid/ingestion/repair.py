@@ -1,7 +1,7 @@
 """Compares both stores of one tenant and repairs the graph to match the index.
 
 The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
-written from the intent log (:mod:`braid.ingestion.unfinished_writes`). Edges without an endpoint do not occur: both
+written from the intent log (:mod:`braid.ingestion.intent_log`). Edges without an endpoint do not occur: both
 graphs delete a vertex with its edges.
 """
 
@@ -16,7 +16,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.checks import vertex_of
 from braid.ingestion.found_names import find_names
 from braid.ingestion.given_entities import NamedEntities, named_entities
-from braid.ingestion.unfinished_writes import UnreadableEntry, unfinished
+from braid.ingestion.intent_log import UnreadableEntry, unfinished
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, GraphSource, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.scalars import printable
@@ -26,7 +26,7 @@ from braid.ports.keys import pages
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.ingestion.unfinished_writes import UnfinishedWrite
+    from braid.ingestion.intent_log import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
     from braid.models import EdgeId, Record
     from braid.ports.knowledge_graph import GraphPage

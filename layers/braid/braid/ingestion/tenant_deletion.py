@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from braid.errors import ConfigurationError
 from braid.ingestion.bulk.manifest import unfinished
 from braid.ingestion.deleting import DeleteReport, delete_pages, record_pages
-from braid.ingestion.unfinished_writes import entries
+from braid.ingestion.intent_log import entries
 from braid.models import Frozen, TenantId
 from braid.ports.deletion_marks import HELD_S, are_kept_with, marked_as_deleted
 from braid.ports.ingestion import WriteStore

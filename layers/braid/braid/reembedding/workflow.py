@@ -1,4 +1,7 @@
-"""Steps of a re-embedding job, each persisted so that any process can resume it: run here, or by a workflow."""
+"""Steps of a re-embedding job, of a move to another model too, each persisted so that any process can resume it.
+
+They are run here one after another, or each by a workflow.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,12 @@ from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
+from braid.reembedding.index_move import switch, verify
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
 from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
 from braid.reembedding.services import RunBudget
-from braid.reembedding.switching import switch, verify
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 - ``intent``: mode, intent and embedding type, and the causal or temporal walks that answer a question
 - ``multi_hop``: steps along a chain of relationships; ``fact_questions``: which relationships a question asks for
   as its answer
-- ``relations``: matches a question's words with relationship types and predicates
+- ``relations``: matches a question's words with relationship types and predicates, and says an edge as a sentence
 - ``planning``, ``selectivity``: the plan with its reasons, and the estimated cost of a graph constraint
 - ``name_forms``, for questions and writes: keys and forms by which a name is stored and looked up; for questions:
   which of their words are meant as a name

@@ -1,7 +1,8 @@
 """Matches a question's words with relationship types and predicates, and tells from which end an edge is walked.
 
 "Who owns Keelson?" walks OWNS from its target; "What is owned by the Platform team?" from its source. Words are
-compared by their stems and by a table of synonyms of everyday English, the same for all tenants.
+compared by their stems and by a table of synonyms of everyday English, the same for all tenants. ``sentence`` says an
+edge in words.
 """
 
 from __future__ import annotations

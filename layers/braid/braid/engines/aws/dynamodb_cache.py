@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.engines.aws.clients import open_client
 from braid.engines.aws.dynamodb import DynamoTable
-from braid.engines.retrying import retrying
+from braid.engines.retries_and_deadlines import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
 from braid.telemetry.recording import store_calls

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from braid.engines.aws.clients import open_client
 from braid.engines.aws.dynamodb import DynamoTable
 from braid.engines.aws.dynamodb_cache import counts_id
-from braid.engines.retrying import retrying
+from braid.engines.retries_and_deadlines import retrying
 from braid.ports.batches import batches
 from braid.telemetry.recording import store_calls
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import TRANSIENT_CODES, as_braid_errors, code_of, open_client, status_of
-from braid.engines.retrying import retrying
+from braid.engines.retries_and_deadlines import retrying
 from braid.errors import ConfigurationError, ObjectChanged, ObjectMissing, StoreError, TransientStoreError
 from braid.ports.batches import batches
 from braid.ports.keys import check_object_key, check_prefix, check_tenant

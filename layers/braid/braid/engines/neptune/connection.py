@@ -23,7 +23,7 @@ from gremlin_python.process.traversal import TraversalStrategies, Traverser
 from gremlin_python.structure.graph import Graph
 
 from braid import deadline
-from braid.engines.retrying import CallDeadline, retrying, too_slow_after
+from braid.engines.retries_and_deadlines import CallDeadline, retrying, too_slow_after
 from braid.errors import StoreError, TransientStoreError
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from braid.engines.opensearch.client import (
     items_of,
 )
 from braid.engines.opensearch.mapping import routing
-from braid.engines.retrying import CallDeadline, retrying
+from braid.engines.retries_and_deadlines import CallDeadline, retrying
 from braid.errors import StoreError, TransientStoreError
 from braid.ports.batches import batches
 from braid.settings import OpenSearchService, Refresh

@@ -22,7 +22,7 @@ from opensearchpy.exceptions import (
 
 from braid import deadline
 from braid.engines.opensearch.connection import BoundedConnection
-from braid.engines.retrying import CallDeadline, retrying, too_slow_after
+from braid.engines.retries_and_deadlines import CallDeadline, retrying, too_slow_after
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retrying import CallDeadline
+    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.models import Embedding, Record
     from braid.settings import Settings
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.retrying import CallDeadline
+    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.models import FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import ScanConditions, SearchRequest
     from braid.settings import Settings

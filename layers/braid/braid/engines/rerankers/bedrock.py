@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from braid.engines.rerankers.requests import Prepared
-    from braid.engines.retrying import CallDeadline
+    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.settings import Settings
 
 CHUNKS_A_QUERY = 100

@@ -15,7 +15,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.engines.retrying import CallDeadline
+from braid.engines.retries_and_deadlines import CallDeadline
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.engines.rerankers.requests import Prepared
-    from braid.engines.retrying import CallDeadline
+    from braid.engines.retries_and_deadlines import CallDeadline
     from braid.settings import Settings
 
 URL = "https://api.voyageai.com/v1/rerank"

@@ -25,7 +25,7 @@ from braid.engines.embedded.graph.adjacency import (
     place_in_group,
     same_names,
 )
-from braid.engines.embedded.graph.texts import OverlaidTexts, SubgraphIndices
+from braid.engines.embedded.graph.lazy_texts import OverlaidTexts, SubgraphIndices
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.ranking.neighbourhood import are_among, distinct

@@ -21,7 +21,7 @@ import numpy as np
 
 from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion, MappedFile
 from braid.engines.embedded.graph.adjacency import Adjacency, Neighbours
-from braid.engines.embedded.graph.texts import CodedTexts, MappedTexts, SortedIndices
+from braid.engines.embedded.graph.lazy_texts import CodedTexts, MappedTexts, SortedIndices
 from braid.models import Direction, Frozen
 
 if TYPE_CHECKING:
