@@ -166,6 +166,15 @@ def test_a_misspelt_name_is_read_as_the_one_that_a_letter_tells_it_apart_from(gr
     assert found(graph, "Who owns Keelsn?") == {"Keelsn": 1.0}
 
 
+def test_a_name_from_which_two_letters_differ_is_not_meant(graph: KnowledgeGraph) -> None:
+    named(graph, "Billing")
+    assert found(graph, "What is the boiling point of mercury?") == {}, "without its o it is billing without an l"
+    assert found(graph, "Who owns bilking?") == {"Billing": 0.75}, "a wrong letter"
+    assert found(graph, "Who owns bililng?") == {"Billing": 0.75}, "a moved letter"
+    named(graph, "Boilink")
+    assert found(graph, "Who owns boiling?") == {"Boilink": 0.75}, "Billing does not make it ambiguous"
+
+
 def test_a_part_of_a_name_may_have_two_adjacent_letters_swapped(graph: KnowledgeGraph) -> None:
     named(graph, "Bob Tanaka")
     assert found(graph, "Who works with Tankaa?") == {"Bob Tanaka": 0.45}

@@ -147,6 +147,20 @@ def _misspelling_digests(name: str) -> list[bytes]:
     return [blake2b(key.encode(), digest_size=_HASH_BYTES).digest() for key in keys]
 
 
+def two_letters_apart(phrase: str, name: str) -> bool:
+    """Return whether a phrase shares a key of :func:`misspellings` with a name, yet differs from it in two letters.
+
+    "Boiling" without an o is "billing" without an l. One missing, extra, wrong or moved letter is one difference.
+    """
+    if len(phrase) != len(name) or phrase == name or set(misspellings(phrase)).isdisjoint(misspellings(name)):
+        return False
+    return not any(
+        phrase[:at] + phrase[at + 1 :] == name[:other] + name[other + 1 :] and (at == other or letter == name[other])
+        for at, letter in enumerate(phrase)
+        for other in range(len(name))
+    )
+
+
 def without_brackets(name: str) -> str:
     """Return a name without the round brackets at its end and their content."""
     whole = name.rstrip()

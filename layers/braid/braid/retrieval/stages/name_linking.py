@@ -115,9 +115,14 @@ def _shortened(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
 
 
 def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
-    """Return the links by misspelt names, of phrases that match in no other way."""
+    """Return the links by misspelt names, of phrases that match in no other way.
+
+    Of an alias it is not known which letters differ, as a link has only the entity's name.
+    """
     matched = {link.phrase for kind, those in links.items() if kind is not _Kind.MISSPELT for link in those}
-    return [link.altered(misspelt=True) for link in _of_one_name(links[_Kind.MISSPELT]) if link.phrase not in matched]
+    apart = name_forms.two_letters_apart
+    near = [link for link in links[_Kind.MISSPELT] if not apart(link.phrase, normalise(link.name))]
+    return [link.altered(misspelt=True) for link in _of_one_name(near) if link.phrase not in matched]
 
 
 def _of_one_name(links: Sequence[EntityLink]) -> list[EntityLink]:
