@@ -200,6 +200,14 @@ def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_
             assert follows.stats(ACME) == counts
 
 
+def graphs_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets an item for each graph that is loaded whole from now on."""
+    loaded: list[int] = []
+    load = adjacency.load
+    monkeypatch.setattr(adjacency, "load", lambda *given: loaded.append(given[-1]) or load(*given))
+    return loaded
+
+
 CHAIN = [edge(f"v{place:02}", f"v{place + 1:02}", "CAUSES") for place in range(40)]
 
 
@@ -207,9 +215,7 @@ def test_a_question_after_a_write_reads_what_it_walks_and_many_questions_read_th
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=2, as_of=AS_OF)
-    whole: list[int] = []
-    load = adjacency.load
-    monkeypatch.setattr(adjacency, "load", lambda *given: whole.append(given[-1]) or load(*given))
+    whole = graphs_loaded(monkeypatch)
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
         graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)
@@ -229,9 +235,7 @@ def test_many_questions_read_the_largest_graph_that_a_question_loads_and_none_ab
 ) -> None:
     monkeypatch.setattr(tenant_graphs, "_LARGE", largest)
     request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=2, as_of=AS_OF)
-    whole: list[int] = []
-    load = adjacency.load
-    monkeypatch.setattr(adjacency, "load", lambda *given: whole.append(given[-1]) or load(*given))
+    whole = graphs_loaded(monkeypatch)
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
         graph.upsert([vertex(f"v{place:02}") for place in range(41)], CHAIN)

@@ -21,7 +21,7 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.superseded_edges import as_trusted_as_written, stored_edge_stays, superseding_edge
+from braid.ingestion.superseded_edges import as_trusted_as_written, stored_edge_stays, edge_to_store
 from braid.ingestion.superseded_records import RefusedRecord, stored_records
 from braid.ingestion.supersession import Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
@@ -325,7 +325,7 @@ def _edge_meant(
     now: datetime,
 ) -> Relationship:
     """Return an edge as it is to be stored, given its stored version."""
-    meant = supersession.edge_with_end(superseding_edge(edge) if edge.supersedes else edge)
+    meant = supersession.edge_with_end(edge_to_store(edge))
     is_ended = edge.identity() in supersession.edge_ends or edge.identity() in request.ended_apart
     if before is not None and is_ended and (before.trusted or not meant.trusted):
         # If the superseding edge has no date, each repetition would move the end of validity: the stored one stays.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.superseded_records import RefusedEdge, one_cycle, unwritten_evidence, unwritten_problem
+from braid.ingestion.superseded_records import RefusedEdge, earliest, one_cycle, unwritten_evidence, unwritten_problem
 from braid.models import Relationship
 
 if TYPE_CHECKING:
@@ -34,12 +34,10 @@ def ended_edges(
             known[edge.identity()] = edge
     unwritten = unwritten_evidence((edge for edge, _ in pairs), records, store, tenant_id)
     problems: dict[EdgeId, str] = {}
-    ends: dict[EdgeId, datetime] = {}
     for edge, key in pairs:
         if message := _edge_problem(edge, key, known, unwritten):
             problems.setdefault(edge.identity(), message)
-        at = edge.valid_at or edge.timestamp or store.now()
-        ends[key.identity()] = min(ends.get(key.identity(), at), at)
+    ends = earliest((key.identity(), edge.valid_at or edge.timestamp or store.now()) for edge, key in pairs)
     if not problems and (cycle := one_cycle([(edge.identity(), key.identity()) for edge, key in pairs])):
         identity, _ = next(iter(cycle))
         source, kind, target, _ = identity
@@ -70,8 +68,13 @@ def _edge_problem(
     return unwritten_problem(superseded, edge, unwritten)
 
 
-def superseding_edge(edge: Relationship) -> Relationship:
-    """Return an edge that supersedes others as it is stored: it begins by its ``timestamp`` if it states nothing."""
+def edge_to_store(edge: Relationship) -> Relationship:
+    """Return an edge as it is stored, without the edges that it supersedes.
+
+    If it has any, it begins by its ``timestamp``, unless it states its beginning or has ended before.
+    """
+    if not edge.supersedes:
+        return edge
     at = edge.valid_at or edge.timestamp
     if at and edge.invalid_at and edge.invalid_at <= at:
         at = edge.valid_at

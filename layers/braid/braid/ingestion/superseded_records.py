@@ -30,6 +30,7 @@ READ_AT_ONCE = 50
 """Stored records that are in memory together, with their texts."""
 _SHOWN = 10
 """Most names of a cycle in a message."""
+_Key = TypeVar("_Key", bound="Hashable")
 _Node = TypeVar("_Node", bound="Hashable")
 
 
@@ -318,26 +319,31 @@ def begun_records(links: Iterable[Relationship], known: Mapping[str, Record]) ->
 
     A link that is not trusted says nothing of a record that is. A record that has ended before keeps its validity.
     """
-    beginnings: dict[str, datetime] = {}
-    for link in links:
-        new, since = known.get(link.source), link.valid_at or link.timestamp
-        if new is None or new.kind is Kind.ENTITY or since is None:
-            continue
-        has_ended = new.invalid_at is not None and new.invalid_at <= since
-        if not has_ended and (link.trusted or not new.trusted):
-            beginnings[new.id] = min(beginnings.get(new.id, since), since)
-    return beginnings
+    return earliest(
+        (new.id, since)
+        for link in links
+        if (new := known.get(link.source)) and new.kind is not Kind.ENTITY
+        if (since := link.valid_at or link.timestamp) and not (new.invalid_at and new.invalid_at <= since)
+        if link.trusted or not new.trusted
+    )
 
 
 def ended_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
     """Return the ends of validity of known records: the earliest time that a link states."""
-    until: dict[str, datetime] = {}
-    for link in links:
-        old, since = known.get(link.target), link.valid_at or link.timestamp
-        if old is None or old.kind is Kind.ENTITY or since is None:
-            continue
-        until[old.id] = min(until.get(old.id, since), since)
-    return until
+    return earliest(
+        (old.id, since)
+        for link in links
+        if (old := known.get(link.target)) and old.kind is not Kind.ENTITY
+        if (since := link.valid_at or link.timestamp)
+    )
+
+
+def earliest(moments: Iterable[tuple[_Key, datetime]]) -> dict[_Key, datetime]:
+    """Return the earliest moment of each key."""
+    found: dict[_Key, datetime] = {}
+    for key, moment in moments:
+        found[key] = min(found.get(key, moment), moment)
+    return found
 
 
 def ended_evidence(

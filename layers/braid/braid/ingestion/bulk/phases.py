@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.superseded_edges import superseding_edge
+from braid.ingestion.superseded_edges import edge_to_store
 from braid.ingestion.writing import Places, WriteRequest
 from braid.models import SUPERSEDES
 from braid.ports.batches import batches
@@ -107,7 +107,7 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
             if edge.supersedes:
                 yield place, edge
         elif (edge.type == SUPERSEDES) is (phase is Phase.LINKS):
-            yield place, superseding_edge(edge) if edge.supersedes else edge
+            yield place, edge_to_store(edge)
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:

@@ -100,9 +100,10 @@ def _blocks(tree: object) -> Iterator[tuple[str, str]]:
     from selectolax.lexbor import LexborHTMLParser
 
     assert isinstance(tree, LexborHTMLParser)  # noqa: S101 - for the type checker: the library is imported late
-    for node in tree.css(_LEFT_OUT):
+    # The inner ones first: an element is not looked at when the one around it has been freed.
+    for node in reversed(tree.css(_LEFT_OUT)):
         node.decompose()
-    for node in tree.css("[style]"):
+    for node in reversed(tree.css("[style]")):
         if _INVISIBLE.search(node.attributes.get("style") or "") and node.tag not in {"html", "body"}:
             node.decompose()
     root = tree.body

@@ -51,8 +51,11 @@ def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
 
 def _values(front_matter: str) -> dict[Any, Any] | None:
     """Return the values of front matter by their names; None if it is none."""
-    if (whole := _yaml(front_matter)) is not None or not front_matter.strip():
-        return whole if isinstance(whole, dict) else None if whole else {}
+    whole = _yaml(front_matter)
+    if isinstance(whole, dict):
+        return whole
+    if whole is not None or not front_matter.strip():
+        return None if whole else {}
     values: dict[Any, Any] = {}
     entries = _NAMED.split(front_matter)
     if any(line.strip() and not line.startswith("#") for line in entries[0].splitlines()):
