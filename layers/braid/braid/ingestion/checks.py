@@ -21,7 +21,7 @@ from braid.ingestion.item_checks import (
     refuse_vectors,
     refuse_wrong,
 )
-from braid.ingestion.superseded_edges import as_trusted_as_written, stored_edge_stays, edge_to_store
+from braid.ingestion.superseded_edges import as_trusted_as_written, edge_to_store, stored_edge_stays
 from braid.ingestion.superseded_records import RefusedRecord, stored_records
 from braid.ingestion.supersession import Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
