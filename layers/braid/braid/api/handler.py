@@ -193,7 +193,8 @@ class _Request:
             )
         known = api.parameters(self.method, self.path)
         if unknown := sorted(set(self.event.get("queryStringParameters") or {}) - known):
-            raise from_validation([{"loc": (name,), "type": "extra_forbidden", "msg": ""} for name in unknown], known)
+            errors = [{"loc": ("query", name), "type": "extra_forbidden", "msg": ""} for name in unknown]
+            raise from_validation(errors, known)
         if self.caller and api.is_for_writers(self.method, self.path):
             # Before the body is read, so that no time is spent on validating it.
             self.caller.must_write()
