@@ -19,7 +19,8 @@ from braid.ports.knowledge_graph import (
     WritableGraph,
 )
 from braid.retrieval.stages.name_linking import linked_names
-from braid.understanding.name_forms import misspellings, phrases
+from braid.understanding.misspellings import misspellings
+from braid.understanding.question_phrases import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex
 

@@ -17,7 +17,7 @@ from braid.models import Direction, Hints, Query, Strategy
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.pipeline import answer
 from braid.settings import EngineKind, Refresh, Settings
-from braid.understanding.name_forms import phrases
+from braid.understanding.question_phrases import phrases
 from moto import mock_aws
 
 from braid_cli.datasets.dataset import Dataset, read_dataset

@@ -32,7 +32,7 @@ from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
 from braid.retrieval.stages import excerpts, results_and_citations
-from braid.understanding import intent, multi_hop, name_forms, tokens
+from braid.understanding import intent, multi_hop, name_forms, question_phrases, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter, ValidationError
 
@@ -209,7 +209,7 @@ QUESTIONS: dict[str, Read] = {
     "its time": lambda text: intent.time_relation(text, None),
     "its ends": intent.wants_ends,
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
-    "its phrases": name_forms.phrases,
+    "its phrases": question_phrases.phrases,
     "its names": name_forms.lookup_keys,
     "its excerpts": excerpts.Excerpts,
     "its conditions": conditions,

@@ -142,7 +142,7 @@ class ModelSelection(EngineSelection):
     @opened_once
     def reembedding(self) -> Services:
         """The services that re-embedding uses."""
-        from braid.ingestion.bulk.writer_slots import share_of_writers, writing_in_bulk
+        from braid.ingestion.writer_slots import share_of_writers, writing_in_bulk
         from braid.reembedding import ReembeddingLimits, Services
 
         settings = self.settings

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from braid.models import EntityLink, Kind, Record, Relationship, SourceType
 from braid.understanding import intent as understanding
-from braid.understanding import name_forms, tokens
+from braid.understanding import question_phrases, tokens
 
 from braid_cli.datasets.dataset import Dataset, JudgedQuery, read_dataset
 
@@ -48,7 +48,7 @@ def is_valid(item: Record | Relationship, at: datetime) -> bool:
 
 def content_words(text: str) -> set[str]:
     """Return the words of a text that carry meaning, without the commonest endings."""
-    told = {word for word in tokens.words(text) if name_forms.phrases(word)}
+    told = {word for word in tokens.words(text) if question_phrases.phrases(word)}
     return {_stem(word) for word in told}
 
 
@@ -79,14 +79,14 @@ def reached(tenant: str, start: str, types: tuple[str, ...], direction: str, hop
 
 def linked_ids(tenant: str, question: str) -> set[str]:
     """Return the vertices that the question names, as the product links them."""
-    offered = set(name_forms.phrases(question))
+    offered = set(question_phrases.phrases(question))
     links = [
         EntityLink(entity_id=vertex.id, name=name, entity_type=vertex.entity_type, phrase=phrase, score=1.0)
         for vertex in demo(tenant).vertices
         for name in (vertex.name, *vertex.aliases)
         if name and (phrase := tokens.normalise(name)) in offered
     ]
-    return {link.entity_id for link in name_forms.longest_match(question, links)}
+    return {link.entity_id for link in question_phrases.longest_match(question, links)}
 
 
 @pytest.mark.parametrize(("tenant", "searchable", "edges", "judged"), [(MAIN, 150, 300, 40), (SECOND, 30, 60, 8)])

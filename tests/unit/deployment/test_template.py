@@ -20,7 +20,7 @@ from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.step_messages import BatchRange, Phase
 from braid.ingestion.bulk.steps import BATCH_LINES
-from braid.ingestion.bulk.writer_slots import WRITING_S
+from braid.ingestion.writer_slots import WRITING_S
 from braid.models import RerankerKind
 from braid.models.scalars import HOSTED_RERANKERS
 from braid.ports.cache import counter_key

@@ -12,7 +12,7 @@ from braid.api.authorisation import FRONT_HEADER, is_open
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.neptune.stored_counts import GraphCounts
-from braid.ingestion.bulk.writer_slots import writing_in_bulk
+from braid.ingestion.writer_slots import writing_in_bulk
 from braid.ports.cache import ResilientCache
 from braid.ports.deletion_marks import DeletionMark, refuse_while_deleted
 from braid.ports.knowledge_graph import GraphPage

@@ -10,8 +10,8 @@ import pytest
 from braid.engines.embedded.key_value import EmbeddedCache
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import QueueFull, QuotaExceeded
-from braid.ingestion.bulk import writer_slots
-from braid.ingestion.bulk.writer_slots import WRITING_S, writing_for_request, writing_in_bulk
+from braid.ingestion import writer_slots
+from braid.ingestion.writer_slots import WRITING_S, writing_for_request, writing_in_bulk
 from braid.ports.cache import ResilientCache
 
 from tests.contract.shapes import ACME, GLOBEX, Clock

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import reembedding
 from braid.errors import ConfigurationError, InvalidRequest, ModelError, QueueFull, TakenOver
-from braid.ingestion.bulk.writer_slots import writing_in_bulk
+from braid.ingestion.writer_slots import writing_in_bulk
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Query
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status

@@ -13,6 +13,7 @@
     superseded_records.py which records a request supersedes, and why it must not
     superseded_edges.py   the same of edges, and so of facts
     writing.py            embeds and writes one request to both stores
+    writer_slots.py       limits of the batches and writes that run at once in all processes, re-embedding included
     intent_log.py         the intent log of writes that two stores cannot commit together; repair.py completes them
     regular_files.py      opens files that users name, refusing pipes and devices
     tenant_locks.py       locks of each tenant's writes and deletes in this process

@@ -250,7 +250,7 @@ class NameKeys(NamedTuple):
     phrases: Mapping[str, bool]
     """Normalised names, aliases and forms of them; False for the name itself, True for an alias or a form."""
     misspellings: tuple[int, ...]
-    """See :func:`braid.understanding.name_forms.misspelling_numbers`."""
+    """See :func:`braid.understanding.misspellings.misspelling_numbers`."""
 
 
 @runtime_checkable

@@ -5,8 +5,8 @@
   as its answer
 - ``relations``: matches a question's words with relationship types and predicates, and says an edge as a sentence
 - ``planning``, ``selectivity``: the plan with its reasons, and the estimated cost of a graph constraint
-- ``name_forms``, for questions and writes: keys and forms by which a name is stored and looked up; for questions:
-  which of their words are meant as a name
+- ``question_phrases``: which words of a question are meant as a name
+- ``name_forms``, ``misspellings``: keys by which a name is stored, and by which questions look it up
 - ``name_finding``, for writes: the names in texts that are stored, both those that are written like names
   (``name_patterns``, without ``sentence_openers``) and those that the tenant has given (``given_names``)
 - ``text_parts``: splits a long text into parts that fit the encoder's window

@@ -15,7 +15,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.given_names import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
-from braid.understanding.name_forms import MIN_WORD_CHARACTERS, without_brackets
+from braid.understanding.name_forms import without_brackets
+from braid.understanding.question_phrases import MIN_WORD_CHARACTERS
 from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, function_words_of
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
 

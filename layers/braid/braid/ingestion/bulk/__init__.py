@@ -7,6 +7,5 @@
     phases.py         selects the part of a batch that each phase writes
     fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test
     manifest.py       state of a job in the object store: batches, results, report
-    writer_slots.py   limits of the batches and writes that run at once in all processes, re-embedding included
     local_imports.py  runs the steps on a thread of this process
 """

@@ -9,8 +9,9 @@ from collections import defaultdict
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from braid.understanding import name_forms
-from braid.understanding.name_forms import INITIALS, MISSPELT, PART, SHORTENED, lookup_keys
+from braid.understanding.misspellings import MISSPELT, two_letters_apart
+from braid.understanding.name_forms import INITIALS, PART, SHORTENED, lookup_keys
+from braid.understanding.question_phrases import longest_match, name_certainty
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -80,15 +81,15 @@ def linked_names(
         return []
     found = graph.link(tenant_id, list(keys), as_of=as_of, limit=MAX_LOOKED_UP, trusted_only=trusted_only)
     links = _by_kind(found, keys)
-    linked = name_forms.longest_match(question, [*links[_Kind.AS_WRITTEN], *_shortened(links)])
+    linked = longest_match(question, [*links[_Kind.AS_WRITTEN], *_shortened(links)])
     taken = {word for link in linked for word in link.phrase.split()}
     others = _apart_from(taken, _of_one_name(links[_Kind.OTHER_FORM]))
     others += _in_no_text(_apart_from(taken, _misspelt(links)), tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
-    for link in (*linked, *name_forms.longest_match(question, others)):
+    for link in (*linked, *longest_match(question, others)):
         best.setdefault(link.entity_id, link)  # a graph that is written to meanwhile may return an entity twice
     return [
-        link.altered(certainty=name_forms.name_certainty(question, link.phrase))
+        link.altered(certainty=name_certainty(question, link.phrase))
         for link in sorted(best.values(), key=lambda link: -link.score)[:MAX_LINKED_NAMES]
     ]
 
@@ -120,8 +121,7 @@ def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
     Of an alias it is not known which letters differ, as a link has only the entity's name.
     """
     matched = {link.phrase for kind, those in links.items() if kind is not _Kind.MISSPELT for link in those}
-    apart = name_forms.two_letters_apart
-    near = [link for link in links[_Kind.MISSPELT] if not apart(link.phrase, normalise(link.name))]
+    near = [link for link in links[_Kind.MISSPELT] if not two_letters_apart(link.phrase, normalise(link.name))]
     return [link.altered(misspelt=True) for link in _of_one_name(near) if link.phrase not in matched]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from braid.understanding.name_forms import (
+from braid.understanding.question_phrases import (
     MAX_PHRASE_IDEOGRAPHS,
     MAX_PHRASE_WORDS,
     MAX_QUESTION_WORDS,
