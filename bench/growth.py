@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +33,7 @@ from braid.settings import EngineKind, Settings
 from bench.engine_process import resident_mb
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE
 from bench.fairness import counters
-from bench.profile import memory
+from bench.profile import Spent, figures_of, memory
 from braid_cli.evaluation.metrics import percentile
 from braid_cli.local_servers import gremlin_server
 from braid_cli.local_servers.__main__ import STORES, VARIABLES, down, up
@@ -149,6 +149,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
             found = application.index.search(SearchRequest(tenant_id=TENANT, k=K, embedding=embedding, as_of=NOW))
             recall.append(len({hit.id for hit in found.vector} & set(question["nearest"])) / K)
         held = memory()
+        steps = _steps(application, questions)
         after = []
         for number in range(WRITES):
             identity, vector = f"new{number}", base64.b64decode(questions[number]["vector"])
@@ -175,7 +176,21 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         "memory_mb": held["resident_mb"],
         "own_memory_mb": held["own_mb"],
         "load": round(os.getloadavg()[0], 1),
+        "steps": steps,
     }
+
+
+def _steps(application: Application, questions: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Return the processor time of each step of a question in ms, of the embedded engine."""
+    if application.settings.engine is EngineKind.AWS:
+        return {}
+    spent, asked = Spent(), []
+    with ExitStack() as stack:
+        ask = spent.timed_steps(lambda question: _ask(application, question, 1), application, stack)
+        for question in questions[WARM:]:
+            ask(question)
+            asked.append(spent.take())
+    return {name: one["cpu_ms"] for name, one in figures_of(asked).items()}
 
 
 def _child(environment: dict[str, str], *arguments: str, given: str = "") -> str:
