@@ -340,7 +340,8 @@ def as_markdown(figures: dict[str, Any]) -> str:
         bound = f"{'≥' if aim.least else '≤'} {aim.most:g}"
         source = f" ([{aim.bench}]({aim.bench}.md))" if aim.bench else ""
         shown = "–" if found is None else f"{found:.2f}"
-        head.append(f"| {aim.what}{source} | {shown} | {bound} | {'' if met or found is None else _why_not(taken, aim)} |")
+        why_not = "" if met or found is None else _why_not(taken, aim)
+        head.append(f"| {aim.what}{source} | {shown} | {bound} | {why_not} |")
     head += [
         "",
         "Rows with a link are of that measurement's last run. Other libraries: [peers](peers.md).",
