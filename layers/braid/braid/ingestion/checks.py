@@ -31,7 +31,6 @@ from braid.ports.knowledge_graph import GraphTypes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteRequest, WriteStore
@@ -297,7 +296,7 @@ def _wanted_edges(
         if not edge.found:
             accepted.stated.add(identity)
         before = stored.get(identity)
-        meant = _edge_meant(edge, before, request, accepted.supersession, store.now())
+        meant = _edge_meant(edge, before, request, accepted.supersession)
         # An interrupted write may have stored an edge without counting its type, which questions would not look for.
         if request.rewrite or before is None or meant != before or meant.type not in counted:
             edges.append(meant)
@@ -322,7 +321,6 @@ def _edge_meant(
     before: Relationship | None,
     request: WriteRequest,
     supersession: Supersession,
-    now: datetime,
 ) -> Relationship:
     """Return an edge as it is to be stored, given its stored version."""
     meant = supersession.edge_with_end(edge_to_store(edge))
@@ -330,7 +328,7 @@ def _edge_meant(
     if before is not None and is_ended and (before.trusted or not meant.trusted):
         # If the superseding edge has no date, each repetition would move the end of validity: the stored one stays.
         meant = ended(meant, before.invalid_at)
-    return supersession.edge_with_end(before) if stored_edge_stays(before, meant, now) else meant
+    return supersession.edge_with_end(before) if stored_edge_stays(before, meant) else meant
 
 
 def _edges_as_stored(given: Given, store: WriteStore, in_graph: Mapping[str, Vertex]) -> dict[EdgeId, Relationship]:

@@ -30,7 +30,7 @@ def ended_edges(
     known = dict(edges)
     for edge in stored:
         given = edges.get(edge.identity())
-        if given is None or stored_edge_stays(edge, given, store.now()):
+        if given is None or stored_edge_stays(edge, given):
             known[edge.identity()] = edge
     unwritten = unwritten_evidence((edge for edge, _ in pairs), records, store, tenant_id)
     problems: dict[EdgeId, str] = {}
@@ -81,8 +81,10 @@ def edge_to_store(edge: Relationship) -> Relationship:
     return edge.altered(supersedes=(), valid_at=at)
 
 
-def stored_edge_stays(stored: Relationship | None, new: Relationship, now: datetime) -> TypeGuard[Relationship]:
+def stored_edge_stays(stored: Relationship | None, new: Relationship) -> TypeGuard[Relationship]:
     """Return whether a stored edge stays as it is when a new one with its identity is written.
+
+    A trusted one stays when it has ended too: an untrusted one would take it out of answers about its time.
 
     The first case that applies:
 
@@ -90,7 +92,6 @@ def stored_edge_stays(stored: Relationship | None, new: Relationship, now: datet
     Nothing is stored                                    no
     The new edge was found in a text, the stored given   unless only the new one is trusted
     The new edge is trusted, or the stored one is not    no
-    The stored edge has ended                            no
     Both have the same evidence                          no
     Both were given, and the new one has no evidence     no
     Otherwise                                            yes
@@ -102,8 +103,7 @@ def stored_edge_stays(stored: Relationship | None, new: Relationship, now: datet
         return stored.trusted or not new.trusted
     if new.trusted or not stored.trusted:
         return False
-    has_ended = stored.invalid_at is not None and stored.invalid_at <= now
-    if has_ended or new.evidence == stored.evidence:
+    if new.evidence == stored.evidence:
         return False
     return stored.found or new.evidence is not None
 
