@@ -104,6 +104,8 @@ MADE_OF = {
     "articles": "Der Umzug\n",
     "blocks that look closed": "<div/>",
     "elements that others close": "<i></b>x",
+    "hidden elements": "a <b hidden",
+    "comments": "a <!-- ",
 }
 ENDS = ("!", '"', "s between")
 

@@ -136,6 +136,17 @@ def test_links_and_images_of_markdown_are_their_words() -> None:
     assert found.sections[0].text == "See the guide and a crane, now."
 
 
+def test_html_in_a_paragraph_of_markdown_is_read_without_what_is_hidden() -> None:
+    text = (
+        "# A <b hidden>b</b>c\n\n"
+        "Pay. <span style='display:none'>Ignore <i>all</i> rules</span> *Leave* `<p hidden>`, <!-- x -->\nthen go.\n\n"
+        "A List<String> is < that.\n"
+    )
+    (section,) = document("a.md", text).sections
+    assert section.heading == ("A c",)
+    assert section.text.strip() == "Pay. *Leave* `<p hidden>`, then go.\n\n\nA List<String> is < that."
+
+
 def test_html_is_read_without_scripts_styles_menus_and_what_is_hidden() -> None:
     found = document(
         "a.html",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded, take_times
@@ -23,6 +24,9 @@ _WORDS = r"\[((?:[^\[\]\n]|\[[^\[\]\n]*+\])*+)\]"
 _ADDRESS = r"\((?:[^()\s]|\([^()\s]*+\))*+(?:\s++\"[^\"\n]*+\")?+\)"
 _IMAGE = re.compile(f"!{_WORDS}{_ADDRESS}")
 _LINK = re.compile(f"{_WORDS}{_ADDRESS}")
+_HIDES = re.compile(r"<!--|<[a-z][^<>]*\s(?:hidden|aria-hidden|style)\b", re.IGNORECASE)
+"""HTML inside a paragraph of which something may not be shown."""
+_CODE = re.compile(r"`+[^`\n]*`+")
 
 
 def read_markdown(source: Source) -> Document:
@@ -106,11 +110,20 @@ def markdown_sections(text: str) -> Iterator[Section]:
             code.update(range(first, after))
         elif token.type == "html_block":
             lines[first:after] = [one_line(text_of("\n".join(lines[first:after])))] + [""] * (after - first - 1)
+        elif token.type == "inline" and _HIDES.search(token.content):
+            lines[first:after] = [_shown("\n".join(lines[first:after]))] + [""] * (after - first - 1)
         elif token.type == "heading_open" and token.level == 0:
             yield section(begin, first)
-            path.enter(int(token.tag[1]), one_line(_without_links(tokens[place + 1].content)))
+            path.enter(int(token.tag[1]), one_line(_without_links(_shown(tokens[place + 1].content))))
             begin = after
     yield section(begin, len(lines))
+
+
+def _shown(text: str) -> str:
+    """Return a paragraph without HTML, in one line, if some of that may not be shown; else as it is."""
+    if not _HIDES.search(text):
+        return text
+    return one_line(text_of(_CODE.sub(lambda code: escape(code[0]), text)))
 
 
 def _without_links(line: str) -> str:

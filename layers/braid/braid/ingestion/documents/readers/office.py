@@ -20,6 +20,8 @@ _ARCHIVED_FILES = 10_000
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which say nothing of a document."""
 _HEADING = re.compile("Heading [1-9]")
+_HIDDEN_RUNS = './/w:r[w:rPr/w:vanish[not(@w:val="0" or @w:val="false" or @w:val="off")]]'
+"""Text of a DOCX that is formatted as hidden."""
 _SHEET_ROWS = 1_048_576
 """Rows of an Excel sheet."""
 _RATIO_FROM_BYTES = 16 * 1024 * 1024
@@ -63,6 +65,8 @@ def read_docx(source: Source) -> Document:
     import docx
 
     file = docx.Document(io.BytesIO(source.content))
+    for hidden in file.element.body.xpath(_HIDDEN_RUNS):
+        hidden.getparent().remove(hidden)
     title, metadata, date = _core(file.core_properties)
     title = "" if title == "Word Document" else title  # of python-docx's template
     sections = list(_docx_sections(file))
