@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400
+IMPORTS_PER_MINUTE: Final = 120
+"""Imports that a tenant may start: an account starts some hundreds of workflows a second, of all tenants together."""
 MICRO: Final = 1_000_000
 """Cost is counted in whole millionths of a US dollar."""
 _RERANKING: Final = "quota/rerank"
@@ -71,6 +73,10 @@ class Quotas:
         Raises QuotaExceeded if the tenant has fewer left in this minute; none are taken then.
         """
         self._take(tenant_id, "items written or removed", items, self._settings.quota_writes_per_minute)
+
+    def take_import(self, tenant_id: str) -> None:
+        """Count one start of an import, and of its workflow. Raises QuotaExceeded beyond :data:`IMPORTS_PER_MINUTE`."""
+        self._take(tenant_id, "imports", 1, IMPORTS_PER_MINUTE)
 
     def take_reembedding(self, tenant_id: str) -> None:
         """Count one start of a workflow that re-embeds. Raises QuotaExceeded if one was started in this minute.

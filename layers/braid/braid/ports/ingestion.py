@@ -284,7 +284,7 @@ class Imports(Protocol):
         StoreError, TransientStoreError
             If it cannot be started.
         QuotaExceeded, QueueFull
-            If too many imports wait already, of this tenant or of all.
+            If too many imports wait already, of this tenant or of all, where they run in this process.
         """
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
