@@ -42,6 +42,10 @@ _UNCLOSED = {
 }
 """Elements that need no end tag."""
 _DEPTH = 2_000
+_FORMATTING = {"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"}
+"""Elements that a parser opens again in every block until their end tag; of those without attributes three a name."""
+_REOPENED = 1_000_000
+"""Most elements that it opens again: some 400 MB."""
 
 
 def read_html(source: Source) -> Document:
@@ -54,6 +58,7 @@ def html_document(html: str, source: Source) -> Document:
     from selectolax.lexbor import LexborHTMLParser
 
     _check_depth(html)
+    _check_reopened(html)
     tree = LexborHTMLParser(html)
     named = tree.css_first("title")
     title = one_line(named.text()) if named else ""
@@ -84,6 +89,23 @@ def _check_depth(html: str) -> None:
             depth, opened[name] = depth - 1, opened[name] - 1
 
 
+def _check_reopened(html: str) -> None:
+    """Raise Unreadable if too many formatting elements stay open over too many blocks: each is made again in each."""
+    plain, attributed, reopened = Counter[str](), Counter[str](), 0
+    for found in _TAG.finditer(html):
+        closes, name = found[1], found[2].lower()
+        if name not in _FORMATTING:
+            if plain or attributed:
+                reopened += sum(min(3, count) for count in plain.values()) + attributed.total()
+                if reopened > _REOPENED:
+                    raise Unreadable("leaves formatting elements, such as <b>, open over too many blocks")
+            continue
+        kept = attributed if attributed[name] or (not closes and html[found.end() : found.end() + 1] != ">") else plain
+        kept[name] += -1 if closes else 1
+        if kept[name] <= 0:
+            del kept[name]
+
+
 def text_of(html: str) -> str:
     """Return the text of a piece of HTML, one block per line; one line if the extra ``documents`` is missing."""
     try:
@@ -92,6 +114,7 @@ def text_of(html: str) -> str:
         return unescape(_MARKUP.sub(" ", html))
 
     _check_depth(html)
+    _check_reopened(html)
     return "\n".join(text for _, text in _blocks(LexborHTMLParser(html)))
 
 
