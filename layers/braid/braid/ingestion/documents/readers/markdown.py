@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from braid.ingestion.documents.document import Document, Section, bounded, take_times
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
+from braid.models.scalars import MAX_METADATA_LIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,8 +82,10 @@ def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
 
 
 def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
-    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
-        return ", ".join(map(str, value))
+    if isinstance(value, list):
+        plain = [_plain(one) for one in value]
+        kept = [one for one in plain if one is not None and not isinstance(one, list)]
+        return kept[:MAX_METADATA_LIST] if len(kept) == len(value) else None
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else None
