@@ -27,7 +27,7 @@ from braid.errors import StoresUnavailable
 from braid.models import Embedding, Query, Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.retrieval import pipeline
-from braid.retrieval.stages.states import Embedded
+from braid.retrieval.stages.stage_messages import Embedded
 from braid.settings import EngineKind, Settings
 
 from bench.engine_process import resident_mb

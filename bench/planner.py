@@ -13,7 +13,7 @@ import numpy as np
 from braid.app import Application
 from braid.models import Direction, Embedding, GraphConstraint, Hints, Query, Relationship, Strategy
 from braid.retrieval import pipeline
-from braid.retrieval.stages.states import Embedded
+from braid.retrieval.stages.stage_messages import Embedded
 from braid.settings import Settings
 
 from bench.synthetic import MODEL, SPACE, TENANT, Synthetic
@@ -21,7 +21,7 @@ from bench.synthetic import MODEL, SPACE, TENANT, Synthetic
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.retrieval.stages.states import EmbedRequest
+    from braid.retrieval.stages.stage_messages import EmbedRequest
 
 SIZE = 22_000
 REACHES = (10, 20, 50, 100, 150, 200, 300, 400, 600, 800, 1_000, 1_500, 3_000, 6_000, 9_900)

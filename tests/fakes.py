@@ -28,7 +28,7 @@ from braid.ports.search_index import IndexStats, ScanPage, SearchHits
 from braid.retrieval.stages import fuse_rerank
 from braid.retrieval.stages.candidates import meets
 from braid.retrieval.stages.fuse_rerank import FusionLimits
-from braid.retrieval.stages.states import FuseRequest, GraphFound, Searched
+from braid.retrieval.stages.stage_messages import FuseRequest, GraphFound, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

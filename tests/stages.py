@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from braid.app import Application
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models.model_profiles import space_of
-from braid.retrieval.stages.states import EmbedRequest, FuseRequest, GraphRequest, PlanRequest, SearchStageRequest
+from braid.retrieval.stages.stage_messages import (
+    EmbedRequest,
+    FuseRequest,
+    GraphRequest,
+    PlanRequest,
+    SearchStageRequest,
+)
 from braid.retrieval.use_counts import UseCounts
 from braid.settings import Settings
 from braid.understanding.tokens import words
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer
     from braid.models.model_profiles import ModelConfig
-    from braid.retrieval.stages.states import Embedded, GraphFound, Planned, Searched
+    from braid.retrieval.stages.stage_messages import Embedded, GraphFound, Planned, Searched
 
     from braid_cli.state_machine.invoke_endpoint import Handler
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.ingesting import DocumentStore
     from braid.ingestion.documents.progress import Event
     from braid.models import Answer
-    from braid.retrieval.stages.states import Searched, SearchStageRequest
+    from braid.retrieval.stages.stage_messages import Searched, SearchStageRequest
     from rich.console import Console
 
     from braid_cli.state_machine.invoke_endpoint import Handler

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from braid.app import Application
     from braid.models import GraphHit, Hit, Query, Result
-    from braid.retrieval.stages.states import GraphFound, GraphRequest, Searched, SearchStageRequest
+    from braid.retrieval.stages.stage_messages import GraphFound, GraphRequest, Searched, SearchStageRequest
 
     from braid_cli.datasets.dataset import JudgedQuery
 

@@ -15,7 +15,7 @@ from braid.errors import StoreError, StoresUnavailable
 from braid.models import Fusion, Hints, Query, RerankerKind, Strategy
 from braid.ports.search_index import SearchRequest
 from braid.retrieval import pipeline
-from braid.retrieval.stages.states import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
+from braid.retrieval.stages.stage_messages import EmbedRequest, GraphOperation, GraphRequest, PlanRequest
 
 from braid_cli.evaluation.metrics import CURVE
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.app import Application
-    from braid.retrieval.stages.states import Planned
+    from braid.retrieval.stages.stage_messages import Planned
     from braid.settings import Settings
 
 DEFAULT = "braid"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from braid.app import Application
     from braid.models import Answer, Query
-    from braid.retrieval.stages.states import FuseRequest, GraphFound
+    from braid.retrieval.stages.stage_messages import FuseRequest, GraphFound
 
     from braid_cli.datasets.dataset import JudgedQuery
     from braid_cli.evaluation.run import Evaluation

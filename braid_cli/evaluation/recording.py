@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from braid.app import Application
     from braid.models import Answer
-    from braid.retrieval.stages.states import (
+    from braid.retrieval.stages.stage_messages import (
         Embedded,
         EmbedRequest,
         FuseRequest,

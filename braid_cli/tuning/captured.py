@@ -18,7 +18,7 @@ from braid.retrieval.stages import graph_expand, reordering
 from braid.retrieval.stages.candidates import MAX_HYDRATED, hydrate
 from braid.retrieval.stages.fuse_rerank import fusion_method, hits_by_strand, strand_weights
 from braid.retrieval.stages.reordering import Mentions
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
+from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
 from braid.settings.files import Fitted
 
 from braid_cli.evaluation.metrics import DEPTH, measures
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from braid.app import Application
     from braid.models import GraphHit, Hit, Weights
     from braid.retrieval.stages.candidates import Ranked
-    from braid.retrieval.stages.states import FuseRequest
+    from braid.retrieval.stages.stage_messages import FuseRequest
 
     from braid_cli.datasets.dataset import JudgedQuery
 

@@ -5,7 +5,7 @@ from importlib import import_module
 from braid.app import application
 from braid.lambda_runtime.stage_handlers import answer_metrics, stage_handler
 from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand, run_after_restore
-from braid.retrieval.stages.states import AnswerRequest
+from braid.retrieval.stages.stage_messages import AnswerRequest
 
 open_beforehand(
     lambda: application().index,
@@ -14,7 +14,7 @@ open_beforehand(
     lambda: application().schemas,
     lambda: application().queue,
     lambda: import_module("braid.engines.onnx.models"),
-    lambda: import_module("braid.ranking.pagerank"),
+    lambda: import_module("braid.ranking.propagation_and_paths"),
     lambda: import_module("braid.retrieval.pipeline"),
 )
 load_beforehand(

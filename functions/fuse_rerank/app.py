@@ -3,7 +3,7 @@
 from braid.app import application
 from braid.lambda_runtime.stage_handlers import answer_metrics, stage_handler
 from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand
-from braid.retrieval.stages.states import FuseRequest
+from braid.retrieval.stages.stage_messages import FuseRequest
 
 open_beforehand(lambda: application().index, lambda: application().schemas, lambda: application().queue)
 load_beforehand(application().open_reranker)

@@ -30,7 +30,7 @@ if "BRAID_HOME" in os.environ:  # not in the function without a store, which onl
         lambda: application().index,
         lambda: application().graph,
         lambda: application().cache,
-        lambda: import_module("braid.ranking.pagerank"),
+        lambda: import_module("braid.ranking.propagation_and_paths"),
         lambda: import_module("braid.retrieval.pipeline"),
         lambda: [application().encoder_for(model) for model in application().models()],
     )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.models import Answer
-    from braid.retrieval.stages.states import FuseRequest
+    from braid.retrieval.stages.stage_messages import FuseRequest
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.retrieval.stages.answer_size import MAX_WORKFLOW_ANSWER_BYTES, shortened
 from braid.retrieval.stages.excerpts import Excerpts, excerpt
-from braid.retrieval.stages.results_and_citations import MAX_WORKFLOW_ANSWER_BYTES, shortened
 
 from tests.fakes import fused, query, record, searched
 

@@ -13,7 +13,7 @@ from braid.engines.aws.functions import AnswerFunction
 from braid.errors import BraidError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models import Strategy
-from braid.retrieval.stages.states import AnswerRequest
+from braid.retrieval.stages.stage_messages import AnswerRequest
 from braid.settings import EngineKind, Settings
 
 from tests.workflow.test_retrieve import LOST, comparable, failing, failing_times, question

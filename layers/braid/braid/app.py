@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
     from braid.retrieval.context.selection import Context, ContextRequest
-    from braid.retrieval.stages.states import (
+    from braid.retrieval.stages.stage_messages import (
         AnswerRequest,
         Embedded,
         EmbedRequest,

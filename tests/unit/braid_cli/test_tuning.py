@@ -13,7 +13,7 @@ from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
 from braid.retrieval.stages.candidates import Ranked
 from braid.retrieval.stages.reordering import Mentions
-from braid.retrieval.stages.states import FuseRequest
+from braid.retrieval.stages.stage_messages import FuseRequest
 from braid.settings import Settings
 from braid.settings.files import Fitted, load_fitted, read_fitted
 from rich.console import Console

@@ -16,7 +16,7 @@ from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime import stage_handlers
 from braid.models import Frozen, Plan, Strategy
 from braid.reembedding.workflow import Step
-from braid.retrieval.stages.states import QuestionRequest
+from braid.retrieval.stages.stage_messages import QuestionRequest
 from braid.settings import load_settings
 from braid.telemetry import exporting
 

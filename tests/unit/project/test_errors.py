@@ -115,7 +115,11 @@ def test_a_refused_input_is_named_and_not_repeated(
         (Query, {"text": "x", "filters": 5}, "filters: must be an object"),
         (Record, {"id": ""}, "id: must not be empty"),
         (Query, {"text": "x", "ranking": "best"}, "ranking: must be 'relevance', 'memory' or 'recency'"),
-        (Record, {"id": "a", "metadata": {"k": {}}}, "metadata.k: is not text, a number, true, false, null or a list of such"),
+        (
+            Record,
+            {"id": "a", "metadata": {"k": {}}},
+            "metadata.k: is not text, a number, true, false, null or a list",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_in_words(shape: type[Query | Record], fields: dict[str, Any], told: str) -> None:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.retrieval.stages.results_and_citations import MAX_WORKFLOW_ANSWER_BYTES, beginning, shortened
+from braid.retrieval.stages.answer_size import MAX_WORKFLOW_ANSWER_BYTES, beginning, shortened
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -19,7 +19,7 @@ from braid.retrieval.stages.confidence import (
     chance,
     features,
 )
-from braid.retrieval.stages.states import Lost, Searched
+from braid.retrieval.stages.stage_messages import Lost, Searched
 
 from tests.fakes import fused, hits, query, record, searched
 

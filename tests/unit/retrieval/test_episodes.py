@@ -198,7 +198,7 @@ def test_an_episode_is_written_in_the_tenants_schema_version_and_makes_cached_an
         ({"task_id": ""}, "task_id"),
         ({"tenant_id": "no spaces"}, "tenant_id"),
         ({"record_id": "x" * 300}, "record_id"),
-        ({"metadata": {"x": []}}, "metadata.x"),
+        ({"metadata": {"x": [[]]}}, "metadata.x"),
     ],
 )
 def test_a_wrong_episode_is_refused_by_field_and_not_written(

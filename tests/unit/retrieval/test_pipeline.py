@@ -14,7 +14,7 @@ from braid.errors import (
 )
 from braid.models import Answer, GraphConstraint, Hints, Plan, PlanStep, StepOperation, Strategy, Weights
 from braid.retrieval import pipeline
-from braid.retrieval.stages.states import (
+from braid.retrieval.stages.stage_messages import (
     Embedded,
     EmbedRequest,
     FuseRequest,

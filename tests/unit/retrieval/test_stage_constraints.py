@@ -10,7 +10,7 @@ from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_constraint import CARRIED, MAX_FRONTIER_BYTES
 from braid.retrieval.stages.seeds_and_hits import GraphBudget
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
+from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
 

@@ -9,7 +9,7 @@ from braid.errors import ModelMissing, TransientStoreError
 from braid.models import EmbeddingType, Plan, Query, TemporalContext, TimeRange
 from braid.models.model_profiles import ModelConfig
 from braid.retrieval.stages import plan_and_search
-from braid.retrieval.stages.states import Embedded, EmbedRequest
+from braid.retrieval.stages.stage_messages import Embedded, EmbedRequest
 
 from tests.fakes import FakeEncoder, plan, query
 

@@ -22,7 +22,7 @@ from braid.models import (
     Strategy,
 )
 from braid.retrieval.stages.fuse_rerank import FusionLimits
-from braid.retrieval.stages.states import Embedded, Lost, Searched
+from braid.retrieval.stages.stage_messages import Embedded, Lost, Searched
 
 from tests.fakes import (
     NOW,

@@ -25,7 +25,7 @@ from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_expand import MAX_REACHED, expansion_for
 from braid.retrieval.stages.name_linking import MAX_LINKED_NAMES
 from braid.retrieval.stages.seeds_and_hits import GraphBudget
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest, Searched
+from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
 

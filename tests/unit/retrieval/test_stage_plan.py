@@ -9,7 +9,7 @@ from braid.errors import InvalidRequest, StoreError, TransientStoreError
 from braid.models import EmbeddingType, Filters, GraphConstraint, Strategy, ValueKind
 from braid.ports.knowledge_graph import GraphStats
 from braid.retrieval.stages import plan_and_search
-from braid.retrieval.stages.states import Planned, PlanRequest
+from braid.retrieval.stages.stage_messages import Planned, PlanRequest
 
 from tests.fakes import NOW, FakeGraph, FakeIndex, query
 

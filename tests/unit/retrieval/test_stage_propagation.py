@@ -12,7 +12,7 @@ from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.candidates import SUPPLIED_FACTOR
 from braid.retrieval.stages.fuse_rerank import FusionLimits
 from braid.retrieval.stages.seeds_and_hits import GraphBudget, propagation_around_answers, propagation_of
-from braid.retrieval.stages.states import Embedded, GraphFound, GraphOperation, GraphRequest, Lost, Searched
+from braid.retrieval.stages.stage_messages import Embedded, GraphFound, GraphOperation, GraphRequest, Lost, Searched
 
 from tests.fakes import (
     NOW,

@@ -9,7 +9,7 @@ from braid.errors import TransientStoreError
 from braid.models import Filters, Hints, PlanStep, StepOperation
 from braid.ports.search_index import SearchHits
 from braid.retrieval.stages import plan_and_search
-from braid.retrieval.stages.states import Embedded, Searched, SearchStageRequest
+from braid.retrieval.stages.stage_messages import Embedded, Searched, SearchStageRequest
 
 from tests.fakes import NOW, TENANT, FakeIndex, embedding, hits, plan, query
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from braid.retrieval.stages.states import RECORDED_AS, Embedded, GraphFound, GraphOperation, Planned, Searched
+from braid.retrieval.stages.stage_messages import RECORDED_AS, Embedded, GraphFound, GraphOperation, Planned, Searched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

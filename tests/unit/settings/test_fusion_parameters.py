@@ -11,7 +11,7 @@ from braid.errors import ConfigurationError
 from braid.models import FusionParameters, Intent, Mode
 from braid.ranking.fusion import adaptive_weights
 from braid.retrieval.stages.fuse_rerank import FusionLimits, strand_weights
-from braid.retrieval.stages.states import FuseRequest
+from braid.retrieval.stages.stage_messages import FuseRequest
 from braid.settings import Settings
 from braid.settings.files import Fitted, load_fitted
 from pydantic import ValidationError

@@ -45,7 +45,7 @@ from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus,
 from braid.ports.members import Role
 from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status
-from braid.retrieval.stages.results_and_citations import beginning
+from braid.retrieval.stages.answer_size import beginning
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

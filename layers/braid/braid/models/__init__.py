@@ -5,7 +5,7 @@
 - ``metadata_filters``, ``metadata_terms``: conditions on metadata, and the terms by which stores find it
 - ``model_profiles``: which model embeds which question; ``scalars``: enumerations and scalar types of them all
 
-The requests and responses of the stages are in :mod:`braid.retrieval.stages.states`.
+The requests and responses of the stages are in :mod:`braid.retrieval.stages.stage_messages`.
 """
 
 from braid.models.answer import (

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from braid.errors import StoresUnavailable, TransientStoreError
 from braid.models import EmbeddingType, Fusion, Intent, Mode, Plan, StepOperation, Strategy
-from braid.retrieval.stages.states import (
+from braid.retrieval.stages.stage_messages import (
     RECORDED_AS,
     Embedded,
     EmbedRequest,

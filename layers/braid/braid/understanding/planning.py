@@ -1,4 +1,7 @@
-"""Plans a question: strategy, number of candidates and steps, with the reason for each."""
+"""Plans a question: strategy, number of candidates and steps, with the reason for each.
+
+The weights of vectors, words and graph are not planned: :mod:`braid.ranking.fusion` adapts them to what was found.
+"""
 
 from __future__ import annotations
 

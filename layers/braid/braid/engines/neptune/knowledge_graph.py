@@ -407,7 +407,7 @@ class GremlinGraph:
         if not request.seeds():
             return Expansion()
         from braid.ranking.neighbourhood import Neighbourhood
-        from braid.ranking.pagerank import personalised_pagerank
+        from braid.ranking.propagation_and_paths import personalised_pagerank
 
         with self._bounded():
             nodes, edges, truncated = expansion.gather(self._ask, request)

@@ -5,6 +5,6 @@
   seeds of walks and the scores of their hits, ``graph_constraint`` for a caller's constraint, and ``fact_answers``
   for relationships as answers
 - ``fuse_rerank``: the last stage, with ``candidates`` (their records, and which are admissible), ``reordering`` (by
-  their texts), ``confidence``, ``excerpts`` and ``results_and_citations``
-- ``states``: requests and results of the stages
+  their texts), ``confidence``, ``excerpts``, ``results_and_citations``, ``answer_size``
+- ``stage_messages``: requests and results of the stages
 """

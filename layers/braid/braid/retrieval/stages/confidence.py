@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence, Set
 
     from braid.models import Hit, Query, Result
-    from braid.retrieval.stages.states import Searched
+    from braid.retrieval.stages.stage_messages import Searched
 
 FIRST: Final = 5
 """Number of first results that count: the chance is that one of them answers the question."""

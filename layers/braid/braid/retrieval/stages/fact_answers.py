@@ -28,7 +28,7 @@ from braid.ranking.graph_answers import RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.stages.states import FactGroup
+from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.relations import EMPTY, Anchor, QuestionWords, explain, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 

@@ -25,6 +25,7 @@ from braid.ranking.scoring import (
     placeholder_score,
     recency,
 )
+from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
@@ -35,7 +36,6 @@ from braid.retrieval.stages.results_and_citations import (
     related_entities,
     result_of,
     runners_up,
-    shortened,
 )
 from braid.telemetry import names
 from braid.telemetry.recording import operation
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
-    from braid.retrieval.stages.states import FuseRequest
+    from braid.retrieval.stages.stage_messages import FuseRequest
 
 PERMANENT = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
 """Store errors that are not retriable, by class name."""

@@ -14,7 +14,7 @@ from braid.ports.graph_query import GraphQuery, QueryStart
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages.plan_and_search import best_ids
 from braid.retrieval.stages.seeds_and_hits import with_reason
-from braid.retrieval.stages.states import GraphFound
+from braid.retrieval.stages.stage_messages import GraphFound
 from braid.understanding.selectivity import MAX_REACH
 from braid.understanding.tokens import normalise
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from braid.models import EntityLink, GraphConstraint
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.retrieval.stages.states import GraphRequest
+    from braid.retrieval.stages.stage_messages import GraphRequest
 
 CARRIED: Final = 100
 """Most hits with their paths in the workflow's state."""

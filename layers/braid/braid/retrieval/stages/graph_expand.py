@@ -1,4 +1,8 @@
-"""Graph expand stage: links the question's names, and walks or propagates from them and from the first text hits."""
+"""Graph expand stage: links the question's names, and walks or propagates from them and from the first text hits.
+
+Walks, with the path to each hit, are made by the ``expansion`` of each engine, and propagation with its paths by
+:mod:`braid.ranking.propagation_and_paths`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from braid.retrieval.stages.seeds_and_hits import (
     propagation_of,
     walk_seeds,
 )
-from braid.retrieval.stages.states import GraphFound, GraphOperation, GraphRequest
+from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
 from braid.understanding import intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from braid.models import Plan, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.name_linking import UnknownWords
-    from braid.retrieval.stages.states import FactGroup, Searched
+    from braid.retrieval.stages.stage_messages import FactGroup, Searched
 
 _LOG = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from braid.models.model_profiles import embedded_text
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import in_order, reciprocal_rank_fusion
-from braid.retrieval.stages.states import (
+from braid.retrieval.stages.stage_messages import (
     Embedded,
     EmbedRequest,
     Planned,

@@ -9,14 +9,14 @@ from braid.models import EntityLink, GraphHit, Path, Source
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, best_scores, least_scores, sum_of_texts
 from braid.ranking.scoring import clamp
-from braid.retrieval.stages.states import GraphFound
+from braid.retrieval.stages.stage_messages import GraphFound
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.models import FusionParameters, Hit, Query
-    from braid.retrieval.stages.states import Searched
+    from braid.retrieval.stages.stage_messages import Searched
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pytest
 from braid.ports.knowledge_graph import PropagateRequest
 from braid.ranking.graph_answers import Node, StoredEdge
 from braid.ranking.neighbourhood import Neighbourhood
-from braid.ranking.pagerank import personalised_pagerank
+from braid.ranking.propagation_and_paths import personalised_pagerank
 from hypothesis import given
 from hypothesis import strategies as st
 
