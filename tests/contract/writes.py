@@ -635,6 +635,30 @@ class WritesContract:
         written(store, edge("new", "old", "SUPERSEDES", timestamp=day(3), trusted=False))
         assert (stored(store, "old").invalid_at, stored(store, "new").valid_at) == (day(3), None)
 
+    def test_an_edge_says_when_a_trusted_record_begins_only_after_its_evidence_is_written(
+        self, store: WriteStore
+    ) -> None:
+        written(store, record("old", "the fee is two", trusted=False), record("new", "the fee is three"), vertex("a"))
+        for old in ("old", "a"):
+            written(store, edge("new", old, "SUPERSEDES", timestamp=day(3), evidence="mail"))
+        assert stored(store, "new").valid_at is None
+        written(store, record("new", "the fee is three!"))
+        assert stored(store, "new").valid_at is None
+        written(store, record("mail", "it is four"), edge("new", "old", "SUPERSEDES", timestamp=day(3), evidence="mail"))
+        assert stored(store, "new").valid_at == day(3)
+
+    def test_what_a_record_said_while_it_was_not_trusted_ends_and_begins_nothing_that_is(
+        self, store: WriteStore
+    ) -> None:
+        written(store, record("old", "the fee is two", trusted=False))
+        written(store, record("new", "the fee is three", trusted=False, timestamp=day(9), supersedes=("old",)))
+        assert stored(store, "old").invalid_at == stored(store, "new").valid_at == day(9)
+        written(store, record("new", "the fee is three"))
+        written(store, record("old", "the fee is two"))
+        assert (stored(store, "old").invalid_at, stored(store, "new").valid_at) == (None, None)
+        written(store, record("new", "the fee is three", timestamp=day(9), supersedes=("old",)))
+        assert stored(store, "old").invalid_at == stored(store, "new").valid_at == day(9)
+
     def test_an_edge_that_supersedes_another_begins_by_its_timestamp(self, store: WriteStore) -> None:
         key = RelationshipKey(source="a", type="WORKS_AT", target="b")
         written(store, *(vertex(name) for name in "abc"), edge("a", "b", "WORKS_AT"))
