@@ -215,6 +215,22 @@ class BadInputContract:
         assert file(store, tmp_path, [record("mail"), edge("a", "b", evidence="mail")], MissingEnds.REFUSE) == []
         assert all(one.trusted for one in store.graph.scan("file").relationships)
 
+    @pytest.mark.parametrize("is_refused", [False, True])
+    def test_an_import_replaces_no_trusted_edge_by_one_whose_evidence_is_not_trusted_or_refused(
+        self, store: DemoStages, tmp_path: Path, *, is_refused: bool
+    ) -> None:
+        own = [record("a"), record("b"), record("own"), edge("a", "b", evidence="own")]
+        mail = record("mail", "m" * (1_048_577 if is_refused else 1), trusted=False)
+        strange = edge("a", "b", evidence="mail", confidence=0.1)
+        (tmp_path / "own.jsonl").write_bytes(jsonl(own))
+        for tenant, way in PARTIAL.items():
+            if is_refused:
+                ingest_file(tmp_path / "own.jsonl", tenant, store, missing=MissingEnds.REFUSE)
+            lines = [mail, strange] if is_refused else [*own, mail, strange]
+            assert len(way(store, tmp_path, lines, MissingEnds.REFUSE)) == 2 * is_refused, tenant
+            kept = [(one.evidence, one.trusted) for one in store.graph.scan(tenant).relationships]
+            assert kept == [("own", True)], tenant
+
     def test_a_poison_message_among_ten_stays_and_nine_land(self, store: DemoStages) -> None:
         bodies = [json.dumps({"tenant_id": "message", **body_of([record(f"r{at}")])}) for at in range(10)]
         bodies[4] = '{"tenant_id": "message", "records": [{"id": "r4", "content": "a\\u0000b"}]}'

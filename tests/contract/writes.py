@@ -180,6 +180,20 @@ class WritesContract:
         written(store, own)
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
 
+    def test_an_edge_replaces_none_that_is_trusted_before_its_evidence_is_written(self, store: WriteStore) -> None:
+        own, later = edge("a", "b", evidence="own"), edge("a", "b", evidence="mail", confidence=0.1)
+        written(store, vertex("a"), vertex("b"), record("own", "a leads to b"), own)
+        (error,) = written(store, later).errors
+        assert (error.id, error.field) == ("a", "evidence")
+        assert error.message == (
+            "'a' CAUSES 'b' is stored as trusted and 'mail', the evidence of the edge that would replace it, is not"
+            " written; write 'mail' before the edge"
+        )
+        written(store, record("mail", "a leads to b", trusted=False))
+        assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        assert written(store, record("mail", "a leads to b"), later).errors == ()
+        assert store.graph.relationships(ACME, ids=["a"]) == [later]
+
     def test_what_is_not_trusted_replaces_no_trusted_edge_before_its_end(self, store: WriteStore) -> None:
         now = store.now()
         leased = edge("a", "b", evidence="own", invalid_at=now + DAY)
@@ -644,7 +658,9 @@ class WritesContract:
         assert stored(store, "new").valid_at is None
         written(store, record("new", "the fee is three!"))
         assert stored(store, "new").valid_at is None
-        written(store, record("mail", "it is four"), edge("new", "old", "SUPERSEDES", timestamp=day(3), evidence="mail"))
+        written(
+            store, record("mail", "it is four"), edge("new", "old", "SUPERSEDES", timestamp=day(3), evidence="mail")
+        )
         assert stored(store, "new").valid_at == day(3)
 
     def test_what_a_record_said_while_it_was_not_trusted_ends_and_begins_nothing_that_is(

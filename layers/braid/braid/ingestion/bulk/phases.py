@@ -111,9 +111,12 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
-    """Return edges with their places; of several with one identity the last counts."""
+    """Return edges with their places; of several with one identity and evidence the last counts.
+
+    Of those of different evidence the last trusted one does, which only the check of the write can tell.
+    """
     placed = zip(request.places.relationships, request.relationships, strict=True)
-    return {edge.identity(): (place, edge) for place, edge in placed}.values()
+    return {(edge.identity(), edge.evidence, edge.trusted): (place, edge) for place, edge in placed}.values()
 
 
 def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: bytes) -> list[tuple[str, Record]]:
