@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from braid.ingestion.bulk.local_imports import LocalImports
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
+from braid.models import SUPERSEDES
 from braid.ports.ingestion import ImportAsked, ImportStatus
 
 from braid_cli.datasets.ingest_file import ingest_file
@@ -230,6 +232,17 @@ class BadInputContract:
             assert len(way(store, tmp_path, lines, MissingEnds.REFUSE)) == 2 * is_refused, tenant
             kept = [(one.evidence, one.trusted) for one in store.graph.scan(tenant).relationships]
             assert kept == [("own", True)], tenant
+
+    def test_an_edge_of_an_import_that_is_not_trusted_keeps_no_record_from_superseding(
+        self, store: DemoStages, tmp_path: Path
+    ) -> None:
+        own = [record("old"), record("new", valid_at="2025-01-01T00:00:00Z", supersedes=["old"])]
+        link = {"source": "new", "type": SUPERSEDES, "target": "old", "valid_at": "2999-01-01T00:00:00Z"}
+        strange = {"relationship": {**link, "evidence": "mail"}}
+        for tenant, way in PARTIAL.items():
+            way(store, tmp_path, [*own, record("mail", trusted=False), strange], MissingEnds.REFUSE)
+            old, new = sorted(store.index.get_many(tenant, ["old", "new"]), key=lambda one: one.id, reverse=True)
+            assert old.invalid_at == new.valid_at == datetime(2025, 1, 1, tzinfo=UTC), tenant
 
     def test_a_poison_message_among_ten_stays_and_nine_land(self, store: DemoStages) -> None:
         bodies = [json.dumps({"tenant_id": "message", **body_of([record(f"r{at}")])}) for at in range(10)]

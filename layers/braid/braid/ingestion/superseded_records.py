@@ -89,7 +89,10 @@ def read_links(
 def _stated_links(
     records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
-    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record."""
+    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record.
+
+    An edge takes precedence over what a record implies, unless only the record is trusted.
+    """
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
     implied_by: dict[EdgeId, str] = {}
     for record in records.values():
@@ -97,7 +100,9 @@ def _stated_links(
             link = Relationship(
                 tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old, trusted=record.trusted
             )
-            links.setdefault(link.identity(), link)
+            stated = links.setdefault(link.identity(), link)
+            if link.trusted and not stated.trusted:
+                links[link.identity()] = link
             implied_by[link.identity()] = record.id
     return links, implied_by
 
