@@ -61,8 +61,8 @@ def has_fingerprints(line: bytes) -> bool:
 def fingerprints_of(request: WriteRequest) -> Iterator[bytes]:
     """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges.
 
-    Of the latter only those that are as trusted as the record that may imply the same: an edge with other evidence, which
-    may not be trusted, takes the place of nothing that a record states.
+    Of the latter only those that are as trusted as the record that may imply the same: an edge with other evidence,
+    which may not be trusted, takes the place of nothing that a record states.
     """
     for _, edge in _last(request):
         yield from (fingerprint_of(_ENDED, key.identity()) for key in edge.supersedes)
