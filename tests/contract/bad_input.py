@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from braid.ingestion.bulk.local_imports import LocalImports
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
+from braid.models import SUPERSEDES
 from braid.ports.ingestion import ImportAsked, ImportStatus
 
 from braid_cli.datasets.ingest_file import ingest_file
@@ -214,6 +216,33 @@ class BadInputContract:
         # It is trusted again once it is written again, with evidence that is.
         assert file(store, tmp_path, [record("mail"), edge("a", "b", evidence="mail")], MissingEnds.REFUSE) == []
         assert all(one.trusted for one in store.graph.scan("file").relationships)
+
+    @pytest.mark.parametrize("is_refused", [False, True])
+    def test_an_import_replaces_no_trusted_edge_by_one_whose_evidence_is_not_trusted_or_refused(
+        self, store: DemoStages, tmp_path: Path, *, is_refused: bool
+    ) -> None:
+        own = [record("a"), record("b"), record("own"), edge("a", "b", evidence="own")]
+        mail = record("mail", "m" * (1_048_577 if is_refused else 1), trusted=False)
+        strange = edge("a", "b", evidence="mail", confidence=0.1)
+        (tmp_path / "own.jsonl").write_bytes(jsonl(own))
+        for tenant, way in PARTIAL.items():
+            if is_refused:
+                ingest_file(tmp_path / "own.jsonl", tenant, store, missing=MissingEnds.REFUSE)
+            lines = [mail, strange] if is_refused else [*own, mail, strange]
+            assert len(way(store, tmp_path, lines, MissingEnds.REFUSE)) == 2 * is_refused, tenant
+            kept = [(one.evidence, one.trusted) for one in store.graph.scan(tenant).relationships]
+            assert kept == [("own", True)], tenant
+
+    def test_an_edge_of_an_import_that_is_not_trusted_keeps_no_record_from_superseding(
+        self, store: DemoStages, tmp_path: Path
+    ) -> None:
+        own = [record("old"), record("new", valid_at="2025-01-01T00:00:00Z", supersedes=["old"])]
+        link = {"source": "new", "type": SUPERSEDES, "target": "old", "valid_at": "2999-01-01T00:00:00Z"}
+        strange = {"relationship": {**link, "evidence": "mail"}}
+        for tenant, way in PARTIAL.items():
+            way(store, tmp_path, [*own, record("mail", trusted=False), strange], MissingEnds.REFUSE)
+            old, new = sorted(store.index.get_many(tenant, ["old", "new"]), key=lambda one: one.id, reverse=True)
+            assert old.invalid_at == new.valid_at == datetime(2025, 1, 1, tzinfo=UTC), tenant
 
     def test_a_poison_message_among_ten_stays_and_nine_land(self, store: DemoStages) -> None:
         bodies = [json.dumps({"tenant_id": "message", **body_of([record(f"r{at}")])}) for at in range(10)]

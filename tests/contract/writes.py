@@ -180,6 +180,20 @@ class WritesContract:
         written(store, own)
         assert store.graph.relationships(ACME, ids=["a"]) == [own]
 
+    def test_an_edge_replaces_none_that_is_trusted_before_its_evidence_is_written(self, store: WriteStore) -> None:
+        own, later = edge("a", "b", evidence="own"), edge("a", "b", evidence="mail", confidence=0.1)
+        written(store, vertex("a"), vertex("b"), record("own", "a leads to b"), own)
+        (error,) = written(store, later).errors
+        assert (error.id, error.field) == ("a", "evidence")
+        assert error.message == (
+            "'a' CAUSES 'b' is stored as trusted and 'mail', the evidence of the edge that would replace it, is not"
+            " written; write 'mail' before the edge"
+        )
+        written(store, record("mail", "a leads to b", trusted=False))
+        assert store.graph.relationships(ACME, ids=["a"]) == [own]
+        assert written(store, record("mail", "a leads to b"), later).errors == ()
+        assert store.graph.relationships(ACME, ids=["a"]) == [later]
+
     def test_what_is_not_trusted_replaces_no_trusted_edge_when_that_has_ended_either(self, store: WriteStore) -> None:
         now = store.now()
         leased = edge("a", "b", evidence="own", invalid_at=now + DAY)
@@ -632,6 +646,32 @@ class WritesContract:
         written(store, record("old", "the fee is two", trusted=False), record("new", "the fee is three"))
         written(store, edge("new", "old", "SUPERSEDES", timestamp=day(3), trusted=False))
         assert (stored(store, "old").invalid_at, stored(store, "new").valid_at) == (day(3), None)
+
+    def test_an_edge_says_when_a_trusted_record_begins_only_after_its_evidence_is_written(
+        self, store: WriteStore
+    ) -> None:
+        written(store, record("old", "the fee is two", trusted=False), record("new", "the fee is three"), vertex("a"))
+        for old in ("old", "a"):
+            written(store, edge("new", old, "SUPERSEDES", timestamp=day(3), evidence="mail"))
+        assert stored(store, "new").valid_at is None
+        written(store, record("new", "the fee is three!"))
+        assert stored(store, "new").valid_at is None
+        written(
+            store, record("mail", "it is four"), edge("new", "old", "SUPERSEDES", timestamp=day(3), evidence="mail")
+        )
+        assert stored(store, "new").valid_at == day(3)
+
+    def test_what_a_record_said_while_it_was_not_trusted_ends_and_begins_nothing_that_is(
+        self, store: WriteStore
+    ) -> None:
+        written(store, record("old", "the fee is two", trusted=False))
+        written(store, record("new", "the fee is three", trusted=False, timestamp=day(9), supersedes=("old",)))
+        assert stored(store, "old").invalid_at == stored(store, "new").valid_at == day(9)
+        written(store, record("new", "the fee is three"))
+        written(store, record("old", "the fee is two"))
+        assert (stored(store, "old").invalid_at, stored(store, "new").valid_at) == (None, None)
+        written(store, record("new", "the fee is three", timestamp=day(9), supersedes=("old",)))
+        assert stored(store, "old").invalid_at == stored(store, "new").valid_at == day(9)
 
     def test_an_edge_that_supersedes_another_begins_by_its_timestamp(self, store: WriteStore) -> None:
         key = RelationshipKey(source="a", type="WORKS_AT", target="b")

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MINUTE_S: Final = 60
 DAY_S: Final = 86_400
-IMPORTS_PER_MINUTE: Final = 120
-"""Imports that a tenant may start: an account starts some hundreds of workflows a second, of all tenants together."""
+IMPORTS_A_MINUTE: Final = 300
+"""Most imports that a tenant may start in a minute: each takes some seconds of a function that all tenants share."""
 MICRO: Final = 1_000_000
 """Cost is counted in whole millionths of a US dollar."""
 _RERANKING: Final = "quota/rerank"
@@ -75,8 +75,11 @@ class Quotas:
         self._take(tenant_id, "items written or removed", items, self._settings.quota_writes_per_minute)
 
     def take_import(self, tenant_id: str) -> None:
-        """Count one start of an import, and of its workflow. Raises QuotaExceeded beyond :data:`IMPORTS_PER_MINUTE`."""
-        self._take(tenant_id, "imports", 1, IMPORTS_PER_MINUTE)
+        """Count one start of an import. Raises QuotaExceeded if the tenant has started too many in this minute.
+
+        An import that finds no slot to write in tries again, each time in a function that all tenants share.
+        """
+        self._take(tenant_id, "starts of imports", 1, IMPORTS_A_MINUTE)
 
     def take_reembedding(self, tenant_id: str) -> None:
         """Count one start of a workflow that re-embeds. Raises QuotaExceeded if one was started in this minute.

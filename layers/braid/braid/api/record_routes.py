@@ -322,8 +322,8 @@ def add_import_routes(api: Api) -> None:
         api.counted = 1
 
         def begin() -> ImportSummary:
-            library.quotas.take_writes(api.tenant_id, 1)
             library.quotas.take_import(api.tenant_id)
+            library.quotas.take_writes(api.tenant_id, 1)
             refuse_while_deleted(api.tenant_id, library.cache)
             import_id = secrets.token_hex(16)
             start(import_id)

@@ -20,9 +20,10 @@ from braid.ingestion.item_checks import (
     refuse_unwritten,
     refuse_vectors,
     refuse_wrong,
+    replacing_too_soon,
 )
 from braid.ingestion.superseded_edges import as_trusted_as_written, edge_to_store, stored_edge_stays
-from braid.ingestion.superseded_records import RefusedRecord, stored_records
+from braid.ingestion.superseded_records import RefusedRecord, stored_records, unwritten_evidence
 from braid.ingestion.supersession import Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
@@ -277,9 +278,13 @@ def _wanted_edges(
     types = GraphTypes(relationships=frozenset(edge.type for edge in stored.values()))
     counted = store.graph.types(request.tenant_id, types).relationships if stored else frozenset()
     edges: list[Relationship] = []
+    doubtful = _doubtful_replacements(given, stored, store)
     for identity, edge in given.edges.items():
         if request.supersede_only and edge.supersedes and identity in stored:
             continue  # not written again: a later item may have changed the same edge since
+        if identity in doubtful:
+            accepted.errors.append(replacing_too_soon(edge, given.edge_places.get(identity, edge.source)))
+            continue
         sides = (("source", edge.source), ("target", edge.target))
         missing = [(side, endpoint) for side, endpoint in sides if endpoint not in wanted and endpoint not in in_graph]
         if missing:
@@ -301,6 +306,24 @@ def _wanted_edges(
         if request.rewrite or before is None or meant != before or meant.type not in counted:
             edges.append(meant)
     return edges
+
+
+def _doubtful_replacements(given: Given, stored: Mapping[EdgeId, Relationship], store: WriteStore) -> set[EdgeId]:
+    """Return the edges that would replace a trusted one while their evidence, which may not be trusted, is not written.
+
+    An edge whose own evidence is not written either may be replaced.
+    """
+    pairs = [(edge, stored[identity]) for identity, edge in given.edges.items() if identity in stored]
+    replaced = [
+        (edge, before)
+        for edge, before in pairs
+        if edge.trusted and before.trusted and stored_edge_stays(before, edge.altered(trusted=False))
+    ]
+    named = [edge for pair in replaced for edge in pair]
+    unwritten = unwritten_evidence(named, given.records, store, given.request.tenant_id)
+    return {
+        edge.identity() for edge, before in replaced if edge.evidence in unwritten and before.evidence not in unwritten
+    }
 
 
 def _trusted_stubs(

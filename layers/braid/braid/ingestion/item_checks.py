@@ -261,3 +261,12 @@ def dangling(edge: Relationship, place: str, missing: Iterable[tuple[str, str]])
         )
         for side, endpoint in missing
     ]
+
+
+def replacing_too_soon(edge: Relationship, place: str) -> ItemError:
+    """Return the error of an edge that would replace a trusted one before its evidence is written."""
+    message = (
+        f"{edge.source!r} {edge.type} {edge.target!r} is stored as trusted and {edge.evidence!r}, the evidence of the"
+        f" edge that would replace it, is not written; write {edge.evidence!r} before the edge"
+    )
+    return ItemError(place=place, id=edge.source, field="evidence", message=message)

@@ -89,13 +89,20 @@ def read_links(
 def _stated_links(
     records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
-    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record."""
+    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record.
+
+    An edge takes precedence over what a record implies, unless only the record is trusted.
+    """
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
     implied_by: dict[EdgeId, str] = {}
     for record in records.values():
         for old in record.supersedes:
-            link = Relationship(tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old)
-            links.setdefault(link.identity(), link)
+            link = Relationship(
+                tenant_id=tenant_id, source=record.id, type=SUPERSEDES, target=old, trusted=record.trusted
+            )
+            stated = links.setdefault(link.identity(), link)
+            if link.trusted and not stated.trusted:
+                links[link.identity()] = link
             implied_by[link.identity()] = record.id
     return links, implied_by
 
@@ -188,7 +195,7 @@ def _trust_problem(link: Relationship, known: Mapping[str, Record], unwritten: C
         return None
     if link.trusted and (new is None or new.trusted):
         return unwritten_problem(f"{link.target!r}, which {link.source!r} supersedes,", link, unwritten)
-    doubtful = repr(link.source) if link.trusted else "the edge that says so"
+    doubtful = repr(link.source) if new and not new.trusted else "the edge that says so"
     return (
         f"{link.target!r}, which {link.source!r} supersedes, is trusted and {doubtful} is not;"
         " only what is trusted ends it"
@@ -314,17 +321,20 @@ def _begins(record: Record | None) -> datetime | None:
     return None if record is None else record.valid_at or record.timestamp
 
 
-def begun_records(links: Iterable[Relationship], known: Mapping[str, Record]) -> dict[str, datetime]:
+def begun_records(
+    links: Iterable[Relationship], known: Mapping[str, Record], unwritten: Collection[str]
+) -> dict[str, datetime]:
     """Return when known records begin that supersede others: the earliest time that a link states.
 
-    A link that is not trusted says nothing of a record that is. A record that has ended before keeps its validity.
+    A link that is not trusted says nothing of a record that is, nor does one whose evidence is ``unwritten``, which may
+    turn out not to be. A record that has ended before keeps its validity.
     """
     return earliest(
         (new.id, since)
         for link in links
         if (new := known.get(link.source)) and new.kind is not Kind.ENTITY
         if (since := link.valid_at or link.timestamp) and not (new.invalid_at and new.invalid_at <= since)
-        if link.trusted or not new.trusted
+        if (link.trusted and link.evidence not in unwritten) or not new.trusted
     )
 
 

@@ -141,7 +141,7 @@ def find_supersession(
     found = StatedSupersession(
         void_links=[link for name, link in links.void.items() if link.target in records and name not in links.stated]
     )
-    unwritten = unwritten_evidence(links.stated.values(), records, store, tenant_id)
+    unwritten = unwritten_evidence((*links.stored.values(), *links.stated.values()), records, store, tenant_id)
     found.refused = [
         refused_item(identity, links.implied_by, message)
         for identity, message in link_problems(links, refused=refused, unwritten=unwritten)
@@ -151,7 +151,7 @@ def find_supersession(
     stated = {identity: dated(link, links, store) for identity, link in links.stated.items()}
     found.dated_links = list(stated.values())
     ending = {name: link for name, link in links.stored.items() if name not in links.void} | stated
-    found.supersession.record_beginnings = begun_records(ending.values(), links.known_records)
+    found.supersession.record_beginnings = begun_records(ending.values(), links.known_records, unwritten)
     found.supersession.record_ends = ended_records(ending.values(), links.known_records)
     found.supersession.evidence_ends = ended_evidence(edges.values(), records, store, tenant_id)
     found.supersession.edge_ends, invalid = ended_edges(edges, records, store, tenant_id)

@@ -284,7 +284,8 @@ class Imports(Protocol):
         StoreError, TransientStoreError
             If it cannot be started.
         QuotaExceeded, QueueFull
-            If too many imports wait already, of this tenant or of all, where they run in this process.
+            If too many imports wait already, of this tenant or of all, where they wait in the process that was asked. A
+            workflow has no such limit; how many a tenant starts in a minute is limited before.
         """
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:

@@ -59,10 +59,14 @@ def has_fingerprints(line: bytes) -> bool:
 
 
 def fingerprints_of(request: WriteRequest) -> Iterator[bytes]:
-    """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges."""
+    """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges.
+
+    Of the latter only those that are as trusted as the record that may imply the same: an edge with other evidence,
+    which may not be trusted, takes the place of nothing that a record states.
+    """
     for _, edge in _last(request):
         yield from (fingerprint_of(_ENDED, key.identity()) for key in edge.supersedes)
-        if edge.type == SUPERSEDES:
+        if edge.type == SUPERSEDES and edge.trusted and edge.evidence in {None, edge.source}:
             yield fingerprint_of(_STATED, edge.identity())
 
 
@@ -111,9 +115,12 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
-    """Return edges with their places; of several with one identity the last counts."""
+    """Return edges with their places; of several with one identity and evidence the last counts.
+
+    Of those of different evidence the last trusted one does, which only the check of the write can tell.
+    """
     placed = zip(request.places.relationships, request.relationships, strict=True)
-    return {edge.identity(): (place, edge) for place, edge in placed}.values()
+    return {(edge.identity(), edge.evidence, edge.trusted): (place, edge) for place, edge in placed}.values()
 
 
 def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: bytes) -> list[tuple[str, Record]]:
