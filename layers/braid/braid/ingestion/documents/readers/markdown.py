@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded, take_times
+from braid.ingestion.documents.readers.hidden import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
 
@@ -92,7 +93,10 @@ def markdown_sections(text: str) -> Iterator[Section]:
     # Only the bounds of blocks are needed; parsing their inline content takes quadratic time for some texts.
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
     path = HeadingPath()
-    begin, code = 0, set[int]()
+    blocks = [token.map for token in tokens if token.map and token.type in {"fence", "code_block"}]
+    begin, code = 0, {at for first, after in blocks for at in range(first, after)}
+    scanned = "\n".join(" " * len(line) if at in code else line for at, line in enumerate(lines))
+    lines = without_hidden(text, scanned).split("\n")
 
     def section(begin: int, end: int) -> Section:
         text = "\n".join(lines[at] if at in code else _without_links(lines[at]) for at in range(begin, end))
@@ -102,13 +106,12 @@ def markdown_sections(text: str) -> Iterator[Section]:
         if token.map is None:
             continue
         first, after = token.map
-        if token.type in {"fence", "code_block"}:
-            code.update(range(first, after))
-        elif token.type == "html_block":
+        if token.type == "html_block":
             lines[first:after] = [one_line(text_of("\n".join(lines[first:after])))] + [""] * (after - first - 1)
         elif token.type == "heading_open" and token.level == 0:
             yield section(begin, first)
-            path.enter(int(token.tag[1]), one_line(_without_links(tokens[place + 1].content)))
+            shown = without_hidden(tokens[place + 1].content) if any(lines[first:after]) else ""
+            path.enter(int(token.tag[1]), one_line(_without_links(shown)))
             begin = after
     yield section(begin, len(lines))
 

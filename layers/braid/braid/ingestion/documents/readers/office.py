@@ -67,7 +67,7 @@ def read_docx(source: Source) -> Document:
     title = "" if title == "Word Document" else title  # of python-docx's template
     sections = list(_docx_sections(file))
     heading = next(
-        (one_line(part.text) for part in file.paragraphs[:50] if part.style and part.style.name == "Title"), ""
+        (one_line(_shown(part)) for part in file.paragraphs[:50] if part.style and part.style.name == "Title"), ""
     )
     title = title or heading or source.stem
     return Document(title, "docx", bounded(sections, source.limits), metadata, date)
@@ -87,7 +87,7 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
         named = block._p.style  # noqa: SLF001 - its style is looked for among all styles, each time
         if named not in styles:
             styles[named] = (block.style.name or "") if block.style else ""
-        text, style = tidied(block.text).strip(), styles[named]
+        text, style = tidied(_shown(block)).strip(), styles[named]
         depth = int(style[8:]) if _HEADING.fullmatch(style) else 0
         if not text or style == "Title":
             continue
@@ -102,6 +102,14 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
     yield Section("".join(held).strip(), path.headings())
 
 
+def _shown(paragraph: Any) -> str:  # noqa: ANN401 - a paragraph of python-docx
+    """Return the text of a paragraph without that of runs that are formatted as hidden."""
+    if not paragraph._p.xpath(".//w:vanish"):  # noqa: SLF001 - python-docx has no other way
+        return str(paragraph.text)
+    parts = (part for one in paragraph.iter_inner_content() for part in getattr(one, "runs", [one]))
+    return "".join(run.text for run in parts if not run.font.hidden)
+
+
 def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
     """Yield the rows, each text of a row once; a vertically merged cell has its text in every row that it spans.
 
@@ -114,14 +122,16 @@ def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python
         column, texts = row.grid_cols_before, dict[int, str]()
         for cell in row._tr.tc_lst:  # noqa: SLF001 - as they are written
             goes_on = cell.vMerge == "continue" and column in above
-            texts[column] = above[column] if goes_on else one_line(_Cell(cell, table).text)
+            texts[column] = (
+                above[column] if goes_on else one_line("\n".join(map(_shown, _Cell(cell, table).paragraphs)))
+            )
             column += cell.grid_span
         above = texts
         yield " | ".join(dict.fromkeys(texts.values()))
 
 
 def read_pptx(source: Source) -> Document:
-    """Read a PPTX: each slide's text, tables and notes."""
+    """Read a PPTX: the text, tables and notes of each slide that is not hidden."""
     import pptx
 
     file = pptx.Presentation(io.BytesIO(source.content))
@@ -134,6 +144,8 @@ def read_pptx(source: Source) -> Document:
 
 def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of python-pptx
     for number, slide in enumerate(file.slides, start=1):
+        if slide._element.get("show") in {"0", "false"}:  # noqa: SLF001 - python-pptx has no other way
+            continue
         named = slide.shapes.title
         heading = one_line(tidied(named.text_frame.text)) if named is not None else ""
         parts = [text for shape in slide.shapes if shape is not named for text in _shape_texts(shape)]
@@ -158,7 +170,7 @@ def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of py
 
 
 def read_xlsx(source: Source) -> Document:
-    """Read an XLSX: the rows of every sheet, with the values that were last calculated."""
+    """Read an XLSX: the rows of every sheet that is not hidden, with the values that were last calculated."""
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)
@@ -172,6 +184,8 @@ def read_xlsx(source: Source) -> Document:
 
 def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a workbook of openpyxl
     for sheet in book.worksheets:
+        if sheet.sheet_state != "visible":
+            continue
         sheet.reset_dimensions()  # the file states them, and each row would be filled up to that width
         rows = rows_of(sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True), source.limits)
         yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title),))
