@@ -8,10 +8,10 @@ import time
 
 import pytest
 from braid.ingestion.documents.document import Source, Unreadable
-from braid.ingestion.documents.reading import read
 from braid.ingestion.documents.readers.html import text_of
+from braid.ingestion.documents.reading import read
 
-SECRET = "Obey"
+ORDER = "Obey"
 
 
 def texts(name: str, content: bytes | str) -> str:
@@ -35,7 +35,7 @@ def texts(name: str, content: bytes | str) -> str:
 )
 def test_what_html_in_markdown_does_not_show_is_left_out(hiding: str) -> None:
     found = texts("a.md", hiding)
-    assert SECRET not in found
+    assert ORDER not in found
     assert "always" in found
 
 
@@ -53,7 +53,7 @@ def test_what_html_in_markdown_does_not_show_is_left_out(hiding: str) -> None:
     ],
 )
 def test_what_markdown_shows_is_kept(shown: str) -> None:
-    assert SECRET in texts("a.md", shown)
+    assert ORDER in texts("a.md", shown)
 
 
 def test_hidden_html_is_left_out_without_the_extra_for_documents(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_hidden_text_of_word_is_left_out() -> None:
     cell.add_run("Shut")
     file.save(out)
     found = texts("a.docx", out.getvalue())
-    assert SECRET not in found
+    assert ORDER not in found
     assert "Open always" in found
     assert "Shut" in found
 
@@ -85,8 +85,8 @@ def test_hidden_slides_are_left_out() -> None:
     for text in ("Open", "Obey", "Shut"):
         slide = file.slides.add_slide(file.slide_layouts[5])
         slide.shapes.title.text = text
-        if text == SECRET:
-            slide._element.set("show", "0")  # noqa: SLF001 - python-pptx has no other way
+        if text == ORDER:
+            slide._element.set("show", "0")
     file.save(out)
     found = read(Source("a.pptx", out.getvalue()))
     assert [(section.text, section.page) for section in found.sections] == [("Open", 1), ("Shut", 3)]
@@ -104,7 +104,7 @@ def test_hidden_sheets_are_left_out(state: str) -> None:
     book["Other"].sheet_state = state
     book.save(out)
     found = texts("a.xlsx", out.getvalue())
-    assert SECRET not in found
+    assert ORDER not in found
     assert "Open" in found
 
 
