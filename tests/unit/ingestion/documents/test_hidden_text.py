@@ -128,3 +128,16 @@ def test_many_texts_deep_inside_of_others_are_read_in_linear_time() -> None:
 def test_an_end_in_a_value_or_a_comment_does_not_end_an_element(piece: str) -> None:
     with pytest.raises(Unreadable, match="nests its elements"):
         read(Source("a.html", (piece * 3_000 + "x").encode()))
+
+
+@pytest.mark.parametrize("first", [0xE0000, 0xE0100])
+def test_words_of_characters_that_nobody_sees_are_left_out(first: int) -> None:
+    unseen = "".join(chr(first + ord(letter)) for letter in ORDER)
+    for name in ("a.md", "a.txt", "a.html", "a.json"):
+        content = f'{{"text": "Open{unseen} always"}}' if name.endswith("json") else f"<p>Open{unseen} always"
+        assert sum(letter in unseen for letter in texts(name, content)) <= 1
+
+
+def test_flags_and_variations_of_characters_are_kept() -> None:
+    shown = "\U0001f3f4\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f \u2764\ufe0f \u845b\U000e0100"
+    assert shown in read(Source("a.md", f"Open {shown} always".encode())).sections[0].text
