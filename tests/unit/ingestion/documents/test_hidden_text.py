@@ -16,7 +16,7 @@ ORDER = "Obey"
 
 def texts(name: str, content: bytes | str) -> str:
     found = read(Source(name, content if isinstance(content, bytes) else content.encode()))
-    return found.title + str([(section.heading, section.text) for section in found.sections])
+    return "\n".join([found.title, *(part for one in found.sections for part in (*one.heading, one.text))])
 
 
 @pytest.mark.parametrize(
