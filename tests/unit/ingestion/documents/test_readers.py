@@ -144,7 +144,14 @@ def test_html_in_a_paragraph_of_markdown_is_read_without_what_is_hidden() -> Non
     )
     (section,) = document("a.md", text).sections
     assert section.heading == ("A c",)
-    assert section.text.strip() == "Pay. *Leave* `<p hidden>`, then go.\n\n\nA List<String> is < that."
+    assert section.text.split("\n") == [
+        "",
+        "Pay.  *Leave* `<p hidden>`, ",
+        "then go.",
+        "",
+        "A List<String> is < that.",
+        "",
+    ]
 
 
 def test_html_is_read_without_scripts_styles_menus_and_what_is_hidden() -> None:

@@ -8,6 +8,7 @@ from html import unescape
 from typing import TYPE_CHECKING
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded, take_times
+from braid.ingestion.documents.readers.hidden import INVISIBLE, without_hidden
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, tidied
 
 if TYPE_CHECKING:
@@ -21,11 +22,6 @@ _LEFT_OUT = (
     "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, [hidden],"
     ' [aria-hidden="true"]:not(html, body, main)'
 )
-_INVISIBLE = re.compile(
-    r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|(?:opacity|font-size)\s*:\s*0*\.?0+(?![.\d]))",
-    re.IGNORECASE,
-)
-"""A ``style`` of an element that is not shown."""
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _BLOCKS = _HEADINGS | {
     *("address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "div", "dl", "dt", "fieldset"),
@@ -33,7 +29,11 @@ _BLOCKS = _HEADINGS | {
     *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
 }
 _CELLS = {"td", "th"}
-_TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)(?:[^<>]*?(/)>)?")
+# A tag in a comment or in an attribute's value opens and closes nothing.
+_TAG = re.compile(
+    r"<!--.*?(?:-->|\Z)|<(/?)([a-zA-Z][\w-]*+)(?:(?:[^\"'<>/]++|/(?!>)|\"[^\"]{0,10000}+\"|'[^']{0,10000}+'){0,200}+(/)?>)?",
+    re.DOTALL,
+)
 # An unclosed comment or script reaches to the end, so that the time is linear.
 _MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = {
@@ -77,6 +77,8 @@ def _check_depth(html: str) -> None:
     """Raise Unreadable if elements are nested too deeply: parsing them takes time quadratic in their number."""
     depth, opened = 0, Counter[str]()
     for found in _TAG.finditer(html):
+        if not found[2]:
+            continue
         closes, name, empty = found[1], found[2].lower(), found[3]
         # A block is opened by its tag even where the tag ends as an empty one of XML does.
         if name in _UNCLOSED or (empty and name not in _BLOCKS):
@@ -93,14 +95,15 @@ def _check_reopened(html: str) -> None:
     """Raise Unreadable if too many formatting elements stay open over too many blocks: each is made again in each."""
     plain, attributed, reopened = Counter[str](), Counter[str](), 0
     for found in _TAG.finditer(html):
-        closes, name = found[1], found[2].lower()
+        closes, name = found[1], (found[2] or "").lower()
         if name not in _FORMATTING:
             if plain or attributed:
                 reopened += sum(min(3, count) for count in plain.values()) + attributed.total()
                 if reopened > _REOPENED:
                     raise Unreadable("leaves formatting elements, such as <b>, open over too many blocks")
             continue
-        kept = attributed if attributed[name] or (not closes and html[found.end() : found.end() + 1] != ">") else plain
+        has_attributes = not closes and len(found[0]) > len(f"<{name}>")
+        kept = attributed if attributed[name] or has_attributes else plain
         kept[name] += -1 if closes else 1
         if kept[name] <= 0:
             del kept[name]
@@ -111,7 +114,7 @@ def text_of(html: str) -> str:
     try:
         from selectolax.lexbor import LexborHTMLParser
     except ModuleNotFoundError:  # Markdown needs no extra, and often has a piece of HTML
-        return unescape(_MARKUP.sub(" ", html))
+        return unescape(_MARKUP.sub(" ", without_hidden(html)))
 
     _check_depth(html)
     _check_reopened(html)
@@ -127,18 +130,19 @@ def _blocks(tree: object) -> Iterator[tuple[str, str]]:
     for node in reversed(tree.css(_LEFT_OUT)):
         node.decompose()
     for node in reversed(tree.css("[style]")):
-        if _INVISIBLE.search(node.attributes.get("style") or "") and node.tag not in {"html", "body"}:
+        if INVISIBLE.search(node.attributes.get("style") or "") and node.tag not in {"html", "body"}:
             node.decompose()
     root = tree.body
     if root is None:
         return
     tag, place, parts = "p", (0, 0), list[str]()
+    around: dict[int, tuple[LexborNode, int]] = {}
     for node in root.traverse(include_text=True):
         if node.tag == "br":
             parts.append("\n")
         if node.tag != "-text":
             continue
-        block, cell = _block_of(node)
+        block, cell = _block_of(node, around)
         if block.mem_id != place[0]:
             yield from _block(tag, parts)
             tag, parts = block.tag or "p", []
@@ -156,15 +160,23 @@ def _block(tag: str, parts: list[str]) -> Iterator[tuple[str, str]]:
         yield tag, text
 
 
-def _block_of(node: LexborNode) -> tuple[LexborNode, int]:
-    """Return the nearest block around a node, and the id of the table cell between the two; 0 if there is none."""
-    cell, inner = 0, node
+def _block_of(node: LexborNode, known: dict[int, tuple[LexborNode, int]]) -> tuple[LexborNode, int]:
+    """Return the nearest block around a node, and the id of the table cell between the two; 0 if there is none.
+
+    ``known`` holds those of the nodes around earlier ones, so that many texts deep inside of others take linear time.
+    """
+    inner, cell, passed = node, 0, list[tuple[int, int]]()
     while (parent := inner.parent) is not None:
         inner = parent
+        if inner.mem_id in known:
+            inner, cell = known[inner.mem_id]
+            break
         if inner.tag in _BLOCKS:
             break
-        if inner.tag in _CELLS:
-            cell = cell or inner.mem_id
+        passed.append((inner.mem_id, inner.mem_id if inner.tag in _CELLS else 0))
+    for mem_id, own in reversed(passed):
+        cell = own or cell
+        known[mem_id] = inner, cell
     return inner, cell
 
 

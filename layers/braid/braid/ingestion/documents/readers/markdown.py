@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded, take_times
+from braid.ingestion.documents.readers.hidden import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
 from braid.models.scalars import MAX_METADATA_LIST
@@ -25,9 +25,6 @@ _WORDS = r"\[((?:[^\[\]\n]|\[[^\[\]\n]*+\])*+)\]"
 _ADDRESS = r"\((?:[^()\s]|\([^()\s]*+\))*+(?:\s++\"[^\"\n]*+\")?+\)"
 _IMAGE = re.compile(f"!{_WORDS}{_ADDRESS}")
 _LINK = re.compile(f"{_WORDS}{_ADDRESS}")
-_HIDES = re.compile(r"<!--|<[a-z][^<>]*\s(?:hidden|aria-hidden|style)\b", re.IGNORECASE)
-"""HTML inside a paragraph of which something may not be shown."""
-_CODE = re.compile(r"`+[^`\n]*`+")
 
 
 def read_markdown(source: Source) -> Document:
@@ -83,9 +80,13 @@ def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
 
 def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
     if isinstance(value, list):
-        plain = [_plain(one) for one in value]
-        kept = [one for one in plain if one is not None and not isinstance(one, list)]
-        return kept[:MAX_METADATA_LIST] if len(kept) == len(value) else None
+        some = value[:MAX_METADATA_LIST]
+        kept = [one for one in map(_scalar, some) if one is not None]
+        return kept if len(kept) == len(some) else None
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str | int | float | bool | None:  # noqa: ANN401 - as above
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else None
@@ -99,7 +100,10 @@ def markdown_sections(text: str) -> Iterator[Section]:
     # Only the bounds of blocks are needed; parsing their inline content takes quadratic time for some texts.
     tokens = MarkdownIt("commonmark").disable("inline").parse(text)
     path = HeadingPath()
-    begin, code = 0, set[int]()
+    blocks = [token.map for token in tokens if token.map and token.type in {"fence", "code_block"}]
+    begin, code = 0, {at for first, after in blocks for at in range(first, after)}
+    scanned = "\n".join(" " * len(line) if at in code else line for at, line in enumerate(lines))
+    lines = without_hidden(text, scanned).split("\n")
 
     def section(begin: int, end: int) -> Section:
         text = "\n".join(lines[at] if at in code else _without_links(lines[at]) for at in range(begin, end))
@@ -109,24 +113,14 @@ def markdown_sections(text: str) -> Iterator[Section]:
         if token.map is None:
             continue
         first, after = token.map
-        if token.type in {"fence", "code_block"}:
-            code.update(range(first, after))
-        elif token.type == "html_block":
+        if token.type == "html_block":
             lines[first:after] = [one_line(text_of("\n".join(lines[first:after])))] + [""] * (after - first - 1)
-        elif token.type == "inline" and _HIDES.search(token.content):
-            lines[first:after] = [_shown("\n".join(lines[first:after]))] + [""] * (after - first - 1)
         elif token.type == "heading_open" and token.level == 0:
             yield section(begin, first)
-            path.enter(int(token.tag[1]), one_line(_without_links(_shown(tokens[place + 1].content))))
+            shown = without_hidden(tokens[place + 1].content) if any(lines[first:after]) else ""
+            path.enter(int(token.tag[1]), one_line(_without_links(shown)))
             begin = after
     yield section(begin, len(lines))
-
-
-def _shown(text: str) -> str:
-    """Return a paragraph without HTML, in one line, if some of that may not be shown; else as it is."""
-    if not _HIDES.search(text):
-        return text
-    return one_line(text_of(_CODE.sub(lambda code: escape(code[0]), text)))
 
 
 def _without_links(line: str) -> str:

@@ -125,7 +125,7 @@ def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python
 
 
 def read_pptx(source: Source) -> Document:
-    """Read a PPTX: each slide's text, tables and notes."""
+    """Read a PPTX: the text, tables and notes of each slide that is not hidden."""
     import pptx
 
     file = pptx.Presentation(io.BytesIO(source.content))
@@ -138,6 +138,8 @@ def read_pptx(source: Source) -> Document:
 
 def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of python-pptx
     for number, slide in enumerate(file.slides, start=1):
+        if slide._element.get("show") in {"0", "false"}:  # noqa: SLF001 - python-pptx has no other way
+            continue
         named = slide.shapes.title
         heading = one_line(tidied(named.text_frame.text)) if named is not None else ""
         parts = [text for shape in slide.shapes if shape is not named for text in _shape_texts(shape)]
@@ -162,7 +164,7 @@ def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of py
 
 
 def read_xlsx(source: Source) -> Document:
-    """Read an XLSX: the rows of every sheet, with the values that were last calculated."""
+    """Read an XLSX: the rows of every sheet that is not hidden, with the values that were last calculated."""
     import openpyxl
 
     book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)
@@ -176,6 +178,8 @@ def read_xlsx(source: Source) -> Document:
 
 def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a workbook of openpyxl
     for sheet in book.worksheets:
+        if sheet.sheet_state != "visible":
+            continue
         sheet.reset_dimensions()  # the file states them, and each row would be filled up to that width
         rows = rows_of(sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True), source.limits)
         yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title),))

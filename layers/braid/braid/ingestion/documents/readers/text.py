@@ -25,6 +25,12 @@ _WESTERN = "cp1252"
 _NEARLY = 0.1
 """Difference in charset_normalizer's ``chaos`` up to which two encodings are equally likely."""
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
+# An English flag is a black flag and tags; a character has one variation selector.
+_UNSEEN = re.compile(
+    "(\U0001f3f4[\U000e0030-\U000e007a]{1,6}+\U000e007f)"
+    "|[\U000e0000-\U000e007f]|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
+)
+"""Characters that nobody sees and models read: tags, and variation selectors after others."""
 _RULES = '=*~#^+"-'
 """Characters with which headings are underlined."""
 _UNDERLINE = re.compile(rf"^([{_RULES}])\1{{2,}}\s*$")
@@ -68,8 +74,10 @@ def _guessed(content: bytes, first_wrong: int) -> str:
 
 
 def tidied(text: str) -> str:
-    """Return text with plain line ends, and without control characters and halves of surrogate pairs."""
+    """Return text with plain line ends, without control characters, unseen ones and halves of surrogate pairs."""
     text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x0c", "\n\n")
+    if not text.isascii():
+        text = _UNSEEN.sub(r"\1", text)
     return _CONTROLS.sub("", text).encode("utf-8", "ignore").decode()
 
 
