@@ -36,12 +36,7 @@ class FiltersContract:
                     id=f"n{number}",
                     tenant_id=tenant,
                     content=text,
-                    metadata={
-                        "floor": number,
-                        "team": f"t{number % 2}",
-                        "tags": ["quay", f"row{number // 10}", "quay"] if number >= 10 else f"row{number // 10}",
-                        "draughts": [number, 100 - number],
-                    },
+                    metadata={"floor": number, "team": f"t{number % 2}"},
                 )
                 for number, text in texts.items()
             )
@@ -77,10 +72,6 @@ class FiltersContract:
             (["floor>=56", "team=t1"], {57, 59}),
             ({"floor": {"gt": 1, "lte": 4}, "team": {"none_of": ["t1"]}}, {2, 4}),
             ({"berth": {"exists": True}}, set()),
-            (["tags=row0", "floor>7"], {8, 9}),
-            ({"tags": {"none_of": ["quay"]}, "floor": {"gt": 7}}, {8, 9}),
-            (["tags=quay", "draughts>=89"], {10, 11}),
-            ({"draughts": {"gt": 10, "lt": 14}, "floor": {"gte": 12}}, {12, 13}),
         ):
             answer = self.ask(store, conditions, **fields)
             assert not answer.degraded
@@ -97,8 +88,6 @@ class FiltersContract:
         answer = self.ask(store, ["floor<5", "!berth"], facets=("team", "floor", "quay"))
         assert answer.plan.unknown_fields == ("berth", "quay")
         counted = {field: [(one.value, one.count) for one in values] for field, values in answer.facets.items()}
-        tags = self.ask(store, ["floor>=9", "floor<12"], facets=("tags",)).facets["tags"]
-        assert [(one.value, one.count) for one in tags] == [("quay", 2), ("row1", 2), ("row0", 1)]
         assert counted == {"team": [("t0", 3), ("t1", 2)], "floor": [(n, 1) for n in range(5)], "quay": []}
         with pytest.raises(InvalidRequest, match="field 'team': records have text there, and the range is of numbers"):
             self.ask(store, ["team>5"])

@@ -60,14 +60,6 @@ def test_a_value_is_one_of_those_it_equals_and_is_of_one_kind_with(value: Any, a
     assert meet({"f": value}, conditions({"f": {"none_of": asked}})) == (not equal)
 
 
-@given(values=st.lists(VALUES, max_size=4), asked=st.lists(VALUES, min_size=1, max_size=4))
-def test_a_list_meets_what_one_of_its_values_meets(values: list[Any], asked: list[Any]) -> None:
-    equal = any(meet({"f": one}, conditions({"f": asked})) for one in values)
-    assert meet({"f": values}, conditions({"f": asked})) == equal
-    assert meet({"f": values}, conditions({"f": {"none_of": asked}})) == (not equal)
-    assert meet({"f": values}, conditions(["f"])) == bool(values)
-
-
 @given(
     value=st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**53), 2**53)),
     bound=NUMBERS.map(float),

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, Relationship, Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
-from braid.models.scalars import MAX_METADATA_LIST, dates_as_text, printable
+from braid.models.scalars import dates_as_text, printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
@@ -235,7 +235,7 @@ def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
 
 
 def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Keep scalars and lists of them, dates as ISO 8601, and nested values as JSON text: any BEIR file can be read.
+    """Keep scalars as they are, dates as ISO 8601 and nested values as JSON text, so that any BEIR file can be read.
 
     Raises InvalidItem for other values.
     """
@@ -243,12 +243,8 @@ def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, given in metadata.items():
         value = dates_as_text(given)
-        listed = [dates_as_text(one) for one in value] if isinstance(value, list | tuple) else []
-        if listed and len(listed) <= MAX_METADATA_LIST and all(isinstance(one, scalar[:-1]) for one in listed):
-            value = listed
         try:
-            plain = value is listed or isinstance(value, scalar)
-            flat[str(key)] = value if plain else json.dumps(value, default=_date)
+            flat[str(key)] = value if isinstance(value, scalar) else json.dumps(value, default=_date)
         except (TypeError, ValueError, RecursionError) as error:
             message = f"key {str(key)[:_KEY_CHARACTERS]!r} holds a {type(value).__name__}, which is no JSON"
             raise InvalidItem(f"metadata: {message}; give a text, a number, a date, true, false or null") from error

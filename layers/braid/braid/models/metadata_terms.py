@@ -1,9 +1,8 @@
 """Index terms of metadata: sortable strings by which stores filter on any field.
 
-A record has a term for each field of its metadata, of a list one for each value: a hash of the field's name, a letter
-for the kind of value, and the value, encoded so that the terms sort as the values do. A date has a second term, for its
-order. So a store needs a single column of strings for all fields: equality matches a term, and a range of numbers or
-dates a range of terms.
+A record has a term for each field of its metadata: a hash of the field's name, a letter for the kind of value, and the
+value, encoded so that the terms sort as the values do. A date has a second term, for its order. So a store needs a
+single column of strings for all fields: equality matches a term, and a range of numbers or dates a range of terms.
 """
 
 from __future__ import annotations
@@ -83,14 +82,12 @@ def span_of(field: str, kind: str | None = None, tenant_id: str = "") -> TermRan
 
 
 def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
-    """Return the terms of a record's metadata, once each: of every value of a list, and none of null."""
-    terms: dict[str, None] = {}
+    """Return the terms of a record's metadata; a value of null has none."""
+    terms: list[str] = []
     for field, value in metadata.items():
-        key = key_of(field, tenant_id)
-        for one in value if isinstance(value, list) else (value,):
-            if one is not None:
-                terms |= dict.fromkeys(terms_of_value(key, one))
-    return list(terms)
+        if value is not None:
+            terms += terms_of_value(key_of(field, tenant_id), value)
+    return terms
 
 
 def terms_of_value(key: str, value: object) -> list[str]:

@@ -312,8 +312,7 @@ def _too_much_metadata(metadata: Mapping[str, object]) -> str | None:
         return f"must not hold more than {MAX_METADATA_KEYS} keys"
     total = 0
     for place, (key, value) in enumerate(metadata.items(), start=1):
-        values = value if isinstance(value, list) else (value,)
-        if any(isinstance(one, int) and abs(one) > MAX_WHOLE for one in values):
+        if isinstance(value, int) and abs(value) > MAX_WHOLE:
             return f"key {place}: {WHOLE_TOO_LONG}"
         key_bytes, value_bytes = len(key.encode()), len(str(value).encode())
         if key_bytes > MAX_METADATA_KEY_BYTES:

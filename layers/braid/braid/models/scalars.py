@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Self, TypeVar
 from unicodedata import normalize
 
 from pydantic import (
@@ -353,29 +353,15 @@ def dates_as_text(value: object) -> object:
     return value.isoformat() if isinstance(value, date) else value
 
 
-MAX_METADATA_LIST = 100
-"""Most values of one field of metadata: a store has a term for each."""
-
-
 def _plain_value(value: object) -> object:
-    if isinstance(value, list | tuple):
-        if len(value) > MAX_METADATA_LIST:
-            raise ValueError(f"must not hold more than {MAX_METADATA_LIST} values")
-        return [_plain_scalar(one) for one in value]
-    return None if value is None else _plain_scalar(value)
-
-
-def _plain_scalar(value: object) -> object:
     value = dates_as_text(value)
-    if not isinstance(value, str | int | float):
-        raise ValueError("is not text, a number, true, false, null or a list of such values")  # noqa: TRY004 - pydantic's
+    if value is not None and not isinstance(value, str | int | float):
+        raise ValueError("is not text, a number, true, false or null")
     return _encodable(value) if isinstance(value, str) else value
 
 
-PlainValue: TypeAlias = str | int | float | bool | list[str | int | float | bool] | None
-"""Text, number, truth value, null or a list."""
-MetadataValue = Annotated[PlainValue, BeforeValidator(_plain_value)]
-"""Value of a field of a record's metadata; a field with a list has each of its values."""
+MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plain_value)]
+"""Value of a field of a record's metadata."""
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""

@@ -10,7 +10,7 @@ from braid.errors import BraidError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Plain = str | int | float | bool | list[str | int | float | bool] | None
+Plain = str | int | float | bool | None
 
 
 class Unreadable(BraidError):

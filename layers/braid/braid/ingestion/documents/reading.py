@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import struct
 import zlib
@@ -122,24 +121,11 @@ def _plain_heading(text: str) -> str:
 def _plain_metadata(found: Mapping[str, Plain]) -> dict[str, Plain]:
     """Return the metadata that a record can store, cut to its limits."""
     plain = ((tidied(name), value) for name, value in found.items() if len(name) <= MAX_METADATA_KEY_BYTES)
-    kept: dict[str, Plain] = {}
-    for name, value in islice(plain, MAX_METADATA_KEYS):
-        if isinstance(value, list):
-            kept[name] = [_tidied(one) if isinstance(one, str) else one for one in value if _fits(one)]
-        elif _fits(value):
-            kept[name] = _tidied(value) if isinstance(value, str) else value
-    return kept
-
-
-def _tidied(value: str) -> str:
-    return tidied(value[:MAX_METADATA_VALUE_BYTES])
-
-
-def _fits(value: float | str | None) -> bool:
-    """Return whether a number is finite and of 64 bits at most."""
-    if isinstance(value, float):
-        return math.isfinite(value)
-    return not isinstance(value, int) or abs(value) <= MAX_WHOLE
+    return {
+        name: tidied(value[:MAX_METADATA_VALUE_BYTES]) if isinstance(value, str) else value
+        for name, value in islice(plain, MAX_METADATA_KEYS)
+        if not isinstance(value, int) or abs(value) <= MAX_WHOLE
+    }
 
 
 def reader_of(source: Source) -> Callable[[Source], Document]:

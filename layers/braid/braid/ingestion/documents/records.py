@@ -152,10 +152,9 @@ def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str,
         if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
             continue
         plain = _bytes(value, MAX_METADATA_VALUE_BYTES) if isinstance(value, str) else value
-        size = len(str(plain).encode())
-        if size > MAX_METADATA_VALUE_BYTES:  # a list
+        if isinstance(plain, float) and (plain != plain or plain in {float("inf"), float("-inf")}):  # noqa: PLR0124 - NaN
             continue
-        left -= len(key.encode()) + size
+        left -= len(key.encode()) + len(str(plain).encode())
         if left < 0:
             break
         metadata[key] = plain

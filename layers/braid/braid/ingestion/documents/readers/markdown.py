@@ -9,7 +9,6 @@ from braid.ingestion.documents.document import Document, Section, bounded, take_
 from braid.ingestion.documents.readers.hidden import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
-from braid.models.scalars import MAX_METADATA_LIST
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,14 +78,8 @@ def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
 
 
 def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
-    if isinstance(value, list):
-        some = value[:MAX_METADATA_LIST]
-        kept = [one for one in map(_scalar, some) if one is not None]
-        return kept if len(kept) == len(some) else None
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str | int | float | bool | None:  # noqa: ANN401 - as above
+    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
+        return ", ".join(map(str, value))
     if value is None or isinstance(value, str | int | float | bool):
         return value
     return value.isoformat() if hasattr(value, "isoformat") else None
