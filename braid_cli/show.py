@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
-from braid.models.scalars import UNSEEN
+from braid.models.scalars import UNSEEN, values_in
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -179,7 +179,7 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
     for name, value in result.metadata.items() if full else ():
-        lines.add_row(Text(printable(name), style="dim"), Text(printable(str(value))))
+        lines.add_row(Text(printable(name), style="dim"), Text(printable(", ".join(map(str, values_in(value))))))
     if explain:
         lines.add_row(Text("rank", style="dim"), _origin(result))
         if result.reasons:

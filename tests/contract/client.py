@@ -288,7 +288,7 @@ class BraidContract:
             {"day": "2024-01-09"},
             datetime(2024, 3, 1, tzinfo=UTC),
         )
-        assert stored["new"].metadata == {"at": "2024-03-01T09:00:00+00:00", "days": '["2024-05-01"]'}
+        assert stored["new"].metadata == {"at": "2024-03-01T09:00:00+00:00", "days": ["2024-05-01"]}
         assert [one.id for one in braid.search(LEDGER, as_of=date(2024, 2, 1), top_k=1)] == ["old"]
         assert "old" not in {one.id for one in braid.search(LEDGER, as_of=date(2024, 3, 1))}
         for day in ({"lte": date(2024, 1, 9)}, date(2024, 1, 9)):

@@ -11,7 +11,19 @@ from pydantic import Field, model_validator
 from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
-from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
+from braid.models.scalars import (
+    Asked,
+    Frozen,
+    Fusion,
+    Kind,
+    Label,
+    MetadataValue,
+    Name,
+    RecordId,
+    Score,
+    Source,
+    Timestamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -297,7 +309,7 @@ class Result(Frozen):
     """Start of its age: when it was last updated, else when it happened, else when it was written."""
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
-    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
     shortened: bool = False
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FieldCondition
+    from braid.models.scalars import MetadataValue
     from braid.ports.cache import ResilientCache
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
@@ -106,7 +107,7 @@ def record_decision(
     status: str | None = None,
     timestamp: datetime | None = None,
     record_id: str | None = None,
-    metadata: Mapping[str, str | float | bool | None] | None = None,
+    metadata: Mapping[str, MetadataValue] | None = None,
     trusted: bool = True,
 ) -> Record:
     """Write a decision to the search index durably, and return its record.
@@ -164,7 +165,7 @@ def record_tool_call(
     status: str | None = None,
     timestamp: datetime | None = None,
     record_id: str | None = None,
-    metadata: Mapping[str, str | float | bool | None] | None = None,
+    metadata: Mapping[str, MetadataValue] | None = None,
     trusted: bool = True,
 ) -> Record:
     """Write a tool call to the search index durably, and return its record.
