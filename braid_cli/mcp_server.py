@@ -69,6 +69,7 @@ EntityName = Annotated[str, Field(min_length=1, max_length=512, description="Nam
 Types = Annotated[
     list[str], Field(max_length=32, description="Only these relationship types, such as CAUSES; none means any.")
 ]
+AsOf = Annotated[str | None, Field(description="Answer with what held then, such as 2024-05-01.")]
 Where = Annotated[
     list[str],
     Field(
@@ -141,7 +142,7 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         entity_types: Annotated[
             list[str], Field(max_length=32, description="Only records of these entity types; none means any.")
         ] = [],  # noqa: B006 - a schema's default
-        as_of: Annotated[str | None, Field(description="Answer with what held then, such as 2024-05-01.")] = None,
+        as_of: AsOf = None,
         where: Where = [],  # noqa: B006 - as above
         budget: Budget = 3_000,
     ) -> str:
@@ -163,12 +164,14 @@ def _add_questions(server: MCPServer, store: Store) -> None:
     @server.tool(title="Context", annotations=_READS, structured_output=False)
     def context(
         question: Question,
+        *,
+        as_of: AsOf = None,
         where: Where = [],  # noqa: B006 - as above
         budget: Budget = 3_000,
     ) -> str:
         """Choose what is worth reading before answering: passages, earlier decisions and tool calls."""
         with told():
-            built = store().context(question, metadata=tuple(where))
+            built = store().context(question, metadata=tuple(where), as_of=as_of)
         kept: list[str] = []
         room = budget
         for message in built.messages:

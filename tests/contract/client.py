@@ -59,6 +59,7 @@ WRONG = {
     ),
     "a thousand values": Wrong(lambda b: b.search("x", filters={"metadata": {"f": [1] * 1000}}), "filters.metadata.0"),
     "too many facets": Wrong(lambda b: b.search("x", facets=["f"] * 9), "facets"),
+    "a context of no day": Wrong(lambda b: b.context("x", as_of="soon"), "as_of"),
     "a context of nothing": Wrong(lambda b: b.context(""), "question"),
     "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
     "bytes": Wrong(lambda b: b.add(b"text"), "content"),
@@ -266,6 +267,21 @@ class BraidContract:
         braid.add(LEDGER)
         context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
         assert any(LEDGER in str(message["content"]) for message in context.messages)
+
+    def test_a_context_as_of_a_day_shows_what_was_valid_then_and_what_was_decided(self, braid: Braid) -> None:
+        first = {"id": "first", "text": f"{LEDGER} By the Gates team.", "invalid_at": "2024-03-01"}
+        second = {"id": "second", "text": f"{LEDGER} By the Harbour team.", "valid_at": "2024-03-01"}
+        ended = {"id": "ended", "kind": "decision", "text": f"{LEDGER} Decided.", "invalid_at": "2024-03-01"}
+        braid.add([first, second, ended])
+
+        def shown(**fields: Any) -> set[str]:
+            return {message["metadata"]["id"] for message in braid.context(LEDGER, **fields).messages}
+
+        for _ in range(2):  # the second time from the cache
+            assert shown() == {"second"}
+            for day in (date(2024, 2, 1), "2024-02-01", datetime(2024, 2, 1, tzinfo=UTC)):
+                assert shown(as_of=day) == {"first", "ended"}
+            assert shown(as_of="2024-03-01") == {"second"}
 
     def test_conditions_on_metadata_hold_for_what_texts_and_hops_lead_to(self, braid: Braid) -> None:
         braid.add({"id": "ledger", "type": "Service", "name": "Ledger"})

@@ -453,7 +453,7 @@ class SearchIndexContract:
         )
         assert {"own", "call"} == found(index, filters=Filters(trusted_only=True))
         assert not {"own", "call"} & found(index)
-        both = {"tenant_id": ACME, "now": AS_OF, "limit": 5}
+        both = {"tenant_id": ACME, "as_of": AS_OF, "limit": 5}
         assert [each.id for each in search_episodes(index, "turbine", trusted_only=True, **both)] == ["call"]
         assert len(search_episodes(index, "turbine", **both)) == 5
         assert [each.trusted for each in index.get_many(ACME, ["own", "mail000"])] == [True, False]

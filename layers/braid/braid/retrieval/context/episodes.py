@@ -52,7 +52,7 @@ def search_episodes(
     query: str,
     *,
     tenant_id: str,
-    now: datetime,
+    as_of: datetime,
     limit: int = 5,
     task_id: str | None = None,
     tool_name: str | None = None,
@@ -65,6 +65,8 @@ def search_episodes(
 
     Parameters
     ----------
+    as_of
+        Only those that are valid at this time.
     limit
         Most records, 1 to 200.
     task_id, tool_name
@@ -89,7 +91,7 @@ def search_episodes(
                 trusted_only=trusted_only,
                 metadata=tuple(metadata),
             ),
-            as_of=now,
+            as_of=as_of,
             newest_first=True,
         )
     )
