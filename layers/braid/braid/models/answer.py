@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
@@ -60,6 +61,9 @@ class EntityLink(Frozen):
     """How certain it is, by their spelling in the question, that the words are meant as a name."""
     misspelt: Annotated[bool, Field(exclude_if=lambda misspelt: not misspelt)] = False
     """Whether the phrase matches only with a letter corrected. Serialised only if True."""
+    names: Annotated[SkipJsonSchema[tuple[str, ...]], Field(exclude=True)] = ()
+    """Of a match by a key of misspellings: the entity's :func:`~braid.understanding.name_forms.names_with_keys`, one of
+    which is meant. Never serialised."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
     invalid_at: Timestamp | None = None
