@@ -19,6 +19,7 @@ from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
 from braid.models.scalars import printable
 from braid.retrieval.context.fence import fence
+from braid.understanding.intent import names_moment
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
@@ -151,6 +152,8 @@ def _add_questions(server: MCPServer, store: Store) -> None:
             filters = {"entity_types": tuple(entity_types), "trusted_only": True, "metadata": tuple(where)}
             found = store().search(question, top_k=top_k, filters=filters, as_of=as_of)
         remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
+        if as_of is None and names_moment(question):
+            remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
         if not found:
             return "\n".join([*remarks, "Nothing found."])
         if found.confidence < LIKELY:

@@ -106,15 +106,7 @@ def show_answer(
     _show_remarks(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain, full=full)
-    if answer.superseded:
-        left_out = counted(answer.superseded, "record")
-        hint = "; --as-of 2024-05-31 asks what held then" if moment else ""
-        told = f"left out: {left_out} not valid {'at the time asked about' if as_of else 'now'}{hint}"
-        console.print(Text(told, style="dim"))
-    if dated:
-        console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))
-    if answer.truncated:
-        console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
+    _show_left_out(console, answer, moment=moment, as_of=as_of, dated=dated)
     if answer.related_entities:
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
         more = len(names) - RELATED_SHOWN
@@ -124,6 +116,21 @@ def show_answer(
         _show_latencies(console, answer)
     if legend and answer.results:
         _show_legend(console, answer)
+
+
+def _show_left_out(console: Console, answer: Answer, *, moment: bool, as_of: bool, dated: bool) -> None:
+    """Print what an answer leaves out, as :func:`show_answer` says."""
+    if answer.superseded:
+        left_out = counted(answer.superseded, "record")
+        told = f"left out: {left_out} not valid {'at the time asked about' if as_of else 'now'}"
+        console.print(Text(told, style="dim"))
+    if moment:
+        told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
+        console.print(Text(told, style="dim"))
+    if dated:
+        console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))
+    if answer.truncated:
+        console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
 
 
 def _show_remarks(console: Console, answer: Answer) -> None:

@@ -283,6 +283,24 @@ class BraidContract:
                 assert shown(as_of=day) == {"first", "ended"}
             assert shown(as_of="2024-03-01") == {"second"}
 
+    def test_a_fact_of_a_past_year_is_asked_as_of_a_day_of_it(self, braid: Braid) -> None:
+        braid.add([{"id": "ledger", "type": "Service", "name": "Ledger"}, {"id": "a", "type": "Person", "name": "Ada"}])
+        braid.add({"id": "b", "type": "Person", "name": "Bruno"})
+        ended = {
+            "source": "a",
+            "type": "OWNS",
+            "target": "ledger",
+            "valid_at": "2022-01-01",
+            "invalid_at": "2024-01-01",
+        }
+        braid.add([ended, {"source": "b", "type": "OWNS", "target": "ledger", "valid_at": "2024-01-01"}])
+        then = braid.search("Who owned Ledger in 2023?", as_of="2023-06-30")
+        assert [result.title for result in then if result.facts] == ["Ada owns Ledger"]
+        now = braid.search("Who owned Ledger in 2023?")
+        assert not [result for result in now if result.facts]
+        assert any("as_of asks for what held then" in reason for reason in now.answer.plan.reasons)
+        assert not any("names a date" in reason for reason in then.answer.plan.reasons)
+
     def test_conditions_on_metadata_hold_for_what_texts_and_hops_lead_to(self, braid: Braid) -> None:
         braid.add({"id": "ledger", "type": "Service", "name": "Ledger"})
         for number in range(4):
