@@ -17,6 +17,7 @@ from braid.client.contents import id_of
 from braid.engines.rerankers.requests import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
+from braid.models.query import NOTHING_PASSES
 from braid.models.scalars import printable
 from braid.retrieval.context.fence import fence
 from braid.understanding.intent import names_moment
@@ -30,7 +31,7 @@ from pydantic import Field, ValidationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from braid import Braid, Fact, Result
+    from braid import Braid, Fact, Result, Results
     from mcp.server.auth.provider import TokenVerifier
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, InputRequiredResult
@@ -134,6 +135,16 @@ class _Server(MCPServer):
             raise
 
 
+def _remarks(found: Results, *, dated: bool) -> list[str]:
+    """Return what a model has to know of an answer: lost stages, a date that was not asked for, conditions not met."""
+    remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
+    if dated:
+        remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
+    if NOTHING_PASSES in found.answer.plan.reasons:
+        remarks.append("No record meets the conditions.")
+    return remarks
+
+
 def _add_questions(server: MCPServer, store: Store) -> None:
     @server.tool(title="Search", annotations=_READS, structured_output=False)
     def search(
@@ -151,9 +162,7 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         with told():
             filters = {"entity_types": tuple(entity_types), "trusted_only": True, "metadata": tuple(where)}
             found = store().search(question, top_k=top_k, filters=filters, as_of=as_of)
-        remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
-        if as_of is None and names_moment(question):
-            remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
+        remarks = _remarks(found, dated=as_of is None and names_moment(question))
         if not found:
             return "\n".join([*remarks, "Nothing found."])
         if found.confidence < LIKELY:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
+from braid.models.query import NOTHING_PASSES
 from braid.models.scalars import UNSEEN, values_in
 from rich.markup import escape
 from rich.padding import Padding
@@ -121,8 +122,9 @@ def show_answer(
 def _show_left_out(console: Console, answer: Answer, *, moment: bool, as_of: bool, dated: bool) -> None:
     """Print what an answer leaves out, as :func:`show_answer` says."""
     if answer.superseded:
-        left_out = counted(answer.superseded, "record")
-        told = f"left out: {left_out} not valid {'at the time asked about' if as_of else 'now'}"
+        left_out, verb = counted(answer.superseded, "record"), "is" if answer.superseded == 1 else "are"
+        when = "at the time asked about" if as_of else "now"
+        told = f"searched without {left_out} that {verb} not valid {when}"
         console.print(Text(told, style="dim"))
     if moment:
         told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
@@ -142,6 +144,9 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         console.print(Text(told, style="yellow"))
     for field in answer.plan.unknown_fields:
         console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+    if NOTHING_PASSES in answer.plan.reasons:
+        told = "no record meets --where and the other filters; --facet FIELD counts the values of a field"
+        console.print(Text(told, style="yellow"))
     for field, values in answer.facets.items():
         told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"
         console.print(Text(f"{printable(field)}: {told}", style="dim"))

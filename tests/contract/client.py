@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from braid import AsyncBraid, Braid, InvalidRequest, Record, Relationship, Vertex
+from braid.models.query import NOTHING_PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -76,6 +77,10 @@ WRONG = {
     ),
     "a misspelt field of a text": Wrong(
         lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
+    ),
+    "a field of one's own": Wrong(
+        lambda b: b.add([{"text": "a", "colour": "red"}]),
+        "content[0]: colour: unknown field; fields of your own belong into metadata",
     ),
     "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
     "a field of a filter that is nearly one": Wrong(
@@ -310,7 +315,11 @@ class BraidContract:
             results = braid.search("What of the Ledger?", filters={"metadata": short}, facets=["floor"])
             assert {result.id for result in results} == {"n2", "n3"}
             assert [(one.value, one.count) for one in results.answer.facets["floor"]] == [(2, 1), (3, 1)]
+        none = braid.search("What of the Ledger?", filters={"metadata": ["floor=9"]}).answer
+        assert (none.results, none.plan.reasons[-1]) == ((), NOTHING_PASSES)
+        assert NOTHING_PASSES not in results.answer.plan.reasons
         unknown = braid.search("What of the Ledger?", filters={"metadata": ["berth"]}).answer
+        assert NOTHING_PASSES not in unknown.plan.reasons
         assert (unknown.results, unknown.plan.unknown_fields) == ((), ("berth",))
 
     def test_dates_of_python_are_taken_wherever_a_date_is(self, braid: Braid) -> None:

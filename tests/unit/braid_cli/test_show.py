@@ -200,12 +200,13 @@ def test_no_result_is_said_in_words() -> None:
 
 
 def test_what_was_left_out_is_said() -> None:
-    assert "left out: 1 record not valid" in shown(answer(result(), superseded=1))
-    assert "left out: 3 records not valid now" in shown(answer(result(), superseded=3))
-    assert "left out: 3 records not valid at the time asked about" in shown(answer(superseded=3), as_of=True)
+    assert "searched without 1 record that is not valid now" in shown(answer(result(), superseded=1))
+    assert "searched without 3 records that are not valid now" in shown(answer(result(), superseded=3))
+    assert "3 records that are not valid at the time asked about" in shown(answer(superseded=3), as_of=True)
     assert "left out: all records without a timestamp" in shown(answer(), dated=True)
     assert "more may be reachable" in shown(answer(result(), truncated=True))
     assert "left out" not in shown(answer(result()))
+    assert "without" not in shown(answer(result()))
 
 
 def test_a_question_that_names_a_moment_is_told_how_to_ask_for_it() -> None:

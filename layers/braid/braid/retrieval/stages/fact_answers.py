@@ -343,8 +343,10 @@ def _title_and_content(found: FactSet) -> tuple[str, str]:
     related = bool(found.facts[0].path.types)
     title = sentences[0]
     if found.asked is not Asked.ONE or found.count > 1 or not related:
-        least, where = "" if found.complete else "at least ", "in the graph" if related else "not so in the graph"
-        title = f"{least}{found.count} {where}: {', '.join(dict.fromkeys(fact.name for fact in found.facts))}"
+        least, which = "" if found.complete else "at least ", "" if related else "without this relationship "
+        title = (
+            f"{least}{found.count} {which}in the graph: {', '.join(dict.fromkeys(fact.name for fact in found.facts))}"
+        )
     lines = [f"{text}." for text in sentences] if related else [title]
     more = found.count - len({fact.answer for fact in found.facts})
     return title, "\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])])

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
+from braid.models.query import NOTHING_PASSES
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import Candidate, FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
+    from braid.models import Candidate, FacetValue, FusionParameters, GraphHit, Hit, Plan, Query, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
@@ -185,7 +186,7 @@ def run(
             sources=tuple(dict.fromkeys(result.citation for result in results)),
             related_entities=related_entities(request, results),
             considered=runners_up(not_returned, shown=len(results)) if query.explain else (),
-            plan=request.plan,
+            plan=_explained(request),
             weights=fused.weights,
             fusion=fused.method,
             confidence=confidence(query, searched, results),
@@ -208,6 +209,16 @@ def run(
             rerank_cost_usd=cost_usd,
         )
     )
+
+
+def _explained(request: FuseRequest) -> Plan:
+    """Return the plan, with a reason where the filters let no record pass: the search by vectors finds any other."""
+    query, plan, searched = request.query, request.plan, request.searched
+    found = searched is None or searched.vector or searched.lexical or searched.superseded or searched.space_empty
+    narrowed = plan.unknown_fields or query.graph_constraint or query.hints.min_similarity
+    if found or narrowed or not query.filters.metadata or request.lost:
+        return plan
+    return plan.model_copy(update={"reasons": (*plan.reasons, NOTHING_PASSES)})
 
 
 def _require_a_store(request: FuseRequest) -> None:
