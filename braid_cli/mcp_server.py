@@ -17,7 +17,7 @@ from braid.client.contents import id_of
 from braid.engines.rerankers.requests import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
-from braid.models.query import NOTHING_PASSES
+from braid.models.query import NOT_RELATED, NOTHING_PASSES
 from braid.models.scalars import printable
 from braid.retrieval.context.fence import fence
 from braid.understanding.intent import names_moment
@@ -140,6 +140,8 @@ def _remarks(found: Results, *, dated: bool) -> list[str]:
     remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
     if dated:
         remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
+    if NOT_RELATED in found.answer.plan.reasons:
+        remarks.append("No relationship of the graph answers this for what the question names.")
     if NOTHING_PASSES in found.answer.plan.reasons:
         remarks.append("No record meets the conditions.")
     return remarks

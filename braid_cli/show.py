@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
-from braid.models.query import NOTHING_PASSES
+from braid.models.query import NOT_RELATED, NOTHING_PASSES
 from braid.models.scalars import UNSEEN, values_in
 from rich.markup import escape
 from rich.padding import Padding
@@ -144,8 +144,12 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         console.print(Text(told, style="yellow"))
     for field in answer.plan.unknown_fields:
         console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+    if NOT_RELATED in answer.plan.reasons:
+        console.print(
+            Text("not in the graph: no relationship answers this for what the question names", style="yellow")
+        )
     if NOTHING_PASSES in answer.plan.reasons:
-        told = "no record meets --where and the other filters; --facet FIELD counts the values of a field"
+        told = "no record meets --where and the other filters; --facet FIELD without them shows the values"
         console.print(Text(told, style="yellow"))
     for field, values in answer.facets.items():
         told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"

@@ -241,8 +241,11 @@ class FactQuestion(Frozen):
     """Whether any relationship of the named entity answers, as a graph without texts has no other answer."""
 
 
-NOTHING_PASSES: Final = "no record meets the filters: facets count the values that a field has"
+NOTHING_PASSES: Final = "no record meets the filters; facets without them count the values of a field"
 """Reason of a plan, where conditions on metadata and the other filters let no record pass."""
+
+NOT_RELATED: Final = "no relationship of the graph answers whether what the question names is so related"
+"""Reason of a plan, of a question such as "Does A depend on B?" that no fact answers."""
 
 
 class Plan(Frozen):

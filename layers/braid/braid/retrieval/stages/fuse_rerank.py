@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
-from braid.models.query import NOTHING_PASSES
+from braid.models import Answer, Filters, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
+from braid.models.query import NOT_RELATED, NOTHING_PASSES
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
@@ -29,7 +29,7 @@ from braid.ranking.scoring import (
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.fact_answers import evidence_of, fact_results, set_not_answered
+from braid.retrieval.stages.fact_answers import evidence_of, fact_results, not_related, set_not_answered
 from braid.retrieval.stages.reordering import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import (
     Placed,
@@ -212,13 +212,20 @@ def run(
 
 
 def _explained(request: FuseRequest) -> Plan:
-    """Return the plan, with a reason where the filters let no record pass: the search by vectors finds any other."""
+    """Return the plan, with reasons why there is nothing: no record passes the filters, or no fact answers.
+
+    The search by vectors finds any record that passes.
+    """
     query, plan, searched = request.query, request.plan, request.searched
     found = searched is None or searched.vector or searched.lexical or searched.superseded or searched.space_empty
     narrowed = plan.unknown_fields or query.graph_constraint or query.hints.min_similarity
-    if found or narrowed or not query.filters.metadata or request.lost:
+    if request.lost:
         return plan
-    return plan.model_copy(update={"reasons": (*plan.reasons, NOTHING_PASSES)})
+    unfiltered = query.filters == Filters(trusted_only=query.filters.trusted_only)
+    reasons = [NOT_RELATED] if unfiltered and not_related(query.text, plan.facts, request.linked) else []
+    if query.filters.metadata and not (found or narrowed):
+        reasons.append(NOTHING_PASSES)
+    return plan.model_copy(update={"reasons": (*plan.reasons, *reasons)}) if reasons else plan
 
 
 def _require_a_store(request: FuseRequest) -> None:
