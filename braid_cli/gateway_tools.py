@@ -23,6 +23,7 @@ _WHERE: Final = {
     "description": "Conditions on metadata, which must all hold: team=payments, floor>=2, day<2024-05-01, team!=gates.",
 }
 _QUESTION: Final = {"type": "string", "description": "The question, in plain words."}
+_AS_OF: Final = {"type": "string", "description": "Answer with what held then, such as 2024-05-01."}
 _TYPES: Final = {"type": "array", "items": {"type": "string"}}
 _FILTERS: Final = {
     "type": "object",
@@ -52,7 +53,7 @@ def gateway_document(url: str) -> str:
                 "text": _QUESTION,
                 "filters": _FILTERS,
                 "top_k": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Most results."},
-                "as_of": {"type": "string", "description": "Answer with what held then, such as 2024-05-01."},
+                "as_of": _AS_OF,
             },
             required=["text", "filters"],
         ),
@@ -60,7 +61,7 @@ def gateway_document(url: str) -> str:
             "buildContext",
             "Choose what is worth reading before answering: passages, earlier decisions and tool calls, in fences "
             "that tell them from instructions.",
-            {"query": _QUESTION, "metadata": _WHERE},
+            {"query": _QUESTION, "metadata": _WHERE, "as_of": _AS_OF},
             required=["query"],
         ),
         "/entities/{entity_id}/related": {

@@ -17,8 +17,10 @@ from braid.client.contents import id_of
 from braid.engines.rerankers.requests import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
+from braid.models.query import NOT_RELATED, NOTHING_PASSES
 from braid.models.scalars import printable
 from braid.retrieval.context.fence import fence
+from braid.understanding.intent import names_moment
 from mcp.server import MCPServer
 from mcp.server.auth.settings import AuthSettings
 from mcp.server.mcpserver.exceptions import ResourceNotFoundError, ToolError
@@ -29,7 +31,7 @@ from pydantic import Field, ValidationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from braid import Braid, Fact, Result
+    from braid import Braid, Fact, Result, Results
     from mcp.server.auth.provider import TokenVerifier
     from mcp.server.mcpserver import Context
     from mcp.types import CallToolResult, InputRequiredResult
@@ -69,6 +71,7 @@ EntityName = Annotated[str, Field(min_length=1, max_length=512, description="Nam
 Types = Annotated[
     list[str], Field(max_length=32, description="Only these relationship types, such as CAUSES; none means any.")
 ]
+AsOf = Annotated[str | None, Field(description="Answer with what held then, such as 2024-05-01.")]
 Where = Annotated[
     list[str],
     Field(
@@ -132,6 +135,18 @@ class _Server(MCPServer):
             raise
 
 
+def _remarks(found: Results, *, dated: bool) -> list[str]:
+    """Return what a model has to know of an answer: lost stages, a date that was not asked for, conditions not met."""
+    remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
+    if dated:
+        remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
+    if NOT_RELATED in found.answer.plan.reasons:
+        remarks.append("No relationship of the graph answers this for what the question names.")
+    if NOTHING_PASSES in found.answer.plan.reasons:
+        remarks.append("No record meets the conditions.")
+    return remarks
+
+
 def _add_questions(server: MCPServer, store: Store) -> None:
     @server.tool(title="Search", annotations=_READS, structured_output=False)
     def search(
@@ -141,7 +156,7 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         entity_types: Annotated[
             list[str], Field(max_length=32, description="Only records of these entity types; none means any.")
         ] = [],  # noqa: B006 - a schema's default
-        as_of: Annotated[str | None, Field(description="Answer with what held then, such as 2024-05-01.")] = None,
+        as_of: AsOf = None,
         where: Where = [],  # noqa: B006 - as above
         budget: Budget = 3_000,
     ) -> str:
@@ -149,7 +164,7 @@ def _add_questions(server: MCPServer, store: Store) -> None:
         with told():
             filters = {"entity_types": tuple(entity_types), "trusted_only": True, "metadata": tuple(where)}
             found = store().search(question, top_k=top_k, filters=filters, as_of=as_of)
-        remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
+        remarks = _remarks(found, dated=as_of is None and names_moment(question))
         if not found:
             return "\n".join([*remarks, "Nothing found."])
         if found.confidence < LIKELY:
@@ -163,12 +178,14 @@ def _add_questions(server: MCPServer, store: Store) -> None:
     @server.tool(title="Context", annotations=_READS, structured_output=False)
     def context(
         question: Question,
+        *,
+        as_of: AsOf = None,
         where: Where = [],  # noqa: B006 - as above
         budget: Budget = 3_000,
     ) -> str:
         """Choose what is worth reading before answering: passages, earlier decisions and tool calls."""
         with told():
-            built = store().context(question, metadata=tuple(where))
+            built = store().context(question, metadata=tuple(where), as_of=as_of)
         kept: list[str] = []
         room = budget
         for message in built.messages:

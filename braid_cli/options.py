@@ -43,6 +43,7 @@ Graph = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.", metavar=FLAG)]
+AsOf = Annotated[str | None, typer.Option(help="Use what was valid at this time, such as 2024-05-01.", metavar="TIME")]
 Where = Annotated[
     list[str] | None,
     typer.Option(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
-from braid.models.scalars import UNSEEN
+from braid.models.query import NOT_RELATED, NOTHING_PASSES
+from braid.models.scalars import UNSEEN, values_in
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -106,15 +107,7 @@ def show_answer(
     _show_remarks(console, answer)
     for result in answer.results:
         _show_result(console, result, explain=explain, full=full)
-    if answer.superseded:
-        left_out = counted(answer.superseded, "record")
-        hint = "; --as-of 2024-05-31 asks what held then" if moment else ""
-        told = f"left out: {left_out} not valid {'at the time asked about' if as_of else 'now'}{hint}"
-        console.print(Text(told, style="dim"))
-    if dated:
-        console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))
-    if answer.truncated:
-        console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
+    _show_left_out(console, answer, moment=moment, as_of=as_of, dated=dated)
     if answer.related_entities:
         names = list(dict.fromkeys(entity.name for entity in answer.related_entities))
         more = len(names) - RELATED_SHOWN
@@ -126,6 +119,22 @@ def show_answer(
         _show_legend(console, answer)
 
 
+def _show_left_out(console: Console, answer: Answer, *, moment: bool, as_of: bool, dated: bool) -> None:
+    """Print what an answer leaves out, as :func:`show_answer` says."""
+    if answer.superseded:
+        left_out, verb = counted(answer.superseded, "record"), "is" if answer.superseded == 1 else "are"
+        when = "at the time asked about" if as_of else "now"
+        told = f"searched without {left_out} that {verb} not valid {when}"
+        console.print(Text(told, style="dim"))
+    if moment:
+        told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
+        console.print(Text(told, style="dim"))
+    if dated:
+        console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))
+    if answer.truncated:
+        console.print(Text("the graph's part was cut short: more may be reachable", style="dim"))
+
+
 def _show_remarks(console: Console, answer: Answer) -> None:
     """Print corrected names, an unanswered set, filter fields that no record has, and facet counts."""
     for phrase, name in answer.misspelt.items():
@@ -135,6 +144,13 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         console.print(Text(told, style="yellow"))
     for field in answer.plan.unknown_fields:
         console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+    if NOT_RELATED in answer.plan.reasons:
+        console.print(
+            Text("not in the graph: no relationship answers this for what the question names", style="yellow")
+        )
+    if NOTHING_PASSES in answer.plan.reasons:
+        told = "no record meets --where and the other filters; --facet FIELD without them shows the values"
+        console.print(Text(told, style="yellow"))
     for field, values in answer.facets.items():
         told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"
         console.print(Text(f"{printable(field)}: {told}", style="dim"))
@@ -179,7 +195,7 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
     for name, value in result.metadata.items() if full else ():
-        lines.add_row(Text(printable(name), style="dim"), Text(printable(str(value))))
+        lines.add_row(Text(printable(name), style="dim"), Text(printable(", ".join(map(str, values_in(value))))))
     if explain:
         lines.add_row(Text("rank", style="dim"), _origin(result))
         if result.reasons:

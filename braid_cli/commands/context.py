@@ -15,7 +15,7 @@ from braid.retrieval.context.selection import Context, ContextSource, message_te
 from rich.table import Table
 from rich.text import Text
 
-from braid_cli.options import DEFAULT_TENANT, AsJson, Tenant, Where, any_of
+from braid_cli.options import DEFAULT_TENANT, AsJson, AsOf, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models
 from braid_cli.terminal import complain, examples, out, print_json, read_input
 
@@ -56,6 +56,7 @@ def context(
     ] = None,
     task: Annotated[str | None, typer.Option(help="Only episodes of this task.", metavar="ID")] = None,
     tool: Annotated[str | None, typer.Option(help="Only episodes of this tool.", metavar="NAME")] = None,
+    as_of: AsOf = None,
     where: Where = None,
     working_state: Annotated[
         bool, typer.Option("--working-state/--no-working-state", help="Whether to use the conversation.")
@@ -95,7 +96,7 @@ def context(
     from braid.retrieval.context.building import build_context
 
     conversation = read_messages(messages) if messages is not None else []
-    asked = question({"text": text, "tenant_id": tenant})
+    asked = question({"text": text, "tenant_id": tenant, "as_of": as_of})
     memory = application()
     check_known(tenant, memory)
     for problem in unusable_models(asked, memory) if semantic else []:
@@ -115,6 +116,7 @@ def context(
             role=role,
             untrusted=untrusted,
             metadata=where or (),
+            as_of=asked.as_of,
             min_final=min_score,
         )
     except InvalidRequest as error:

@@ -8,7 +8,7 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
-from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant, Where, any_of
+from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, AsOf, Engine, Tenant, Where, any_of
 from braid_cli.question import check_known, of_option, question, unusable_models, warn_of_unknown_types
 from braid_cli.terminal import complain, examples, open_application, out, print_json
 
@@ -41,9 +41,7 @@ def search(
     full: Annotated[
         bool, typer.Option("--full", help="Show the whole text and metadata of each result.", metavar=FLAG)
     ] = False,
-    as_of: Annotated[
-        str | None, typer.Option(help="Use what was valid at this time, such as 2024-05-01.", metavar="TIME")
-    ] = None,
+    as_of: AsOf = None,
     within: Annotated[
         str | None, typer.Option(help="Only results that the graph reaches from this entity.", metavar="ENTITY")
     ] = None,

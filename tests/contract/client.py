@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from braid import AsyncBraid, Braid, InvalidRequest, Record, Relationship, Vertex
+from braid.models.query import NOTHING_PASSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,6 +60,7 @@ WRONG = {
     ),
     "a thousand values": Wrong(lambda b: b.search("x", filters={"metadata": {"f": [1] * 1000}}), "filters.metadata.0"),
     "too many facets": Wrong(lambda b: b.search("x", facets=["f"] * 9), "facets"),
+    "a context of no day": Wrong(lambda b: b.context("x", as_of="soon"), "as_of"),
     "a context of nothing": Wrong(lambda b: b.context(""), "question"),
     "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
     "bytes": Wrong(lambda b: b.add(b"text"), "content"),
@@ -75,6 +77,10 @@ WRONG = {
     ),
     "a misspelt field of a text": Wrong(
         lambda b: b.add([{"text": "a", "metdata": {}}]), "content[0]: metdata: unknown field; did you mean metadata?"
+    ),
+    "a field of one's own": Wrong(
+        lambda b: b.add([{"text": "a", "colour": "red"}]),
+        "content[0]: colour: unknown field; fields of your own belong into metadata",
     ),
     "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
     "a field of a filter that is nearly one": Wrong(
@@ -267,6 +273,39 @@ class BraidContract:
         context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
         assert any(LEDGER in str(message["content"]) for message in context.messages)
 
+    def test_a_context_as_of_a_day_shows_what_was_valid_then_and_what_was_decided(self, braid: Braid) -> None:
+        first = {"id": "first", "text": f"{LEDGER} By the Gates team.", "invalid_at": "2024-03-01"}
+        second = {"id": "second", "text": f"{LEDGER} By the Harbour team.", "valid_at": "2024-03-01"}
+        ended = {"id": "ended", "kind": "decision", "text": f"{LEDGER} Decided.", "invalid_at": "2024-03-01"}
+        braid.add([first, second, ended])
+
+        def shown(**fields: Any) -> set[str]:
+            return {message["metadata"]["id"] for message in braid.context(LEDGER, **fields).messages}
+
+        for _ in range(2):  # the second time from the cache
+            assert shown() == {"second"}
+            for day in (date(2024, 2, 1), "2024-02-01", datetime(2024, 2, 1, tzinfo=UTC)):
+                assert shown(as_of=day) == {"first", "ended"}
+            assert shown(as_of="2024-03-01") == {"second"}
+
+    def test_a_fact_of_a_past_year_is_asked_as_of_a_day_of_it(self, braid: Braid) -> None:
+        braid.add([{"id": "ledger", "type": "Service", "name": "Ledger"}, {"id": "a", "type": "Person", "name": "Ada"}])
+        braid.add({"id": "b", "type": "Person", "name": "Bruno"})
+        ended = {
+            "source": "a",
+            "type": "OWNS",
+            "target": "ledger",
+            "valid_at": "2022-01-01",
+            "invalid_at": "2024-01-01",
+        }
+        braid.add([ended, {"source": "b", "type": "OWNS", "target": "ledger", "valid_at": "2024-01-01"}])
+        then = braid.search("Who owned Ledger in 2023?", as_of="2023-06-30")
+        assert [result.title for result in then if result.facts] == ["Ada owns Ledger"]
+        now = braid.search("Who owned Ledger in 2023?")
+        assert not [result for result in now if result.facts]
+        assert any("as_of asks for what held then" in reason for reason in now.answer.plan.reasons)
+        assert not any("names a date" in reason for reason in then.answer.plan.reasons)
+
     def test_conditions_on_metadata_hold_for_what_texts_and_hops_lead_to(self, braid: Braid) -> None:
         braid.add({"id": "ledger", "type": "Service", "name": "Ledger"})
         for number in range(4):
@@ -276,7 +315,11 @@ class BraidContract:
             results = braid.search("What of the Ledger?", filters={"metadata": short}, facets=["floor"])
             assert {result.id for result in results} == {"n2", "n3"}
             assert [(one.value, one.count) for one in results.answer.facets["floor"]] == [(2, 1), (3, 1)]
+        none = braid.search("What of the Ledger?", filters={"metadata": ["floor=9"]}).answer
+        assert (none.results, none.plan.reasons[-1]) == ((), NOTHING_PASSES)
+        assert NOTHING_PASSES not in results.answer.plan.reasons
         unknown = braid.search("What of the Ledger?", filters={"metadata": ["berth"]}).answer
+        assert NOTHING_PASSES not in unknown.plan.reasons
         assert (unknown.results, unknown.plan.unknown_fields) == ((), ("berth",))
 
     def test_dates_of_python_are_taken_wherever_a_date_is(self, braid: Braid) -> None:
@@ -288,7 +331,7 @@ class BraidContract:
             {"day": "2024-01-09"},
             datetime(2024, 3, 1, tzinfo=UTC),
         )
-        assert stored["new"].metadata == {"at": "2024-03-01T09:00:00+00:00", "days": '["2024-05-01"]'}
+        assert stored["new"].metadata == {"at": "2024-03-01T09:00:00+00:00", "days": ["2024-05-01"]}
         assert [one.id for one in braid.search(LEDGER, as_of=date(2024, 2, 1), top_k=1)] == ["old"]
         assert "old" not in {one.id for one in braid.search(LEDGER, as_of=date(2024, 3, 1))}
         for day in ({"lte": date(2024, 1, 9)}, date(2024, 1, 9)):

@@ -544,6 +544,23 @@ class KnowledgeGraphContract:
             [("Hold", True)],
         ]
 
+    def test_a_match_by_a_misspelling_has_the_names_of_which_one_is_meant(self, graph: KnowledgeGraph) -> None:
+        aliases = ("Billing", "Invoices of 1999 and of many other years", "pay")
+        graph.upsert(
+            [vertex("orchid", name="Orchid", aliases=aliases), vertex("fern", name=None, aliases=("Ferns",))], []
+        )
+        linked = {
+            phrase: graph.link(ACME, misspellings(phrase), as_of=AS_OF) for phrase in ("boiling", "orchit", "fernz")
+        }
+        found = {phrase: [(one.name, one.names) for one in links] for phrase, links in linked.items()}
+        assert found == {
+            "boiling": [("Orchid", ("orchid", "billing"))],
+            "orchit": [("Orchid", ("orchid", "billing"))],
+            "fernz": [("Ferns", ("ferns",))],
+        }
+        assert [one.names for one in graph.link(ACME, ["orchid", "billing"], as_of=AS_OF)] == [()]
+        assert linked_names(graph, ACME, "What is the boiling point?", as_of=AS_OF) == []
+
     def test_superseded_entities_are_not_linked(self, graph: KnowledgeGraph) -> None:
         graph.upsert(
             [vertex("old", name="Atlas", invalid_at=day(10)), vertex("new", name="Atlas", valid_at=day(10))], []

@@ -10,7 +10,7 @@ import pytest
 from braid import deadline
 from braid.errors import DimensionMismatch, InvalidRequest, StoreTooSlow
 from braid.models import Embedding, Filters, FurtherPart, Kind, SourceRef, SourceType, TimeRange, ValueKind
-from braid.models.metadata_filters import FACET_VALUES
+from braid.models.metadata_filters import FACET_VALUES, meet
 from braid.ports.search_index import MAX_OUTDATED, IndexStats, ScanPage, SearchHits, SearchIndex, SearchRequest
 from braid.retrieval.context.episodes import search_episodes
 from braid.retrieval.listing import documents
@@ -453,7 +453,7 @@ class SearchIndexContract:
         )
         assert {"own", "call"} == found(index, filters=Filters(trusted_only=True))
         assert not {"own", "call"} & found(index)
-        both = {"tenant_id": ACME, "now": AS_OF, "limit": 5}
+        both = {"tenant_id": ACME, "as_of": AS_OF, "limit": 5}
         assert [each.id for each in search_episodes(index, "turbine", trusted_only=True, **both)] == ["call"]
         assert len(search_episodes(index, "turbine", **both)) == 5
         assert [each.trusted for each in index.get_many(ACME, ["own", "mail000"])] == [True, False]
@@ -573,6 +573,43 @@ class SearchIndexContract:
             ("gates", 1),
             ("payments", 1),
         ]
+
+    def test_each_value_of_a_list_is_filtered_by_and_counted_once_a_record(self, index: SearchIndex) -> None:
+        given: dict[str, dict[str, Any]] = {
+            "a": {"tags": ["hr", "policy", "hr"], "floors": [1, 5.0, 5]},
+            "b": {"tags": "hr"},
+            "c": {"tags": ["policy"], "days": ["2024-05-01", "2024-07-01"], "floors": [3]},
+            "d": {"tags": [], "days": ["2023-01-01"]},
+            "e": {},
+        }
+        index.upsert([record(name, "turbine", cosine=0.5, metadata=one) for name, one in given.items()])
+        cases: list[tuple[dict[str, object], str]] = [
+            ({"tags": "hr"}, "ab"),
+            ({"tags": ["hr", "policy"]}, "abc"),
+            ({"tags": {"none_of": ["hr"]}}, "cde"),
+            ({"tags": {"any_of": ["policy"], "none_of": ["hr"]}}, "c"),
+            ({"tags": {"exists": True}}, "abc"),
+            ({"tags": {"exists": False}}, "de"),
+            ({"floors": {"gt": 1, "lt": 5}}, "c"),
+            ({"floors": {"gte": 5}}, "a"),
+            ({"days": {"gte": "2024-06-01"}}, "c"),
+            ({"tags": "hr, policy"}, ""),
+        ]
+        for conditions, expected in cases:
+            filters = Filters(metadata=conditions)
+            assert found(index, filters=filters) == set(expected), conditions
+            assert {name for name, one in given.items() if meet(one, filters.metadata)} == set(expected), conditions
+        counted = index.count_values(SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF), ["tags", "floors"])
+        assert [(one.value, one.count) for one in counted["tags"]] == [("hr", 2), ("policy", 2)]
+        assert {(one.value, one.count) for one in counted["floors"]} == {(1, 1), (3, 1), (5, 1)}
+        assert index.field_kinds(ACME, ["floors", "days"]) == {
+            "floors": {ValueKind.NUMBER},
+            "days": {ValueKind.DATE},
+        }
+        stored = {one.id: one.metadata for one in index.get_many(ACME, list("abcde"))}
+        assert stored == given
+        index.upsert([record("a", "turbine", cosine=0.5, metadata={"tags": ["other"]})])
+        assert found(index, filters=Filters(metadata={"tags": "hr"})) == {"b"}
 
     def test_only_the_most_frequent_values_of_valid_records_are_counted(self, index: SearchIndex) -> None:
         rows = [record(f"r{n}", "turbine", metadata={"n": n, "odd": n % 2 == 1}) for n in range(FACET_VALUES + 9)]

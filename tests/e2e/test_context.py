@@ -48,6 +48,14 @@ def test_what_the_question_is_not_about_is_not_shown(braid: Braid) -> None:
         assert built["metrics"]["found"] > 0
 
 
+def test_a_context_is_of_a_day_that_is_asked_for(braid: Braid) -> None:
+    shown = {day: braid(*ASK, "--min-score", "0", "--as-of", day, "--json") for day in ("1900-01-01", "2999-01-01")}
+    assert [done.status for done in shown.values()] == [0, 0]
+    assert shown["1900-01-01"].out != shown["2999-01-01"].out
+    refused = braid(*ASK, "--as-of", "soon")
+    assert (refused.status, "--as-of: not a date or time" in refused.err) == (2, True)
+
+
 def test_how_many_were_found_below_the_least_score_is_said_and_a_flag_shows_them(braid: Braid) -> None:
     ask = ("context", "How do I bake sourdough bread?", "--tenant", "saltmarrow")
     told = " ".join(braid(*ask).out.split())

@@ -229,7 +229,7 @@ def answers(store: DemoStages, random: Random) -> dict[str, Any]:
             ]
         shown = build_context(text, [], tenant_id=TENANT, memory=store).messages
         found[f"context {text}"] = [one["metadata"]["id"] for one in shown if "stranger" in str(one)]
-        episodes = search_episodes(store.index, text, tenant_id=TENANT, now=NOW, trusted_only=True, limit=50)
+        episodes = search_episodes(store.index, text, tenant_id=TENANT, as_of=NOW, trusted_only=True, limit=50)
         found[f"episodes {text}"] = sorted(each.id for each in episodes)
     for name in (*NAMES, *FOUND, "Wreck Guild", "Great Port", "Keelsn", "stub"):
         walk = {"start": {"names": [name]}, "steps": [{"direction": "both"}], "trusted_only": True, "returns": "paths"}

@@ -37,6 +37,8 @@ TOO_MUCH: dict[str, dict[str, Any]] = {
     "metadata": {"metadata": dict(list(MANY_KEYS.items())[: strict_json.MAX_KEYS])},
     "metadata of one key too many": {"metadata": dict(list(MANY_KEYS.items())[: MAX_METADATA_KEYS + 1])},
     "metadata of one long value": {"metadata": {"a": "é" * (records.MAX_METADATA_VALUE_BYTES // 2 + 1)}},
+    "metadata of long lists": {"metadata": {f"k{n}": list(range(100)) for n in range(11)}},
+    "metadata of a number too long in a list": {"metadata": {"k": [2**63]}},
     "metadata of one long key": {"metadata": {"k" * (records.MAX_METADATA_KEY_BYTES + 1): 1}},
     "metadata that is long in all": {"metadata": {str(at): "x" * 16_000 for at in range(5)}},
     "aliases": {"aliases": [f"alias {number}" for number in range(MAX_ALIASES + 1)]},

@@ -77,8 +77,12 @@ def plainly(detail: Mapping[str, Any]) -> str:
             return _PLAINER.get(kind, message.removeprefix("Value error, ")).replace("Input should be", "must be", 1)
 
 
+_OF_RECORDS = frozenset({"importance", "metadata"})
+"""Fields by which a record is told from a question, which has no metadata of its own."""
+
+
 def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
-    """Return the suggestion of a known field that follows an unknown one's message; empty if none is similar.
+    """Return what follows an unknown field's message: the known field that is similar, or where a record's own belong.
 
     Parameters
     ----------
@@ -95,6 +99,8 @@ def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
         if isinstance(part, str):
             known = _fields_in(getattr(known.get(part), "annotation", None)) if isinstance(known, Mapping) else ()
     near = get_close_matches(str(name)[:_LONGEST_NAME], known, 1)
+    if not near and _OF_RECORDS.issubset(known):
+        return "; fields of your own belong into metadata"
     return "".join(f"; did you mean {one}?" for one in near)
 
 

@@ -105,12 +105,12 @@ def test_blank_lines_and_a_byte_order_mark_are_no_mistakes(folder: Path) -> None
     assert len(read_dataset(folder, "acme").records) == 3
 
 
-def test_metadata_of_any_depth_is_kept_as_scalars(folder: Path) -> None:
-    append(
-        folder / "corpus.jsonl", {"_id": "m", "text": "M", "metadata": {"page": 3, "tags": ["a", "b"], "none": None}}
-    )
+def test_metadata_of_any_depth_is_kept_as_values_and_lists(folder: Path) -> None:
+    given = {"page": 3, "tags": ["a", 2], "none": None, "deep": {"a": [1]}, "gap": ["a", None], "long": [0] * 101}
+    append(folder / "corpus.jsonl", {"_id": "m", "text": "M", "metadata": given})
     kept = next(record for record in read_dataset(folder, "acme").records if record.id == "m")
-    assert kept.metadata == {"page": 3, "tags": '["a", "b"]', "none": None}
+    texts = {name: json.dumps(given[name]) for name in ("deep", "gap", "long")}
+    assert kept.metadata == {"page": 3, "tags": ["a", 2], "none": None, **texts}
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,14 @@ def test_a_context_is_what_is_worth_reading_first(stages: DemoStages) -> None:
     assert "RETRIEVED" in text
 
 
+def test_a_model_is_told_how_to_ask_for_what_held_at_a_date(stages: DemoStages) -> None:
+    braid, asked = store(stages, "saltmarrow"), {"question": f"{QUESTION[:-1]} in 2023?"}
+    assert "as_of asks what held then" in called(braid, "search", **asked)[1]
+    assert "as_of asks" not in called(braid, "search", **asked, as_of="2023-06-30")[1]
+    assert called(braid, "context", question=QUESTION, as_of="2023-06-30")[0] is False
+    assert "as_of: not a date or time" in called(braid, "context", question=QUESTION, as_of="soon")[1]
+
+
 def test_records_and_entities_can_be_read_as_resources(stages: DemoStages) -> None:
     braid = store(stages, "saltmarrow")
     record = asked(braid, lambda client: client.read_resource(f"braid://records/{CAUSE}"))

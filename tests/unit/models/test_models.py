@@ -174,6 +174,10 @@ def test_a_score_of_a_record_is_in_the_unit_interval(field: str, score: Any) -> 
 def test_no_metadata_holds_what_json_cannot() -> None:
     assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": math.nan}).startswith("metadata.x")
     assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": {"y": 1}}) == "metadata.x"
+    for value in ([{"y": 1}], [["a"]], ["a", None], ["a"] * 101):
+        assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": value}) == "metadata.x"
+    assert refused_field(Record, id="a", tenant_id="acme", metadata={"x": ["a", math.nan]}).startswith("metadata.x")
+    assert Record(id="a", tenant_id="acme", metadata={"x": (True, 1, "a")}).metadata == {"x": [True, 1, "a"]}
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=40))

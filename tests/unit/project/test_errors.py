@@ -79,7 +79,7 @@ def refusal(shape: type[Query | Record] = Query, **fields: Any) -> InvalidReques
         (Query, {"text": "x", "vector_weight": SECRET}, "vector_weight"),
         (Record, {"id": f"{SECRET}\n"}, "id"),
         (Record, {"id": "a", "embeddings": [{"space": "s", "model_id": "m", "vector": SECRET}]}, "embeddings.0.vector"),
-        (Record, {"id": "a", "metadata": {"key": [SECRET]}}, "metadata.key"),
+        (Record, {"id": "a", "metadata": {"key": [[SECRET]]}}, "metadata.key"),
     ],
 )
 def test_a_refused_input_is_named_and_not_repeated(
@@ -115,7 +115,7 @@ def test_a_refused_input_is_named_and_not_repeated(
         (Query, {"text": "x", "filters": 5}, "filters: must be an object"),
         (Record, {"id": ""}, "id: must not be empty"),
         (Query, {"text": "x", "ranking": "best"}, "ranking: must be 'relevance', 'memory' or 'recency'"),
-        (Record, {"id": "a", "metadata": {"k": {}}}, "metadata.k: is not text, a number, true, false or null"),
+        (Record, {"id": "a", "metadata": {"k": {}}}, "metadata.k: is not text, a number, true, false, null or a list"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(shape: type[Query | Record], fields: dict[str, Any], told: str) -> None:

@@ -42,7 +42,7 @@ def memory(tmp_path: Path) -> Iterator[Remembered]:
 
 
 def found_ids(memory: Remembered, query: str, **fields: Any) -> list[str]:
-    return [row.content for row in search_episodes(memory.index, query, tenant_id=TENANT, now=NOW, **fields)]
+    return [row.content for row in search_episodes(memory.index, query, tenant_id=TENANT, as_of=NOW, **fields)]
 
 
 def test_decisions_and_tool_calls_both_count_and_are_at_most_five(memory: Remembered) -> None:
@@ -111,7 +111,7 @@ def test_episodes_are_served_by_an_index_and_not_a_scan(memory: Remembered) -> N
     statements: list[str] = []
     with memory.store.transaction() as connection:
         connection.set_trace_callback(statements.append)
-        search_episodes(memory.index, QUERY, tenant_id=TENANT, now=NOW, task_id="t", trusted_only=True)
+        search_episodes(memory.index, QUERY, tenant_id=TENANT, as_of=NOW, task_id="t", trusted_only=True)
         connection.set_trace_callback(None)
         words = [statement for statement in statements if " MATCH " in statement]
         plans = [connection.execute(f"EXPLAIN QUERY PLAN {statement}").fetchall() for statement in words]
@@ -165,7 +165,7 @@ def test_another_tenants_episodes_are_never_shown(memory: Remembered) -> None:
 
 def test_a_recorded_decision_is_found_at_once_and_read_back_as_written(memory: Remembered) -> None:
     written = decide(memory, "raise the gateway timeout", task_id="t", status="done", metadata={"agent_id": "a"})
-    assert search_episodes(memory.index, "gateway", tenant_id=TENANT, now=NOW) == [written]
+    assert search_episodes(memory.index, "gateway", tenant_id=TENANT, as_of=NOW) == [written]
     assert written.kind is Kind.DECISION
     assert written.metadata == {"agent_id": "a", "action_type": "decision"}
     assert written.timestamp == NOW

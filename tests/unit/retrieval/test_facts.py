@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import StoreError
 from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
+from braid.models.query import NOT_RELATED
 from braid.retrieval.stages import graph_expand
 from braid.settings import Settings
 
@@ -70,6 +71,26 @@ def test_a_relationship_is_a_result_with_its_direction_validity_and_evidence(sta
     assert (first.sources, first.entity_type, first.citation.title) == ((Source.GRAPH,), "Person", "Minutes")
     assert (f"{first.valid_at:%F}", f"{first.invalid_at:%F}") == (BEFORE, AFTER)
     assert texts(ask(stages, "What does Atlas own?").results[0]) == ["Atlas owns Boats"]
+
+
+def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stages: DemoStages) -> None:
+    write(stages, ("moss", "DEPENDS_ON", "quillon"), ("fern", "PART_OF", "moss"), ("fern", "OWNS", "quillon"))
+    told = {
+        text: NOT_RELATED in ask(stages, text).plan.reasons
+        for text in (
+            "Does Fern depend on Quillon?",
+            "Is Quillon part of Moss?",
+            "Does Moss depend on Quillon?",
+            "Is Fern part of Moss?",
+            "Does Fern depend on anything?",
+            "Does Fern like Quillon?",
+            "What does Fern depend on?",
+        )
+    }
+    assert list(told.values()) == [True, True, False, False, False, False, False], told
+    for filters, expected in (({"trusted_only": True}, True), ({"entity_types": ("Team",)}, False)):
+        reasons = ask(stages, "Does Fern depend on Quillon?", filters=filters).plan.reasons
+        assert (NOT_RELATED in reasons) is expected
 
 
 def test_facts_stand_among_the_texts_and_share_their_places(stages: DemoStages) -> None:

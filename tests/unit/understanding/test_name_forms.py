@@ -168,6 +168,18 @@ def test_a_name_from_which_two_letters_differ_is_not_meant(graph: KnowledgeGraph
     assert found(graph, "Who owns boiling?") == {"Boilink": 0.75}, "Billing does not make it ambiguous"
 
 
+def test_an_alias_from_which_two_letters_differ_is_not_meant(graph: KnowledgeGraph) -> None:
+    given = Vertex(tenant_id="acme", id="orchid", name="Orchid", aliases=("Invoices", "billing"))
+    graph.upsert([given], [])
+    assert found(graph, "What is the boiling point of mercury?") == {}
+    (link,) = linked_names(graph, "acme", "Who owns bilking?", as_of=NOW)
+    assert (link.name, link.misspelt, link.names) == ("Orchid", True, ())
+    graph.upsert([given.model_copy(update={"name": "Boilink"})], [])
+    assert found(graph, "Who owns boiling?") == {"orchid": 0.75}, "one of its names is a letter apart"
+    graph.upsert([given.model_copy(update={"name": "Billing", "aliases": ("Boilink",)})], [])
+    assert found(graph, "Who owns boiling?") == {"orchid": 0.75}
+
+
 def test_a_part_of_a_name_may_have_two_adjacent_letters_swapped(graph: KnowledgeGraph) -> None:
     named(graph, "Bob Tanaka")
     assert found(graph, "Who works with Tankaa?") == {"Bob Tanaka": 0.45}

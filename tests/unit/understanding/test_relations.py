@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from braid.models import Asked, GraphHit, Intent, Path
 from braid.ports.knowledge_graph import GraphStats
@@ -135,6 +137,19 @@ def test_a_verb_behind_what_is_no_kind_of_thing() -> None:
 @pytest.mark.parametrize("question", ["Why did Atlas fail?", "Who owned Atlas in 2023?", "What happened before Atlas?"])
 def test_causes_and_other_times_are_left_to_walks(question: str) -> None:
     assert read_fact_question(question, STATS, detect_intent(question)) == (None, None)
+
+
+JUNE = datetime(2023, 6, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize("moment", ["in 2023", "on 2023-05-01", "last year", "in March 2023"])
+def test_a_question_as_of_a_moment_may_name_it(moment: str) -> None:
+    asked = f"Who owned Atlas {moment}?"
+    facts, reason = read_fact_question(asked, STATS, detect_intent(asked), as_of=JUNE)
+    assert facts is not None
+    assert (facts.types, reason) == (("OWNS",), "facts: the question says OWNS")
+    for walked in ("Who owned Atlas before 2023?", "Why did Atlas fail in 2023?", "Who owned Atlas in 2019?"):
+        assert read_fact_question(walked, STATS, detect_intent(walked), as_of=JUNE) == (None, None)
 
 
 def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind() -> None:

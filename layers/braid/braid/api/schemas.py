@@ -39,7 +39,7 @@ from braid.models import (
     Weights,
 )
 from braid.models.metadata_filters import Conditions
-from braid.models.scalars import AskedTime
+from braid.models.scalars import AskedTime, MetadataValue
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
 from braid.ports.members import Role
@@ -105,7 +105,7 @@ class Entity(Frozen):
     valid_at: Timestamp | None = None
     invalid_at: Timestamp | None = None
     citation: Citation | None = None
-    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
     trusted: bool = True
     """False if its writer marked it as untrusted: its text should not reach a model that acts on what it reads."""
     shortened: bool = False

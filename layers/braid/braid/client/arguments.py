@@ -63,6 +63,7 @@ class ContextFields(TypedDict, total=False):
     ranking: Ranking | str
     role: ContextRole | str | None
     untrusted: bool
+    as_of: Moment | None
 
 
 class RelatedFields(TypedDict, total=False):

@@ -357,7 +357,8 @@ class Braid:
             fields are allowed, and passed on unchanged.
         fields
             Further fields of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``tool_name``,
-            ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``, ``untrusted``.
+            ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``, ``untrusted``,
+            ``as_of``.
         """
         from braid.retrieval.context.selection import ContextQuestion
 

@@ -7,6 +7,7 @@ BEIR's format can be written unchanged.
 from __future__ import annotations
 
 import json
+from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
@@ -14,7 +15,7 @@ from pydantic import ValidationError
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, Relationship, Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
-from braid.models.scalars import dates_as_text, printable
+from braid.models.scalars import MAX_METADATA_LIST, dates_as_text, printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
@@ -235,20 +236,27 @@ def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
 
 
 def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
-    """Keep scalars as they are, dates as ISO 8601 and nested values as JSON text, so that any BEIR file can be read.
+    """Return metadata that a record can have: dates as ISO 8601, nested values as JSON text.
 
-    Raises InvalidItem for other values.
+    Lists of single values stay lists; those with null, and those that are longer than a record may have, are JSON text
+    too. So any BEIR file can be read. Raises InvalidItem for other values.
     """
-    scalar = (str, int, float, bool, type(None))
     flat: dict[str, Any] = {}
     for key, given in metadata.items():
         value = dates_as_text(given)
         try:
-            flat[str(key)] = value if isinstance(value, scalar) else json.dumps(value, default=_date)
+            flat[str(key)] = value if value is None or _is_plain(value) else json.dumps(value, default=_date)
         except (TypeError, ValueError, RecursionError) as error:
             message = f"key {str(key)[:_KEY_CHARACTERS]!r} holds a {type(value).__name__}, which is no JSON"
             raise InvalidItem(f"metadata: {message}; give a text, a number, a date, true, false or null") from error
     return flat
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a value is a single one, or a short list of single ones."""
+    if isinstance(value, list | tuple):
+        return len(value) <= MAX_METADATA_LIST and all(isinstance(one, str | int | float | date) for one in value)
+    return isinstance(value, str | int | float)
 
 
 def _date(value: object) -> object:

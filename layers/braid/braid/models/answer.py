@@ -7,11 +7,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from braid.models.metadata_filters import FacetValue
 from braid.models.query import Plan, Weights
 from braid.models.records import SourceType
-from braid.models.scalars import Asked, Frozen, Fusion, Kind, Label, Name, RecordId, Score, Source, Timestamp
+from braid.models.scalars import (
+    Asked,
+    Frozen,
+    Fusion,
+    Kind,
+    Label,
+    MetadataValue,
+    Name,
+    RecordId,
+    Score,
+    Source,
+    Timestamp,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +61,9 @@ class EntityLink(Frozen):
     """How certain it is, by their spelling in the question, that the words are meant as a name."""
     misspelt: Annotated[bool, Field(exclude_if=lambda misspelt: not misspelt)] = False
     """Whether the phrase matches only with a letter corrected. Serialised only if True."""
+    names: Annotated[SkipJsonSchema[tuple[str, ...]], Field(exclude=True)] = ()
+    """Of a match by a key of misspellings: the entity's names that have such keys
+    (:func:`~braid.understanding.misspellings.names_with_keys`), one of which is meant. Never serialised."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
     invalid_at: Timestamp | None = None
@@ -297,7 +313,7 @@ class Result(Frozen):
     """Start of its age: when it was last updated, else when it happened, else when it was written."""
     valid_at: datetime | None = None
     invalid_at: datetime | None = None
-    metadata: dict[str, str | int | float | bool | None] = Field(default_factory=dict)
+    metadata: dict[str, MetadataValue] = Field(default_factory=dict)
     shortened: bool = False
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True

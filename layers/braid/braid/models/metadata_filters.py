@@ -100,9 +100,9 @@ class FieldCondition(Frozen):
 
     field: FieldName
     any_of: Values = ()
-    """The value is one of these."""
+    """The value is one of these; of a list, any of its values is."""
     none_of: Values = ()
-    """The value is none of these, or there is none."""
+    """The value is none of these, or there is none; of a list, none of its values is one of these."""
     gte: Bound | None = None
     gt: Bound | None = None
     lte: Bound | None = None
@@ -206,7 +206,7 @@ Conditions = Annotated[
 
 
 class FacetValue(Frozen):
-    """A value of a field, and how many records have it."""
+    """A value of a field, and how many records have it, alone or in a list."""
 
     value: str | bool | int | float
     count: int
@@ -234,6 +234,8 @@ def meet(
     tests: Iterable[TermTest] | None = None,
 ) -> bool:
     """Return whether a record's metadata meets all conditions, as the stores decide it.
+
+    Of a list, one of its values has to be in a range, or among ``any_of``, and none of them among ``none_of``.
 
     Parameters
     ----------

@@ -1,8 +1,9 @@
 """Index terms of metadata: sortable strings by which stores filter on any field.
 
 A record has a term for each field of its metadata: a hash of the field's name, a letter for the kind of value, and the
-value, encoded so that the terms sort as the values do. A date has a second term, for its order. So a store needs a
-single column of strings for all fields: equality matches a term, and a range of numbers or dates a range of terms.
+value, encoded so that the terms sort as the values do. A date has a second term, for its order; a list has the terms of
+each of its values. So a store needs a single column of strings for all fields: equality matches a term, and a range of
+numbers or dates a range of terms.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from braid.models.scalars import Timestamp, microseconds
+from braid.models.scalars import Timestamp, microseconds, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,12 +83,13 @@ def span_of(field: str, kind: str | None = None, tenant_id: str = "") -> TermRan
 
 
 def terms_of(metadata: Mapping[str, object], tenant_id: str = "") -> list[str]:
-    """Return the terms of a record's metadata; a value of null has none."""
-    terms: list[str] = []
-    for field, value in metadata.items():
-        if value is not None:
-            terms += terms_of_value(key_of(field, tenant_id), value)
-    return terms
+    """Return the distinct terms of a record's metadata; a value of null and an empty list have none."""
+    terms: dict[str, None] = {}
+    for field, given in metadata.items():
+        key = key_of(field, tenant_id)
+        for value in values_in(given):
+            terms |= dict.fromkeys(terms_of_value(key, value))
+    return list(terms)
 
 
 def terms_of_value(key: str, value: object) -> list[str]:

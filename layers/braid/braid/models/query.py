@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import FailFast, Field, model_validator
 
@@ -239,6 +239,13 @@ class FactQuestion(Frozen):
     """Positions of words that name the kind of the answers, or that ask for a set."""
     anything: bool = False
     """Whether any relationship of the named entity answers, as a graph without texts has no other answer."""
+
+
+NOTHING_PASSES: Final = "no record meets the filters; facets without them count the values of a field"
+"""Reason of a plan, where conditions on metadata and the other filters let no record pass."""
+
+NOT_RELATED: Final = "no relationship of the graph answers whether what the question names is so related"
+"""Reason of a plan, of a question such as "Does A depend on B?" that no fact answers."""
 
 
 class Plan(Frozen):

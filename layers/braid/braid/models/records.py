@@ -23,6 +23,7 @@ from braid.models.scalars import (
     Timestamp,
     VectorBytes,
     no_controls,
+    values_in,
 )
 
 if TYPE_CHECKING:
@@ -245,6 +246,8 @@ MAX_METADATA_KEYS: Final = 256
 MAX_METADATA_KEY_BYTES: Final = 256
 MAX_METADATA_VALUE_BYTES: Final = 16 * 1024
 """Most bytes of one value as text; nested values of an imported line are JSON text."""
+MAX_METADATA_LISTED: Final = 1_000
+"""Most values in all lists of a record's metadata together: each is an index term."""
 MAX_METADATA_BYTES: Final = 64 * 1024
 """Most bytes of all keys and values together."""
 MAX_ALIASES: Final = 100
@@ -310,9 +313,11 @@ def _too_much_in(record: Record) -> Refusal | None:
 def _too_much_metadata(metadata: Mapping[str, object]) -> str | None:
     if len(metadata) > MAX_METADATA_KEYS:
         return f"must not hold more than {MAX_METADATA_KEYS} keys"
+    if sum(len(value) for value in metadata.values() if isinstance(value, list)) > MAX_METADATA_LISTED:
+        return f"must not hold more than {MAX_METADATA_LISTED:,} values in lists"
     total = 0
     for place, (key, value) in enumerate(metadata.items(), start=1):
-        if isinstance(value, int) and abs(value) > MAX_WHOLE:
+        if any(isinstance(one, int) and abs(one) > MAX_WHOLE for one in values_in(value)):
             return f"key {place}: {WHOLE_TOO_LONG}"
         key_bytes, value_bytes = len(key.encode()), len(str(value).encode())
         if key_bytes > MAX_METADATA_KEY_BYTES:

@@ -9,7 +9,7 @@ from collections import Counter
 from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Annotated, Any, Final, Self, TypeVar
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar
 from unicodedata import normalize
 
 from pydantic import (
@@ -353,15 +353,39 @@ def dates_as_text(value: object) -> object:
     return value.isoformat() if isinstance(value, date) else value
 
 
+MAX_METADATA_LIST: Final = 100
+"""Most values in a list of a record's metadata."""
+
+
 def _plain_value(value: object) -> object:
     value = dates_as_text(value)
     if value is not None and not isinstance(value, str | int | float):
-        raise ValueError("is not text, a number, true, false or null")
+        raise ValueError("is not text, a number, true, false, null or a list of such values")
     return _encodable(value) if isinstance(value, str) else value
 
 
-MetadataValue = Annotated[str | int | float | bool | None, BeforeValidator(_plain_value)]
-"""Value of a field of a record's metadata."""
+def _metadata_value(value: object) -> object:
+    if not isinstance(value, list | tuple):
+        return _plain_value(value)
+    if len(value) > MAX_METADATA_LIST:
+        raise ValueError(f"must not hold more than {MAX_METADATA_LIST} values")
+    if None in value:
+        raise ValueError("must not have null in a list")
+    return [_plain_value(one) for one in value]
+
+
+PlainValue: TypeAlias = str | int | float | bool
+"""Single value in a record's metadata: text (also a date), a number, true or false."""
+MetadataValue = Annotated[PlainValue | list[PlainValue] | None, BeforeValidator(_metadata_value)]
+"""Value of a field of a record's metadata; of a list, each value is filtered by and counted as a value of the field."""
+
+
+def values_in(value: object) -> list[object]:
+    """Return the values of a metadata field: those of a list, else the value itself; none of null."""
+    if isinstance(value, list | tuple):
+        return list(value)
+    return [] if value is None else [value]
+
 
 Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidator(_to_utc)]
 """A moment in UTC. Input without a zone is read as UTC."""

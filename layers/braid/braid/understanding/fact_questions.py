@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
-from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent
+from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent, moments
 from braid.understanding.multi_hop import label_words, singular
 from braid.understanding.relations import (
     AUXILIARY,
@@ -18,10 +18,11 @@ from braid.understanding.relations import (
     base_form,
     said_by_preposition,
 )
-from braid.understanding.tokens import STOP_WORDS, word_set
+from braid.understanding.tokens import STOP_WORDS, occurrences, word_set, words
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
+    from datetime import datetime
 
     from braid.models import Label
     from braid.ports.knowledge_graph import GraphStats
@@ -51,10 +52,13 @@ _ASKING: Final = word_set("which what who whom whose where")
 _SET_WORDS: Final = word_set("list show name give tell all every any each me us number count how many everything")
 _COUNT: Final = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+_YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE)
 
 
-def read_fact_question(text: str, stats: GraphStats, intent: Intent) -> tuple[FactQuestion | None, str | None]:
+def read_fact_question(
+    text: str, stats: GraphStats, intent: Intent, *, as_of: datetime | None = None
+) -> tuple[FactQuestion | None, str | None]:
     """Return the relationships that a question asks for and a reason for the plan; None for either where there is none.
 
     Parameters
@@ -63,6 +67,8 @@ def read_fact_question(text: str, stats: GraphStats, intent: Intent) -> tuple[Fa
         The tenant's counts, whose labels are the vocabulary.
     intent
         The question's intent: causal and temporal questions are answered by walks instead.
+    as_of
+        Moment that it is asked as of: a date that it names, of that year if it names years, does not make it temporal.
     """
     question = QuestionWords(text)
     labels = [
@@ -70,11 +76,14 @@ def read_fact_question(text: str, stats: GraphStats, intent: Intent) -> tuple[Fa
         for label in _commonest(stats.by_relationship_type)
         if label not in (MENTIONS, *CAUSAL_TYPES, *TEMPORAL_TYPES)
     ]
-    if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent):
+    stated = _repeated(text, as_of) if as_of else []
+    if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
     heads = {min(one.places) for found in said.values() for one in found}
     kinds, explained = _kinds(question, stats, heads)
+    for phrase in map(words, stated):
+        explained |= {begin + place for begin in occurrences(phrase, question.tokens) for place in range(len(phrase))}
     named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
     if not named and kinds:
         named = [label for label in labels if said_by_preposition(question, label_words(label)) is not None]
@@ -102,10 +111,19 @@ def _commonest(counts: Mapping[Label, int]) -> list[Label]:
     return sorted(heapq.nsmallest(MAX_LABELS, counts, key=lambda label: (-counts[label], label)))
 
 
-def _is_for_walks(text: str, intent: Intent) -> bool:
-    """Return whether a question is causal or temporal; one that is temporal only by a word for today is not."""
+def _repeated(text: str, as_of: datetime) -> list[str]:
+    """Return the moments that a question names, unless they are of other years than that as of which it is asked."""
+    named = moments(text)
+    years = set(_YEARS.findall(" ".join(named)))
+    return named if not years or str(as_of.year) in years else []
+
+
+def _is_for_walks(text: str, intent: Intent, stated: Sequence[str]) -> bool:
+    """Return whether a question is causal or temporal; not if temporal only by a word for today or a stated moment."""
     if intent is not Intent.TEMPORAL:
         return intent is Intent.CAUSAL
+    for moment in stated:
+        text = text.replace(moment, " ")
     timeless = re.sub(rf"\b(?:{'|'.join(NOW)})\b", "", text, flags=re.IGNORECASE)
     return detect_intent(timeless) is Intent.TEMPORAL
 

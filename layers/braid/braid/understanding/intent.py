@@ -180,6 +180,11 @@ def names_moment(text: str) -> bool:
     return bool(_MOMENT.search(_NUMBERED.sub(" ", _without_names(text))))
 
 
+def moments(text: str) -> list[str]:
+    """Return the words of the dates, months, years and times that a question names."""
+    return [found.group() for found in _MOMENT.finditer(_NUMBERED.sub(" ", text))]
+
+
 def _without_names(text: str) -> str:
     """Blank quotations, and capitalised temporal and causal words that are parts of names."""
     unquoted = _QUOTED.sub(" _ ", text)

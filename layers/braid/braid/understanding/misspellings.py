@@ -62,14 +62,21 @@ def _misspelling_digests(name: str) -> list[bytes]:
     return [blake2b(key.encode(), digest_size=_HASH_BYTES).digest() for key in keys]
 
 
-def two_letters_apart(phrase: str, name: str) -> bool:
-    """Return whether a phrase shares a key of :func:`misspellings` with a name, yet differs from it in two letters.
+def names_with_keys(*names: str) -> tuple[str, ...]:
+    """Return which of an entity's names have :func:`misspellings`, normalised: short ones among the first few."""
+    return tuple(name for name in map(normalise, names[:MAX_MISSPELT_NAMES]) if _misspelling_digests(name))
 
-    "Boiling" without an o is "billing" without an l. One missing, extra, wrong or moved letter is one difference.
+
+def one_letter_apart(phrase: str, name: str) -> bool:
+    """Return whether a phrase is a name with a letter missing, too many, wrong or moved, by :func:`misspellings`.
+
+    Names that share a key may differ in two letters: "boiling" without an o is "billing" without an l.
     """
-    if len(phrase) != len(name) or phrase == name or set(misspellings(phrase)).isdisjoint(misspellings(name)):
+    if set(misspellings(phrase)).isdisjoint(misspellings(name)):
         return False
-    return not any(
+    if len(phrase) != len(name) or phrase == name:
+        return True
+    return any(
         phrase[:at] + phrase[at + 1 :] == name[:other] + name[other + 1 :] and (at == other or letter == name[other])
         for at, letter in enumerate(phrase)
         for other in range(len(name))

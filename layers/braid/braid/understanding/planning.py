@@ -23,6 +23,7 @@ from braid.understanding.intent import (
     detect_embedding_type,
     detect_intent,
     detect_mode,
+    names_moment,
     unsupported_operators,
     walk_direction,
 )
@@ -143,10 +144,14 @@ def make_plan(
     strategy, why = choose_strategy(query, mode, stats, within=within, candidates=candidates, steps=read)
     origin = "stated by the caller" if query.intent else "read from the question"
     reasons = [why, f"intent {intent.value}: {origin}", f"mode {mode.value}: {MODES[mode]}"]
-    facts, named = read_fact_question(query.text, stats, intent) if stats and not query.hints.steps else (None, None)
+    facts, named = None, None
+    if stats and not query.hints.steps:
+        facts, named = read_fact_question(query.text, stats, intent, as_of=query.as_of)
     if named:
         reasons.append(named)
     reasons += unsupported_operators(query.text, negation_obeyed=facts is not None)
+    if query.as_of is None and names_moment(query.text):
+        reasons.append("the question names a date and is answered by what is valid now: as_of asks for what held then")
     if stats is None:
         reasons.append("the graph's counts could not be read")
     direction = walk_direction(query.text, intent)

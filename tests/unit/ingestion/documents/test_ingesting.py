@@ -119,7 +119,9 @@ def test_a_folder_of_every_format_is_found_and_cited_by_file_and_heading(store: 
     assert (gates.source.title, gates.source.chunk_index) == ("Guide", 0)
     assert gates.metadata["heading"] == "Gates"
     assert gates.metadata["line"] == 10
-    assert gates.metadata["tags"] == "gates, tides"
+    assert gates.metadata["tags"] == ["gates", "tides"]
+    asked = Query(text="gates", tenant_id=TENANT, filters={"metadata": ["tags=tides"]})
+    assert {result.metadata["file"] for result in pipeline.answer(asked, store).results} == {gates.metadata["file"]}
     assert stored["harbour/report.pdf#chunk-0"].source.page == 1
     answer = pipeline.answer(Query(text="when does the heron gate open?", tenant_id=TENANT), store)
     assert SENTENCE in (answer.results[0].content or "")

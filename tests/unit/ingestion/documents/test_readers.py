@@ -63,7 +63,7 @@ def test_markdown_has_its_headings_as_paths_and_lines_as_in_the_file() -> None:
 
 def test_front_matter_is_metadata_and_no_text() -> None:
     found = document("a.md", "---\ntitle: Named\ndate: 2024-03-01\ntags: [a, b]\nnested: {a: 1}\n---\nText.\n")
-    assert (found.title, found.timestamp, found.metadata) == ("Named", "2024-03-01", {"tags": "a, b"})
+    assert (found.title, found.timestamp, found.metadata) == ("Named", "2024-03-01", {"tags": ["a", "b"]})
     assert [section.text.strip() for section in found.sections] == ["Text."]
 
 
@@ -72,7 +72,7 @@ def test_front_matter_is_metadata_and_no_text() -> None:
     [
         (
             "title: Policy: parking\ninvalid_at: 2023-02-01\ntags:\n- a\n- b",
-            ("Policy: parking", "2023-02-01", {"tags": "a, b"}),
+            ("Policy: parking", "2023-02-01", {"tags": ["a", "b"]}),
         ),
         ("title: Parking\ninvalid_at: 2023-99-01", ("Parking", "2023-99-01", {})),
         ("title: [Parking\ninvalid_at: 2023-02-01", ("[Parking", "2023-02-01", {})),
@@ -84,7 +84,7 @@ def test_front_matter_is_metadata_and_no_text() -> None:
     ],
 )
 def test_a_line_of_front_matter_that_is_no_yaml_takes_no_other_with_it(
-    front_matter: str, stated: tuple[str, str | None, dict[str, str]]
+    front_matter: str, stated: tuple[str, str | None, dict[str, object]]
 ) -> None:
     found = document("a.md", f"---\n{front_matter}\n---\nText.\n")
     assert (found.title, found.invalid_at, found.metadata) == stated

@@ -56,8 +56,8 @@ function* about(id, records, more) {
   if (first.updated_at) yield ["file changed", day(first.updated_at)];
   if (first.trusted === false) yield ["trusted", "no"];
   const said = Object.entries(first.metadata).filter(([name, value]) =>
-    !OF_CHUNKS.has(name) && records.every((record) => record.metadata[name] === value));
-  for (const [name, value] of said) yield [name, shortened(String(value), 400)];
+    !OF_CHUNKS.has(name) && records.every((record) => String(record.metadata[name]) === String(value)));
+  for (const [name, value] of said) yield [name, shortened(String(Array.isArray(value) ? value.join(", ") : value), 400)];
 }
 
 function shownChunk(record, chosen, title) {

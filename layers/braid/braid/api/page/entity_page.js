@@ -44,7 +44,7 @@ function* about(entity) {
   if (entity.valid_at) yield ["holds since", day(entity.valid_at)];
   if (entity.invalid_at) yield ["held until", day(entity.invalid_at)];
   if (entity.trusted === false) yield ["trusted", "no"];
-  for (const [name, value] of Object.entries(entity.metadata)) yield [name, shortened(String(value), 400)];
+  for (const [name, value] of Object.entries(entity.metadata)) yield [name, shortened(String(Array.isArray(value) ? value.join(", ") : value), 400)];
 }
 
 /** Records by their ids; those that are gone, or not to be had, are missing. */

@@ -84,7 +84,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
 
 def _terms(body: str) -> str:
     """Return the terms of a record's metadata as a JSON list, from its stored body."""
-    return json.dumps(list(dict.fromkeys(terms_of(json.loads(body).get("metadata") or {}))))
+    return json.dumps(terms_of(json.loads(body).get("metadata") or {}))
 
 
 def _reindex_ideographs(connection: sqlite3.Connection) -> None:

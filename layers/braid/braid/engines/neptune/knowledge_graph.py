@@ -29,6 +29,7 @@ from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
 from braid.ranking import graph_answers
 from braid.telemetry.recording import store_calls
+from braid.understanding.misspellings import MISSPELT, names_with_keys
 from braid.understanding.name_forms import match_score
 from braid.understanding.tokens import normalise
 
@@ -386,13 +387,13 @@ class GremlinGraph:
         if len(rows) == MAX_LINKED:  # truncated: entities with the name itself may be missing
             rows |= self._ask(partial(bearers, by=elements.LINK_NAME))[0]
         links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
-        unnamed = vertex_ids(tenant_id, (link.entity_id for link in links if not link.name))
-        if unnamed:
-            read = self._ask(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=unnamed))
-            vertices = (elements.vertex_of(tenant_id, row) for row in read)
-            # One that was removed or renamed since has none any more, and is no link.
-            aliases = {vertex.id: vertex.aliases[0] for vertex in vertices if vertex.aliases}
-            links = [link.altered(name=link.name or aliases.get(link.entity_id, "")) for link in links]
+        incomplete = [link.entity_id for link in links if not link.name or link.phrase[0] == MISSPELT]
+        if incomplete:
+            keys = vertex_ids(tenant_id, incomplete)
+            read = self._ask(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=keys))
+            vertices = {vertex.id: vertex for vertex in (elements.vertex_of(tenant_id, row) for row in read)}
+            links = [_with_names(link, vertices.get(link.entity_id)) for link in links]
+        # One that was removed or renamed since may have no name any more, and is no link.
         return [link for link in links if link.name]
 
     def expand(self, request: ExpandRequest) -> Expansion:
@@ -495,6 +496,14 @@ def _bearers(
     own = source.V().has(by, P.within(keys)).has(elements.TENANT, tenant_id)
     steps = elements.walkable(own, as_of, trusted_only=trusted_only).limit(MAX_LINKED)
     return steps.group().by(elements.ROW).by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
+
+
+def _with_names(link: EntityLink, vertex: Vertex | None) -> EntityLink:
+    """Return a link with what the look-up does not read of its vertex: an alias as its name, and names with keys."""
+    if vertex is None:
+        return link
+    names = names_with_keys(*filter(None, (vertex.name, *vertex.aliases))) if link.phrase[0] == MISSPELT else ()
+    return link.altered(name=link.name or next(iter(vertex.aliases), ""), names=names)
 
 
 def _rank(link: EntityLink) -> tuple[float, int, str, str]:

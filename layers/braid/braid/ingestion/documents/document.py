@@ -6,11 +6,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from braid.errors import BraidError
+from braid.models.scalars import PlainValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-Plain = str | int | float | bool | None
+Plain = PlainValue | list[PlainValue] | None
+"""Value of a document's metadata."""
 
 
 class Unreadable(BraidError):
@@ -86,11 +88,16 @@ class StatedTimes(NamedTuple):
     invalid_at: str | None = None
 
 
+def as_text(value: Plain) -> str:
+    """Return a value as text; of a list, its values with commas between."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def take_times(metadata: dict[str, Plain]) -> StatedTimes:
     """Remove the dates from a file's metadata, and return them: ``timestamp`` (else ``date``), and the validity."""
     date = metadata.pop("timestamp", None) or metadata.pop("date", None)
     found = (date, metadata.pop("valid_at", None), metadata.pop("invalid_at", None))
-    return StatedTimes(*(None if value is None or value == "" else str(value) for value in found))
+    return StatedTimes(*(None if value is None or value == "" else as_text(value) for value in found))
 
 
 @dataclass(frozen=True, slots=True)

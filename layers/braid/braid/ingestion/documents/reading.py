@@ -7,7 +7,7 @@ import struct
 import zlib
 from dataclasses import replace
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from braid.errors import how_to_install
 from braid.ingestion.documents.document import Empty, Unreadable, UnreadableNow, bounded, too_long
@@ -21,7 +21,7 @@ from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
 from braid.ingestion.documents.readers.text import one_line, read_text, tidied
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_METADATA_KEYS, MAX_METADATA_VALUE_BYTES, MAX_WHOLE
-from braid.models.scalars import printable
+from braid.models.scalars import MAX_METADATA_LIST, printable, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -122,10 +122,16 @@ def _plain_metadata(found: Mapping[str, Plain]) -> dict[str, Plain]:
     """Return the metadata that a record can store, cut to its limits."""
     plain = ((tidied(name), value) for name, value in found.items() if len(name) <= MAX_METADATA_KEY_BYTES)
     return {
-        name: tidied(value[:MAX_METADATA_VALUE_BYTES]) if isinstance(value, str) else value
+        name: [_plain_value(one) for one in value[:MAX_METADATA_LIST]]
+        if isinstance(value, list)
+        else _plain_value(value)
         for name, value in islice(plain, MAX_METADATA_KEYS)
-        if not isinstance(value, int) or abs(value) <= MAX_WHOLE
+        if not any(isinstance(one, int) and abs(one) > MAX_WHOLE for one in values_in(value))
     }
+
+
+def _plain_value(value: Any) -> Any:  # noqa: ANN401 - text is tidied, other values stay as they are
+    return tidied(value[:MAX_METADATA_VALUE_BYTES]) if isinstance(value, str) else value
 
 
 def reader_of(source: Source) -> Callable[[Source], Document]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -17,9 +18,11 @@ from braid.models.records import (
     MAX_METADATA_BYTES,
     MAX_METADATA_KEY_BYTES,
     MAX_METADATA_KEYS,
+    MAX_METADATA_LISTED,
     MAX_METADATA_VALUE_BYTES,
     too_much,
 )
+from braid.models.scalars import values_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,13 +150,18 @@ def modified_at(seconds: float) -> datetime | None:
 def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str, Plain]:
     """Return metadata within a record's limits: all of ``ours``, and of the file's own as much as fits beside it."""
     metadata = dict(ours)
+    listed = MAX_METADATA_LISTED
     left = MAX_METADATA_BYTES - sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
     for key, value in found.items():
         if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
             continue
         plain = _bytes(value, MAX_METADATA_VALUE_BYTES) if isinstance(value, str) else value
-        if isinstance(plain, float) and (plain != plain or plain in {float("inf"), float("-inf")}):  # noqa: PLR0124 - NaN
+        if any(isinstance(one, float) and not math.isfinite(one) for one in values_in(plain)):
             continue
+        if isinstance(plain, list):
+            if len(str(plain).encode()) > MAX_METADATA_VALUE_BYTES or len(plain) > listed:
+                continue
+            listed -= len(plain)
         left -= len(key.encode()) + len(str(plain).encode())
         if left < 0:
             break

@@ -27,7 +27,7 @@ from braid.retrieval.context.selection import Context, ContextRequest, ContextSo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
+    from datetime import date, datetime
 
     from braid.models import Answer, Record
     from braid.ports.search_index import SearchIndex
@@ -102,6 +102,7 @@ def build_context(
     role: ContextRole | None = None,
     untrusted: bool = False,
     metadata: object = (),
+    as_of: str | date | None = None,
     min_final: float | None = None,
     nonce: str | None = None,
 ) -> Context:
@@ -131,6 +132,8 @@ def build_context(
         Whether records that are marked as not trusted may be shown.
     metadata
         Conditions on the metadata of stored records and episodes, as :attr:`braid.models.Filters.metadata` takes them.
+    as_of
+        Only what was valid at this date or time, as of a search; now when not given.
     min_final
         Final score below which nothing is shown, 0 to 1; the settings' when not given.
     nonce
@@ -151,6 +154,7 @@ def build_context(
             role=role,
             untrusted=untrusted,
             metadata=metadata,
+            as_of=as_of,
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
@@ -296,7 +300,8 @@ def _to_keep(request: ContextRequest, found: _Found, now: datetime) -> Retrieved
     """Return the retrieval for the cache; None when something was lost or its expiry is not known."""
     if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
         return None
-    ends = [FOREVER, *(episode.invalid_at for episode in found.episodes)]
+    # What was valid at a given time stays so.
+    ends = [FOREVER] if request.as_of else [FOREVER, *(episode.invalid_at for episode in found.episodes)]
     return Retrieved(
         answer=found.answer,
         episodes=found.episodes,
@@ -322,6 +327,7 @@ def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) ->
             tenant_id=request.tenant_id,
             top_k=limits.semantic_limit,
             ranking=request.ranking,
+            as_of=request.as_of,
             filters=Filters(kinds=SEMANTIC_KINDS, trusted_only=not request.untrusted, metadata=request.metadata),
         )
     )
@@ -335,7 +341,7 @@ def _episodic(request: ContextRequest, memory: Memory, limits: ContextLimits, no
         memory.index,
         request.query,
         tenant_id=request.tenant_id,
-        now=now,
+        as_of=request.as_of or now,
         limit=limits.episodic_limit,
         task_id=request.task_id,
         tool_name=request.tool_name,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FieldCondition
+    from braid.models.scalars import MetadataValue
     from braid.ports.cache import ResilientCache
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
@@ -51,7 +52,7 @@ def search_episodes(
     query: str,
     *,
     tenant_id: str,
-    now: datetime,
+    as_of: datetime,
     limit: int = 5,
     task_id: str | None = None,
     tool_name: str | None = None,
@@ -64,6 +65,8 @@ def search_episodes(
 
     Parameters
     ----------
+    as_of
+        Only those that are valid at this time.
     limit
         Most records, 1 to 200.
     task_id, tool_name
@@ -88,7 +91,7 @@ def search_episodes(
                 trusted_only=trusted_only,
                 metadata=tuple(metadata),
             ),
-            as_of=now,
+            as_of=as_of,
             newest_first=True,
         )
     )
@@ -106,7 +109,7 @@ def record_decision(
     status: str | None = None,
     timestamp: datetime | None = None,
     record_id: str | None = None,
-    metadata: Mapping[str, str | float | bool | None] | None = None,
+    metadata: Mapping[str, MetadataValue] | None = None,
     trusted: bool = True,
 ) -> Record:
     """Write a decision to the search index durably, and return its record.
@@ -164,7 +167,7 @@ def record_tool_call(
     status: str | None = None,
     timestamp: datetime | None = None,
     record_id: str | None = None,
-    metadata: Mapping[str, str | float | bool | None] | None = None,
+    metadata: Mapping[str, MetadataValue] | None = None,
     trusted: bool = True,
 ) -> Record:
     """Write a tool call to the search index durably, and return its record.

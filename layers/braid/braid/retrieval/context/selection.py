@@ -14,6 +14,7 @@ from pydantic import FailFast, Field, PlainSerializer, PlainValidator, WithJsonS
 
 from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
 from braid.models.metadata_filters import Conditions
+from braid.models.scalars import AskedTime
 from braid.ranking.scoring import (
     EPISODIC_SHARES,
     RECENCY_FLOOR,
@@ -96,6 +97,8 @@ class ContextQuestion(Frozen):
     """Role of the messages with retrieved text; the settings' when not given."""
     untrusted: Annotated[bool, Field(strict=True)] = False
     """Whether records that are marked as not trusted may be shown."""
+    as_of: AskedTime | None = None
+    """Stored records, facts and episodes that were valid at this time, as of a search; now when not given."""
 
 
 class ContextRequest(ContextQuestion):

@@ -29,7 +29,7 @@ from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.stage_messages import FactGroup
-from braid.understanding.relations import EMPTY, Anchor, QuestionWords, explain, said_by, sentence
+from braid.understanding.relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from braid.models import EntityLink, FactQuestion, Filters, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.retrieval.stages.stage_messages import GraphFound
     from braid.understanding.relations import Occurrence
 
 LEAST_CERTAINTY: Final = 0.5
@@ -281,6 +282,18 @@ def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -
     return question.asked
 
 
+def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
+    """Return whether a question such as "Does Fern depend on Quillon?" was answered by no relationship of the graph.
+
+    It begins with an auxiliary, says a relationship that the graph has, and names two entities, whose edges were read.
+    """
+    if question is None or question.asked is not Asked.ONE or not question.types:
+        return False
+    if found is None or found.facts or found.truncated or not AUXILIARY.issuperset(words(text)[:1]):
+        return False
+    return len({link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}) > 1
+
+
 def _of_evidence(query: Query) -> Filters:
     """Return the filters that a fact's evidence has to meet: the question's, without kinds and entity types."""
     return query.filters.model_copy(update={"kinds": (), "entity_types": ()})
@@ -343,8 +356,9 @@ def _title_and_content(found: FactSet) -> tuple[str, str]:
     related = bool(found.facts[0].path.types)
     title = sentences[0]
     if found.asked is not Asked.ONE or found.count > 1 or not related:
-        least, where = "" if found.complete else "at least ", "in the graph" if related else "not so in the graph"
-        title = f"{least}{found.count} {where}: {', '.join(dict.fromkeys(fact.name for fact in found.facts))}"
+        least, which = "" if found.complete else "at least ", "" if related else "without this relationship "
+        names = ", ".join(dict.fromkeys(fact.name for fact in found.facts))
+        title = f"{least}{found.count} {which}in the graph: {names}"
     lines = [f"{text}." for text in sentences] if related else [title]
     more = found.count - len({fact.answer for fact in found.facts})
     return title, "\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])])

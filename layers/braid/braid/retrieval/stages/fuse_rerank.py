@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
-from braid.models import Answer, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
+from braid.models import Answer, Filters, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
+from braid.models.query import NOT_RELATED, NOTHING_PASSES
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
@@ -29,7 +30,7 @@ from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.fact_answers import evidence_of, fact_results, set_not_answered
+from braid.retrieval.stages.fact_answers import evidence_of, fact_results, not_related, set_not_answered
 from braid.retrieval.stages.reordering import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import (
     Placed,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import Candidate, FacetValue, FusionParameters, GraphHit, Hit, Query, Weights
+    from braid.models import Candidate, FacetValue, FusionParameters, GraphHit, Hit, Plan, Query, Weights
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
@@ -185,7 +186,7 @@ def run(
             sources=tuple(dict.fromkeys(result.citation for result in results)),
             related_entities=related_entities(request, results),
             considered=runners_up(not_returned, shown=len(results)) if query.explain else (),
-            plan=request.plan,
+            plan=_explained(request),
             weights=fused.weights,
             fusion=fused.method,
             confidence=confidence(query, searched, results),
@@ -208,6 +209,23 @@ def run(
             rerank_cost_usd=cost_usd,
         )
     )
+
+
+def _explained(request: FuseRequest) -> Plan:
+    """Return the plan, with reasons why there is nothing: no record passes the filters, or no fact answers.
+
+    The search by vectors finds any record that passes.
+    """
+    query, plan, searched = request.query, request.plan, request.searched
+    found = searched is None or searched.vector or searched.lexical or searched.superseded or searched.space_empty
+    narrowed = plan.unknown_fields or query.graph_constraint or query.hints.min_similarity
+    if request.lost:
+        return plan
+    unfiltered = query.filters == Filters(trusted_only=query.filters.trusted_only)
+    reasons = [NOT_RELATED] if unfiltered and not_related(query.text, plan.facts, request.linked) else []
+    if query.filters.metadata and not (found or narrowed):
+        reasons.append(NOTHING_PASSES)
+    return plan.model_copy(update={"reasons": (*plan.reasons, *reasons)}) if reasons else plan
 
 
 def _require_a_store(request: FuseRequest) -> None:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from braid.understanding.misspellings import MISSPELT, two_letters_apart
+from braid.understanding.misspellings import MISSPELT, one_letter_apart
 from braid.understanding.name_forms import INITIALS, PART, SHORTENED, lookup_keys
 from braid.understanding.question_phrases import longest_match, name_certainty
 from braid.understanding.tokens import normalise
@@ -116,13 +116,15 @@ def _shortened(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
 
 
 def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
-    """Return the links by misspelt names, of phrases that match in no other way.
-
-    Of an alias it is not known which letters differ, as a link has only the entity's name.
-    """
+    """Return the links by misspelt names or aliases, of phrases that match in no other way."""
     matched = {link.phrase for kind, those in links.items() if kind is not _Kind.MISSPELT for link in those}
-    near = [link for link in links[_Kind.MISSPELT] if not two_letters_apart(link.phrase, normalise(link.name))]
-    return [link.altered(misspelt=True) for link in _of_one_name(near) if link.phrase not in matched]
+    near = [
+        link
+        for link in links[_Kind.MISSPELT]
+        # A part of a name, which has no such keys, matches with its letters swapped: nothing else is looked up.
+        if not link.names or any(one_letter_apart(link.phrase, name) for name in link.names)
+    ]
+    return [link.altered(misspelt=True, names=()) for link in _of_one_name(near) if link.phrase not in matched]
 
 
 def _of_one_name(links: Sequence[EntityLink]) -> list[EntityLink]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from braid.engines.embedded.tables import from_microseconds
 from braid.models import EntityLink, Vertex
 from braid.ports.knowledge_graph import NameKeys
-from braid.understanding.misspellings import MISSPELT, misspelling_number, misspelling_numbers
+from braid.understanding.misspellings import MISSPELT, misspelling_number, misspelling_numbers, names_with_keys
 from braid.understanding.name_forms import is_form, match_score, other_forms
 from braid.understanding.tokens import normalise
 
@@ -106,10 +106,12 @@ _BEST_MATCHES = """
             AND v.trusted >= :trusted ORDER BY matched.rank, v.id LIMIT :limit
     )
     SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record, v.invalid_at,
-        chosen.match FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number ORDER BY chosen.rank, chosen.id
+        chosen.match, v.name,
+        CASE WHEN chosen.match IN (SELECT match FROM asked WHERE typeof(key) = 'integer') THEN v.aliases END
+        FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number ORDER BY chosen.rank, chosen.id
 """
 """The vertices with the best matches, each with its own best one. Aliases may be many and long: only numbers are
-compared, and texts are read only for the chosen vertices."""
+compared, and texts are read only for the chosen vertices: all names of those that match by a key of misspellings."""
 
 
 class _Match(NamedTuple):
@@ -160,6 +162,7 @@ def link(
             score=-matches[number].negative_score,
             has_record=bool(has_record),
             invalid_at=from_microseconds(invalid_at),
+            names=names_with_keys(*filter(None, (own_name, *json.loads(aliases)))) if aliases else (),
         )
-        for vertex_id, name, entity_type, has_record, invalid_at, number in rows
+        for vertex_id, name, entity_type, has_record, invalid_at, number, own_name, aliases in rows
     ]

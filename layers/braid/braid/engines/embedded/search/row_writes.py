@@ -103,9 +103,9 @@ def _write(
         write_words(connection, words, (number, title, aliases, record.content))
     if old is not None:
         connection.execute("DELETE FROM metadata WHERE record = ?", (number,))
-    terms = dict.fromkeys(terms_of(record.metadata))
     connection.executemany(
-        "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)", [(number, tenant, term) for term in terms]
+        "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)",
+        [(number, tenant, term) for term in terms_of(record.metadata)],
     )
     return number
 

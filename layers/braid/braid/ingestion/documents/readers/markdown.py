@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.documents.document import Document, Section, bounded, take_times
+from braid.ingestion.documents.document import Document, Section, as_text, bounded, take_times
 from braid.ingestion.documents.readers.hidden import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
+from braid.models.scalars import dates_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def read_markdown(source: Source) -> Document:
     sections = list(markdown_sections(text))
     title = metadata.pop("title", None) or only_title(sections)
     times = take_times(metadata)
-    return Document(str(title or source.stem), "markdown", bounded(sections, source.limits), metadata, *times)
+    return Document(as_text(title or source.stem), "markdown", bounded(sections, source.limits), metadata, *times)
 
 
 def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
@@ -78,11 +79,11 @@ def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
 
 
 def _plain(value: Any) -> Plain:  # noqa: ANN401 - whatever YAML holds
-    if isinstance(value, list) and all(isinstance(one, str | int | float) for one in value):
-        return ", ".join(map(str, value))
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return value.isoformat() if hasattr(value, "isoformat") else None
+    if isinstance(value, list):
+        values: list[Any] = [dates_as_text(one) for one in value]
+        return values if all(isinstance(one, str | int | float) for one in values) else None
+    value = dates_as_text(value)
+    return value if isinstance(value, str | int | float) else None
 
 
 def markdown_sections(text: str) -> Iterator[Section]:
