@@ -186,10 +186,10 @@ def lines(application: BenchApplication, source: Path) -> int:
 
 def an_object(application: BenchApplication, _source: Path) -> int:
     """Write an object by the steps of the workflow, one after another; that it is put there first is not counted."""
-    from braid.ingestion.bulk.local_imports import LocalImports
+    from braid.ingestion.bulk.import_queue import ImportQueue
     from braid.ports.ingestion import ImportAsked
 
-    imports = LocalImports(application)
+    imports = ImportQueue(application)
     try:
         imports.start(TENANT, "bench", ImportAsked(key=_OBJECT))
         while (found := imports.find(TENANT, "bench")) is None or found.status == "running":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.bulk import steps
-from braid.ingestion.bulk.local_imports import LocalImports
+from braid.ingestion.bulk.import_queue import ImportQueue
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
 from braid.lambda_runtime.fifo_batches import batch_handler
@@ -95,7 +95,7 @@ def message(store: DemoStages, _: Path, lines: Sequence[Line], missing: MissingE
 
 def imported(store: DemoStages, tenant: str, name: str, missing: MissingEnds = MissingEnds.REFUSE) -> Any:
     """Import the object under :data:`KEY` and wait until that has ended."""
-    imports = LocalImports(store)
+    imports = ImportQueue(store)
     try:
         imports.start(tenant, name, ImportAsked(key=KEY, missing=missing))
         return ended(imports, name, tenant=tenant)

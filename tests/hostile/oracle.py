@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.bulk import local_imports
+from braid.ingestion.bulk import import_queue
 
 from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages, demo_stages
@@ -42,7 +42,7 @@ def two_tenants(folder: Path) -> Iterator[DemoStages]:
     stages = demo_stages(folder)
     patch = pytest.MonkeyPatch()
     # One too many is answered with 503, which is no fault, and here could hide one.
-    patch.setattr(local_imports, "WAITING", 10**6)
+    patch.setattr(import_queue, "WAITING", 10**6)
     door = FrontDoor(stages)
     for tenant, name in (("saltmarrow", "heron"), ("pellworth", CANARY)):
         record = {"id": name, "kind": "entity", "entity_type": "Event", "name": "Canary", "content": f"{WORDS} {name}"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.client.contents import DATASET, Item, items_of
 from braid.errors import DatasetError, InvalidRequest, ObjectChanged, ObjectMissing
-from braid.ingestion.bulk import local_imports, manifest, steps
+from braid.ingestion.bulk import import_queue, manifest, steps
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.ingestion.documents import reader_process, reading, uploads
 from braid.ingestion.documents.chunking import Chunker
@@ -603,7 +603,7 @@ def test_of_what_is_posted_the_key_says_when(store: DemoStages, monkeypatch: pyt
 
 
 def test_a_document_whose_import_is_refused_takes_no_space(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_imports, "WAITING_PER_TENANT", 0)
+    monkeypatch.setattr(import_queue, "WAITING_PER_TENANT", 0)
     body = {"name": "a.md", "content": b64encode(b"It closes at eight.").decode()}
     assert FrontDoor(store).ask("POST", "/documents", body, authorizer=claims(TENANT)).status == 429
     assert list(store.objects.list(TENANT, "posted/")) == []

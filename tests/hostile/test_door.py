@@ -17,7 +17,7 @@ import h11
 import pytest
 from braid.api import audit, service_routes
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
-from braid.ingestion.bulk import local_imports, steps
+from braid.ingestion.bulk import import_queue, steps
 from braid.ingestion.items import read_lines
 from braid.settings import Settings
 
@@ -493,7 +493,7 @@ def test_imports_of_one_tenant_leave_room_for_another_and_a_refusal_says_why(
     door, body = FrontDoor(library), {"key": "late/a.jsonl"}
     for tenant in ("saltmarrow", "pellworth"):
         library.objects.put(tenant, "late/a.jsonl", LINE)
-    for _ in range(local_imports.WAITING_PER_TENANT):
+    for _ in range(import_queue.WAITING_PER_TENANT):
         assert door.ask("POST", "/records:import", body).status == 202
     refused = door.ask("POST", "/records:import", body)
     assert (refused.status, refused.problem) == (429, "too-many-requests")
@@ -506,7 +506,7 @@ def test_imports_of_one_tenant_leave_room_for_another_and_a_refusal_says_why(
 def test_when_all_tenants_together_have_too_many_imports_it_says_so(
     library: DemoStages, held: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_imports, "WAITING", 1)
+    monkeypatch.setattr(import_queue, "WAITING", 1)
     door, body = FrontDoor(library), {"key": "late/a.jsonl"}
     library.objects.put("saltmarrow", "late/a.jsonl", LINE)
     assert door.ask("POST", "/records:import", body).status == 202

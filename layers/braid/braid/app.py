@@ -342,9 +342,9 @@ class Application(ModelSelection):
             from braid.engines.aws.step_functions import IngestWorkflow
 
             return IngestWorkflow.connect(self.settings)
-        from braid.ingestion.bulk.local_imports import ImportsAtOnce, LocalImports
+        from braid.ingestion.bulk.import_queue import ImportQueue, ImportsAtOnce
 
-        kind = ImportsAtOnce if in_lambda() else LocalImports
+        kind = ImportsAtOnce if in_lambda() else ImportQueue
         # Not the error's text: it may quote what the object holds.
         return kind(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 

@@ -2,7 +2,8 @@
 
 The index is authoritative, as it holds the text. Edges and vertices that interrupted writes left out of the graph are
 written from the intent log (:mod:`braid.ingestion.intent_log`). Edges without an endpoint do not occur: both
-graphs delete a vertex with its edges.
+graphs delete a vertex with its edges. A delete that broke off is completed by repeating it
+(:mod:`braid.ingestion.deleting`): its records are in the index until the end, so that a repair keeps them.
 """
 
 from __future__ import annotations

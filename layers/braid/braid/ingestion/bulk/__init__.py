@@ -7,5 +7,5 @@
     phases.py         selects the part of a batch that each phase writes
     fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test
     manifest.py       state of a job in the object store: batches, results, report
-    local_imports.py  runs the steps on a thread of this process
+    import_queue.py   imports that wait and run in this process, how many of a tenant and in all, and their turns
 """

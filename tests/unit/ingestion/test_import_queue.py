@@ -11,8 +11,8 @@ import pytest
 from braid.deadline import within
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, QueueFull, TransientStoreError
-from braid.ingestion.bulk import local_imports, steps
-from braid.ingestion.bulk.local_imports import TURN_LINES, ImportsAtOnce, LocalImports
+from braid.ingestion.bulk import import_queue, steps
+from braid.ingestion.bulk.import_queue import TURN_LINES, ImportQueue, ImportsAtOnce
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
 
@@ -36,14 +36,14 @@ def library(tmp_path: Path) -> Iterator[DemoStages]:
 
 
 @pytest.fixture
-def imports(library: DemoStages) -> LocalImports:
-    assert isinstance(library.imports, LocalImports)
+def imports(library: DemoStages) -> ImportQueue:
+    assert isinstance(library.imports, ImportQueue)
     return library.imports
 
 
 @pytest.fixture
 def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_imports, "THREADS", 1)
+    monkeypatch.setattr(import_queue, "THREADS", 1)
 
 
 class TestHere(ImportsContract):
@@ -63,7 +63,7 @@ def test_an_import_that_takes_longer_than_its_request_is_refused_and_says_so_whe
 ) -> None:
     put(library, LINES)
     imports = ImportsAtOnce(library)
-    monkeypatch.setattr(local_imports, "STEP_S", 30.0)
+    monkeypatch.setattr(import_queue, "STEP_S", 30.0)
     with within(20), pytest.raises(InvalidRequest, match="send it in smaller parts"):
         imports.start(ACME, "first", ASKED)
     found = imports.find(ACME, "first")
@@ -92,7 +92,7 @@ class Held:
 
 
 def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put(library, LINES)
     held = Held(monkeypatch)
@@ -108,7 +108,7 @@ def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
 
 
 def test_whoever_asks_while_the_note_is_written_again_sees_one_whole_note(
-    imports: LocalImports, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imports._put_state(ACME, "first", ImportStatus.RUNNING)
     whole, replaced = EmbeddedObjectStore._parts, list[str]()
@@ -127,7 +127,7 @@ def test_whoever_asks_while_the_note_is_written_again_sees_one_whole_note(
 
 
 def test_a_note_that_changes_under_every_reading_is_given_up(
-    imports: LocalImports, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     imports._put_state(ACME, "first", ImportStatus.RUNNING)
 
@@ -141,9 +141,9 @@ def test_a_note_that_changes_under_every_reading_is_given_up(
 
 
 def test_no_more_wait_than_can_be_borne(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_imports, "WAITING", 1)
+    monkeypatch.setattr(import_queue, "WAITING", 1)
     put(library, LINES)
     held = Held(monkeypatch)
     imports.start(ACME, "first", ASKED)
@@ -155,7 +155,7 @@ def test_no_more_wait_than_can_be_borne(
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tenants_take_turns(imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
     held, order = Held(monkeypatch), list[str]()
@@ -176,7 +176,7 @@ def test_tenants_take_turns(imports: LocalImports, library: DemoStages, monkeypa
 
 @pytest.mark.usefixtures("one_thread")
 def test_a_long_import_holds_up_no_other_tenants(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "BATCH_LINES", 1)
     lines = [json.dumps({"record": {"id": f"r{number}", "content": "a pump"}}) for number in range(9)]
@@ -196,7 +196,7 @@ def test_a_long_import_holds_up_no_other_tenants(
 
 
 def test_what_is_slow_to_read_holds_up_its_own_tenant_alone(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
@@ -224,7 +224,7 @@ def test_what_is_slow_to_read_holds_up_its_own_tenant_alone(
 
 
 def test_a_turn_is_so_short_that_the_next_tenant_waits_for_seconds(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = [json.dumps({"record": {"id": f"r{number}", "content": "a pump"}}) for number in range(TURN_LINES + 1)]
     library.objects.put(ACME, KEY, "\n".join(lines).encode())
@@ -236,7 +236,7 @@ def test_a_turn_is_so_short_that_the_next_tenant_waits_for_seconds(
 
 
 def test_an_import_whose_end_cannot_be_stored_holds_up_nobody(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
@@ -255,7 +255,7 @@ def test_an_import_whose_end_cannot_be_stored_holds_up_nobody(
 
 
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "BATCH_LINES", 1)
     put(library, LINES)
@@ -269,7 +269,7 @@ def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_aga
     held.go.set()
     closing.join(10)
     assert not closing.is_alive()
-    after = LocalImports(library)
+    after = ImportQueue(library)
     for name in ("first", "second"):
         found = after.find(ACME, name)
         assert found
@@ -280,7 +280,7 @@ def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_aga
 
 
 def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
-    imports: LocalImports, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "getpid", os.getppid)  # which lives
     imports._put_state(ACME, "theirs", ImportStatus.RUNNING)
@@ -299,7 +299,7 @@ def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
 
 
 def test_a_batch_that_fails_leaves_the_others_and_says_so(
-    imports: LocalImports, library: DemoStages, monkeypatch: pytest.MonkeyPatch
+    imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(steps, "BATCH_LINES", 1)
     put(library, LINES)

@@ -1,4 +1,6 @@
-"""Runs imports on threads of this process, by the same steps as the deployed workflow.
+"""The queue of imports of this process: how many may wait, of a tenant and in all, and whose turn is next.
+
+They run on its threads, by the same steps as the deployed workflow, which starts as many as it is asked for.
 
 The outcome is stored beside the job's manifest, so that it can be read after a restart.
 """
@@ -55,7 +57,7 @@ class _Waiting(NamedTuple):
     steps: Generator[None, None, JobReport]
 
 
-class LocalImports:
+class ImportQueue:
     """Runs imports on threads of this process: a batch of each tenant in turn, the imports of one in their order.
 
     Parameters
@@ -209,7 +211,7 @@ class LocalImports:
             return None
 
 
-class ImportsAtOnce(LocalImports):
+class ImportsAtOnce(ImportQueue):
     """Runs each import within the request for it, for a process that is frozen or ended between requests."""
 
     def start(self, tenant_id: str, import_id: str, asked: ImportAsked) -> None:
