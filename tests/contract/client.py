@@ -80,7 +80,7 @@ WRONG = {
     ),
     "a field of one's own": Wrong(
         lambda b: b.add([{"text": "a", "colour": "red"}]),
-        "content[0]: colour: unknown field; fields of your own belong into metadata",
+        "content[0]: colour: unknown field; fields of your own belong in metadata",
     ),
     "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
     "a field of a filter that is nearly one": Wrong(

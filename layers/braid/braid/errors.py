@@ -100,7 +100,7 @@ def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
             known = _fields_in(getattr(known.get(part), "annotation", None)) if isinstance(known, Mapping) else ()
     near = get_close_matches(str(name)[:_LONGEST_NAME], known, 1)
     if not near and _OF_RECORDS.issubset(known):
-        return "; fields of your own belong into metadata"
+        return "; fields of your own belong in metadata"
     return "".join(f"; did you mean {one}?" for one in near)
 
 
