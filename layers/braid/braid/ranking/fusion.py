@@ -1,8 +1,8 @@
 """Fusion of the strands' ranked hits into one list of candidates, and the strands' weights that adapt to the hits.
 
 Deterministic, ties by id. A question's own weights are made by ``strand_weights`` of
-:mod:`braid.retrieval.stages.fuse_rerank`, the weight of a found graph under propagation by
-:mod:`braid.ranking.found_mentions`.
+:mod:`braid.retrieval.stages.fuse_rerank`, from ``FusionParameters`` of :mod:`braid.models.query`; the weight of a found
+graph under propagation by :mod:`braid.ranking.found_mentions`.
 """
 
 from __future__ import annotations

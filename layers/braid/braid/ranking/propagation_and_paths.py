@@ -1,6 +1,8 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
-Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds.
+Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are made by the
+``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_answers`; which are shown is chosen by
+:mod:`braid.ranking.fusion`.
 """
 
 from __future__ import annotations
