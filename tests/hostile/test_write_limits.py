@@ -202,7 +202,7 @@ def test_what_an_older_version_wrote_is_listed_by_its_id_and_can_be_removed(
 
 
 def test_a_problem_names_no_more_fields_than_anybody_reads(door: FrontDoor) -> None:
-    wrong = {f"key {number}": [] for number in range(strict_json.MAX_KEYS)}
+    wrong = {f"key {number}": {} for number in range(strict_json.MAX_KEYS)}
     answered = door.ask("POST", "/records", {"records": [record(metadata=wrong)]})
     assert answered.status == 422
     assert len(answered.fields) == 100
