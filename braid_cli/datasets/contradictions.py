@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.errors import DatasetError, NewerSchema
-from braid.ingestion.superseded_records import RefusedRecord
+from braid.ingestion.record_supersession import RefusedRecord
 from braid.ingestion.supersession import find_supersession
 from braid.models.scalars import printable
 

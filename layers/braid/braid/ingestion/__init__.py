@@ -10,8 +10,8 @@
     found_names.py        makes vertices and edges of the names that understanding.name_finding finds in a write's texts
     given_entities.py     tells which given entity a name in a write's texts means
     supersession.py       ends the validity of what newer records and edges supersede
-    superseded_records.py which records a request supersedes, and why it must not
-    superseded_edges.py   the same of edges, and so of facts
+    record_supersession.py  which records a request supersedes, and why it must not
+    edge_supersession.py  the same of edges, and so of facts
     writing.py            embeds and writes one request to both stores
     writer_slots.py       limits of the batches and writes that run at once in all processes, re-embedding included
     intent_log.py         the intent log of writes that two stores cannot commit together; repair.py completes them

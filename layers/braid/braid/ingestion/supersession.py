@@ -12,8 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.ingestion.superseded_edges import edges_named, ended_edges
-from braid.ingestion.superseded_records import (
+from braid.ingestion.edge_supersession import edges_named, ended_edges
+from braid.ingestion.record_supersession import (
     READ_AT_ONCE,
     RefusedEdge,
     RefusedRecord,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.superseded_records import RefusedEdge, earliest, one_cycle, unwritten_evidence, unwritten_problem
+from braid.ingestion.record_supersession import RefusedEdge, earliest, one_cycle, unwritten_evidence, unwritten_problem
 from braid.models import Relationship
 
 if TYPE_CHECKING:
