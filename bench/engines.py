@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from braid.models import Direction, Embedding, Filters, Kind
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.stages.seeds_and_hits import GraphBudget
+from braid.retrieval.stages.seeds_and_hits import GraphLimits
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
 from bench.engine_process import FIRST_KINDS, PAGERANK, WARMING_UP, resident_mb
@@ -42,7 +42,7 @@ K = 50
 """Hits of each strand, as many as the pipeline asks for."""
 FILTERS = Filters(kinds=(Kind.CHUNK,))
 """Half of the records."""
-DEFAULTS = GraphBudget()
+DEFAULTS = GraphLimits()
 EMBEDDED, DEPLOYED = "embedded", "deployed"
 # Patient: what is measured is how long an answer takes, not whether a busy machine gives it in time.
 PATIENCE = {

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from braid.models import Embedding, Kind, Record, Relationship, Vertex
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
-from braid.understanding.name_forms import lookup_keys
+from braid.understanding.name_keys import lookup_keys
 from braid.understanding.question_phrases import phrases
 from braid.understanding.tokens import normalise
 

@@ -248,7 +248,7 @@ def _expand_again(
     now = application.now()
 
     def spread(parameters: FusionParameters) -> Found:
-        expanded = graph_expand.run(asked, graph=graph, now=now, budget=application.budget(parameters))
+        expanded = graph_expand.run(asked, graph=graph, now=now, limits=application.graph_limits(parameters))
         return by_strand(request.model_copy(update={"expanded": expanded}), application, known)
 
     return spread

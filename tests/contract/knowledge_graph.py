@@ -19,7 +19,7 @@ from braid.ports.knowledge_graph import (
     WritableGraph,
 )
 from braid.retrieval.stages.name_linking import linked_names
-from braid.understanding.misspellings import misspellings
+from braid.understanding.misspelling_keys import misspellings
 from braid.understanding.question_phrases import phrases
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, vertex

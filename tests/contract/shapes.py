@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from braid.models import Embedding, FurtherPart, Record, Relationship, Vertex
-from braid.understanding.misspellings import misspellings
+from braid.understanding.misspelling_keys import misspellings
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

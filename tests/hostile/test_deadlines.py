@@ -13,7 +13,7 @@ from braid import deadline
 from braid.deadline import Locks
 from braid.engines.embedded.graph import adjacency
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.search import rows
+from braid.engines.embedded.search import row_reads
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreTooSlow
@@ -207,7 +207,7 @@ def test_of_one_tenant_s_questions_one_counts_the_values_of_fields_at_a_time(
             go.wait(60)
         return {}
 
-    monkeypatch.setattr(rows, "count_values", count)
+    monkeypatch.setattr(row_reads, "count_values", count)
     with EmbeddedStore(tmp_path) as store:
         index = EmbeddedSearchIndex(store, {}, question_s=BOUND_S)
         index.upsert([Record(id="a", tenant_id=tenant, content="heron") for tenant in (HEAVY, QUIET)])

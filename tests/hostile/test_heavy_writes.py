@@ -20,7 +20,7 @@ from braid.ingestion.repair import repair
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import SUPERSEDES
-from braid.understanding.misspellings import misspellings
+from braid.understanding.misspelling_keys import misspellings
 
 from tests.contract.shapes import ACME, GLOBEX, day, edge, record
 from tests.stages import DemoStages

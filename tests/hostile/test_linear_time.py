@@ -32,7 +32,7 @@ from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
 from braid.retrieval.context import selection
 from braid.retrieval.stages import excerpts, results_and_citations
-from braid.understanding import intent, multi_hop, name_forms, question_phrases, tokens
+from braid.understanding import intent, multi_hop, name_keys, question_phrases, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
 from pydantic import TypeAdapter, ValidationError
 
@@ -212,7 +212,7 @@ QUESTIONS: dict[str, Read] = {
     "its ends": intent.wants_ends,
     "its steps": lambda text: multi_hop.parse_steps(text, GRAPH),
     "its phrases": question_phrases.phrases,
-    "its names": name_forms.lookup_keys,
+    "its names": name_keys.lookup_keys,
     "its excerpts": excerpts.Excerpts,
     "its conditions": conditions,
     "its words": tokens.search_words,
@@ -223,7 +223,7 @@ QUESTIONS: dict[str, Read] = {
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {
     "a name": tokens.normalise,
-    "its forms": name_forms.stored_forms,
+    "its forms": name_keys.stored_forms,
     "names found in it": names_found,
     "names found in what it titles": title_names,
     "a citation": cited,

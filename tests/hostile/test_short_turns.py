@@ -16,7 +16,7 @@ from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.ports.search_index import SearchRequest
-from braid.understanding.misspellings import misspellings
+from braid.understanding.misspelling_keys import misspellings
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX, record, vertex
 from tests.front_door import FrontDoor

@@ -17,7 +17,7 @@ from braid.models.model_profiles import AUTO, resolve
 from braid.models.query import check_reranker
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.seeds_and_hits import GraphBudget
+from braid.retrieval.stages.seeds_and_hits import GraphLimits
 from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
 from braid.settings.folders import in_lambda
@@ -160,7 +160,7 @@ class Application(ModelSelection):
                 request,
                 graph=graph,
                 now=self.now(),
-                budget=self.budget(self.fitted.parameters),
+                limits=self.graph_limits(self.fitted.parameters),
                 unknown_words=partial(self._unknown_words, trusted_only=request.query.filters.trusted_only),
             )
 
@@ -171,9 +171,9 @@ class Application(ModelSelection):
         except StoreError:
             return frozenset()
 
-    def budget(self, parameters: FusionParameters) -> GraphBudget:
+    def graph_limits(self, parameters: FusionParameters) -> GraphLimits:
         """Return the limits of walks and propagation, with these fusion parameters."""
-        return GraphBudget(
+        return GraphLimits(
             seeds=self.settings.seeds,
             limit=self.settings.expansion_limit,
             fan_out=self.settings.fan_out,

@@ -1,4 +1,7 @@
-"""Chooses and opens models by the settings: which embed, on how many threads, and which rerank."""
+"""Chooses and opens models by the settings: which embed, on how many threads, and which rerank.
+
+Which of the open models embeds a question, general or code, is told by :mod:`braid.understanding.intent`.
+"""
 
 from __future__ import annotations
 

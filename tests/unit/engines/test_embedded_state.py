@@ -21,7 +21,7 @@ from braid.models import ValueKind
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
 from braid.settings import Settings
-from braid.understanding.misspellings import misspellings
+from braid.understanding.misspelling_keys import misspellings
 
 from tests.contract.search_index import ask
 from tests.contract.shapes import (

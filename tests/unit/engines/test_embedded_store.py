@@ -14,7 +14,7 @@ import pytest
 from braid.engines.embedded import store as store_module
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedJobStore, EmbeddedSchemaRegistry
-from braid.engines.embedded.search import rows
+from braid.engines.embedded.search import row_reads
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
@@ -398,7 +398,7 @@ def test_conditions_are_asked_once_however_many_fields_values_are_counted_of(sto
             row_filter = to_sql(SearchRequest(tenant_id=ACME, k=1, as_of=AS_OF, filters=conditions), tenant)
             connection.set_progress_handler(lambda: done.append(1), 20)
             try:
-                values = rows.count_values(connection, row_filter, counted)
+                values = row_reads.count_values(connection, row_filter, counted)
             finally:
                 connection.set_progress_handler(None, 0)
         assert [[one.count for one in each] for each in values.values()] == [[195]] * len(counted)

@@ -9,7 +9,7 @@ from braid.models import Filters, GraphConstraint, Strategy
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_constraint import CARRIED, MAX_FRONTIER_BYTES
-from braid.retrieval.stages.seeds_and_hits import GraphBudget
+from braid.retrieval.stages.seeds_and_hits import GraphLimits
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
@@ -34,7 +34,7 @@ class Reaching(FakeGraph):
 def run(graph: FakeGraph, operation: GraphOperation, *, candidates: int = 3, **fields: Any) -> GraphFound:
     made = plan(strategy=Strategy.VECTOR_FIRST, candidates=candidates)
     request = GraphRequest(**{"operation": operation, "query": WITHIN, "plan": made} | fields)
-    return graph_expand.run(request, graph=graph, now=NOW, budget=GraphBudget(constraint_fan_out=77))
+    return graph_expand.run(request, graph=graph, now=NOW, limits=GraphLimits(constraint_fan_out=77))
 
 
 def test_few_that_a_constraint_reaches_come_with_their_paths() -> None:

@@ -24,7 +24,7 @@ from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_expand import MAX_REACHED, expansion_for
 from braid.retrieval.stages.name_linking import MAX_LINKED_NAMES
-from braid.retrieval.stages.seeds_and_hits import GraphBudget
+from braid.retrieval.stages.seeds_and_hits import GraphLimits
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest, Searched
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
@@ -45,7 +45,7 @@ def run(
     asked: Query | None = None,
     made: Plan | None = None,
     *,
-    budget: GraphBudget | None = None,
+    limits: GraphLimits | None = None,
     searched: Searched | None = None,
     frontier: tuple[str, ...] | None = None,
     step: PlanStep | None = None,
@@ -58,7 +58,7 @@ def run(
         frontier=frontier,
         step=step,
     )
-    return graph_expand.run(request, graph=graph, now=NOW, budget=budget or GraphBudget())
+    return graph_expand.run(request, graph=graph, now=NOW, limits=limits or GraphLimits())
 
 
 def reaching(*found: GraphHit, truncated: bool = False) -> Callable[[ExpandRequest], Expansion]:
@@ -111,12 +111,12 @@ def test_any_other_walk_follows_every_type_both_ways_up_to_2_hops(intent: Intent
 
 def test_every_walk_has_its_tenant_its_moment_and_its_bounds() -> None:
     graph = FakeGraph(links=[link("e", "Keelson")])
-    budget = GraphBudget(seeds=1, limit=7, fan_out=3)
+    limits = GraphLimits(seeds=1, limit=7, fan_out=3)
     asked = query("who owns Keelson", as_of="2024-05-17", graph_constraint=GraphConstraint(entity="Keelson"))
-    run(graph, LINK, asked, budget=budget)
-    run(graph, EXPAND, asked, budget=budget, searched=SEARCHED)
-    run(graph, CONSTRAIN, asked, budget=budget)
-    run(graph, STEP, asked, budget=budget, step=PlanStep(operation=StepOperation.EXPAND, limit=7))
+    run(graph, LINK, asked, limits=limits)
+    run(graph, EXPAND, asked, limits=limits, searched=SEARCHED)
+    run(graph, CONSTRAIN, asked, limits=limits)
+    run(graph, STEP, asked, limits=limits, step=PlanStep(operation=StepOperation.EXPAND, limit=7))
     then = datetime(2024, 5, 17, tzinfo=UTC)
     assert len(graph.expanded) == 5
     assert all((one.tenant_id, one.as_of) == (TENANT, then) for one in graph.expanded)
@@ -149,7 +149,7 @@ def test_where_a_walk_from_a_name_answers_hits_count_half() -> None:
     for hits_of_names, expected in (((answer,), 0.225), ((), 0.45)):
         linked = GraphFound(links=(link("e", "Keelson"),), hits=hits_of_names, took_ms=1)
         request = GraphRequest(operation=EXPAND, query=asked, plan=causal, searched=SEARCHED, linked=linked)
-        (hit,) = graph_expand.run(request, graph=graph, now=NOW, budget=GraphBudget()).hits
+        (hit,) = graph_expand.run(request, graph=graph, now=NOW, limits=GraphLimits()).hits
         assert hit.score == pytest.approx(expected)
 
 
@@ -322,4 +322,4 @@ def test_a_question_with_filters_walks_further_as_a_part_is_left_out_afterwards(
         run(graph, EXPAND, one, plan(fusion=Fusion.WEIGHTED), searched=SEARCHED)
         run(graph, EXPAND, one, plan(fusion=Fusion.PROPAGATE), searched=SEARCHED)
         limits[name] = {request.limit for request in (*graph.expanded, *graph.propagated)}
-    assert limits == {"plain": {GraphBudget().limit}, "filtered": {MAX_REACHED}}
+    assert limits == {"plain": {GraphLimits().limit}, "filtered": {MAX_REACHED}}

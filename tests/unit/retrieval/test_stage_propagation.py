@@ -11,7 +11,7 @@ from braid.ports.knowledge_graph import Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.candidates import SUPPLIED_FACTOR
 from braid.retrieval.stages.fuse_rerank import FusionLimits
-from braid.retrieval.stages.seeds_and_hits import GraphBudget, propagation_around_answers, propagation_of
+from braid.retrieval.stages.seeds_and_hits import GraphLimits, propagation_around_answers, propagation_of
 from braid.retrieval.stages.stage_messages import Embedded, GraphFound, GraphOperation, GraphRequest, Lost, Searched
 
 from tests.fakes import (
@@ -50,7 +50,7 @@ def expand(
     request = GraphRequest(
         operation=GraphOperation.EXPAND, query=asked or query(), plan=made, searched=searched, linked=linked
     )
-    return graph_expand.run(request, graph=graph, now=NOW, budget=GraphBudget())
+    return graph_expand.run(request, graph=graph, now=NOW, limits=GraphLimits())
 
 
 def test_names_and_first_hits_are_spread_in_one_call() -> None:
@@ -229,7 +229,7 @@ def test_hits_count_one_together_by_their_squares_and_names_by_how_they_are_writ
         took_ms=1,
     )
     parameters = FusionParameters(name_weight=2.0, lexical_share=0.5)
-    request = propagation_of(query(), SEARCHED, linked, as_of=NOW, budget=GraphBudget(parameters=parameters))
+    request = propagation_of(query(), SEARCHED, linked, as_of=NOW, limits=GraphLimits(parameters=parameters))
     assert request is not None
     assert dict(request.names) == pytest.approx({"sure": 2.0, "doubtful": 0.1, "alias": 1.8})
     words = 0.9 / (0.8 + 0.9)  # words stand out a little further
@@ -240,7 +240,7 @@ def test_hits_count_one_together_by_their_squares_and_names_by_how_they_are_writ
 def test_hits_of_full_lists_count_by_what_is_above_the_tail() -> None:
     vector = hits(*((f"r{number}", 0.9 - number / 20) for number in range(10)))
     many = Searched(vector=vector, lexical=(), took_ms=1)
-    request = propagation_of(query(), many, None, as_of=NOW, budget=GraphBudget())
+    request = propagation_of(query(), many, None, as_of=NOW, limits=GraphLimits())
     assert request is not None
     above = {f"r{number}": (9 - number) ** 2 for number in range(9)}
     assert dict(request.hits) == pytest.approx({one: square / sum(above.values()) for one, square in above.items()})
@@ -248,7 +248,7 @@ def test_hits_of_full_lists_count_by_what_is_above_the_tail() -> None:
 
 def test_only_the_first_hits_begin_a_walk() -> None:
     many = Searched(vector=hits(*((f"r{number:02}", 1 - number / 100) for number in range(30))), took_ms=1)
-    request = propagation_of(query(), many, None, as_of=NOW, budget=GraphBudget(seeds=4))
+    request = propagation_of(query(), many, None, as_of=NOW, limits=GraphLimits(seeds=4))
     assert request is not None
     assert [identity for identity, _ in request.hits] == ["r00", "r01", "r02", "r03"]
 
@@ -427,7 +427,7 @@ def test_a_vector_that_a_caller_supplied_still_counts_less_after_coherence() -> 
 
 def test_of_a_walks_answers_only_the_first_are_spread() -> None:
     answers = [walked("a", name, score=0.9) for name in ("x", "y", "z")]
-    request = propagation_around_answers(query(), answers, None, as_of=NOW, budget=GraphBudget(seeds=2))
+    request = propagation_around_answers(query(), answers, None, as_of=NOW, limits=GraphLimits(seeds=2))
     assert request is not None
     assert [name for name, _ in request.names] == ["x", "y"]
-    assert propagation_around_answers(query(), [], None, as_of=NOW, budget=GraphBudget()) is None
+    assert propagation_around_answers(query(), [], None, as_of=NOW, limits=GraphLimits()) is None

@@ -63,7 +63,7 @@ class EntityLink(Frozen):
     """Whether the phrase matches only with a letter corrected. Serialised only if True."""
     names: Annotated[SkipJsonSchema[tuple[str, ...]], Field(exclude=True)] = ()
     """Of a match by a key of misspellings: the entity's names that have such keys
-    (:func:`~braid.understanding.misspellings.names_with_keys`), one of which is meant. Never serialised."""
+    (:func:`~braid.understanding.misspelling_keys.names_with_keys`), one of which is meant. Never serialised."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
     invalid_at: Timestamp | None = None

@@ -250,7 +250,7 @@ class NameKeys(NamedTuple):
     phrases: Mapping[str, bool]
     """Normalised names, aliases and forms of them; False for the name itself, True for an alias or a form."""
     misspellings: tuple[int, ...]
-    """See :func:`braid.understanding.misspellings.misspelling_numbers`."""
+    """See :func:`braid.understanding.misspelling_keys.misspelling_numbers`."""
 
 
 @runtime_checkable
@@ -269,7 +269,7 @@ class KnowledgeGraph(Protocol):
         """Return the entities of which a name or alias, normalised by ``tokens.normalise``, equals one of ``names``.
 
         ``phrase`` is the name that matched and ``score`` is 1.0 for a name, 0.9 for an alias. Entities whose name or
-        alias has one of the forms among ``names``, which begin with their mark (``name_forms.stored_forms``), are
+        alias has one of the forms among ``names``, which begin with their mark (``name_keys.stored_forms``), are
         returned too, with lower scores. Each entity once, by its best match; ordered by score, then the longest phrase,
         then id. With ``trusted_only`` untrusted entities are left out.
         """

@@ -15,7 +15,7 @@ from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strat
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphQuestion
 from braid.ports.knowledge_graph import ExpandRequest
-from braid.understanding.name_forms import similar_keys
+from braid.understanding.name_keys import similar_keys
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

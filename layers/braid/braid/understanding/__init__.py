@@ -6,9 +6,9 @@
 - ``relations``: matches a question's words with relationship types and predicates, and says an edge as a sentence
 - ``planning``, ``selectivity``: the plan with its reasons, and the estimated cost of a graph constraint
 - ``question_phrases``: which words of a question are meant as a name
-- ``name_forms``, ``misspellings``: keys by which a name is stored, and by which questions look it up
+- ``name_keys``, ``misspelling_keys``: keys by which a name is stored, and by which questions look it up
 - ``name_finding``, for writes: the names in texts that are stored, both those that are written like names
-  (``name_patterns``, without ``sentence_openers``) and those that the tenant has given (``given_names``)
+  (``name_patterns``, and the ``words_before_names``) and those that the tenant has given (``given_names``)
 - ``text_parts``: splits a long text into parts that fit the encoder's window
 - ``tokens``: words, search terms, stop words, ideographs, normalisation in linear time
 """

@@ -15,10 +15,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.understanding.given_names import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
-from braid.understanding.name_forms import without_brackets
+from braid.understanding.name_keys import without_brackets
 from braid.understanding.question_phrases import MIN_WORD_CHARACTERS
-from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, function_words_of
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
+from braid.understanding.words_before_names import ALL_OPENERS, IMPERATIVES, OPENERS, function_words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,18 +45,7 @@ _MONTHS: Final = word_set("""
 """)
 _WEEKDAYS: Final = word_set("monday tuesday wednesday thursday friday saturday sunday")
 _DATES: Final = _MONTHS | _WEEKDAYS | {f"{day}s" for day in _WEEKDAYS}
-_OPENERS: Final = word_set("""
-    although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
-    hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
-    thank please let maybe perhaps just so too very never always often sometimes she he we i you they my our his
-    their its again once including see note according based given using next still even while within without upon
-    among between against across along around below above toward towards per via plus first second third finally
-    originally currently recently eventually initially together nothing something everything nobody somebody
-    everybody anyone someone everyone many few most more less much each what why when where how which who whom
-    whose it this that these those there none true false
-""")
-"""Words that begin a sentence and belong to no name."""
-_NEXT_SENTENCE: Final = _OPENERS | FUNCTION_WORDS
+_NEXT_SENTENCE: Final = OPENERS | FUNCTION_WORDS
 """Words that begin a sentence even where the space after the full stop before it is missing."""
 _GIVEN_NAMES: Final = word_set("april may june august jan")
 """Months that are given names of people too."""
@@ -362,7 +351,7 @@ def _drops_first_word(words: Sequence[_Word]) -> bool:
         return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
     more = len(words) > 1 and words[1].text[:1].isupper()
     verb = words[0].begins and first.endswith("ing") and len(words) > 1 and not more
-    return verb or first in FUNCTION_WORDS or first in _OPENERS or first.isdigit() or (first in _HONORIFICS and more)
+    return verb or first in FUNCTION_WORDS or first in OPENERS or first.isdigit() or (first in _HONORIFICS and more)
 
 
 def _drops_last_word(words: Sequence[_Word]) -> bool:
@@ -371,11 +360,11 @@ def _drops_last_word(words: Sequence[_Word]) -> bool:
         return False
     last = words[-1].text.casefold()
     dated = len(words) > 1 and words[-2].text.casefold() in _DATES and last.isdigit()
-    return dated or last in _DATES or last in FUNCTION_WORDS or (last in _OPENERS and last != "i" and len(words) > 1)
+    return dated or last in _DATES or last in FUNCTION_WORDS or (last in OPENERS and last != "i" and len(words) > 1)
 
 
 def _is_one_word_name(key: str) -> bool:
-    return len(key) > 1 and not key.isdigit() and key not in STOP_WORDS and key not in _OPENERS
+    return len(key) > 1 and not key.isdigit() and key not in STOP_WORDS and key not in OPENERS
 
 
 @lru_cache(maxsize=_FORMS_KNOWN)

@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.search import row_writes, rows
+from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.tables import read_global, write_global
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult, merged
@@ -61,7 +61,7 @@ class EmbeddedIndexMigration:
     def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
         """Return how many records meet every condition given."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return 0 if tenant is None else rows.count(connection, tenant, conditions)
+            return 0 if tenant is None else row_reads.count(connection, tenant, conditions)
 
     def ids(
         self,
@@ -76,7 +76,7 @@ class EmbeddedIndexMigration:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None or following:
                 return []
-            return rows.ids(connection, tenant, conditions, after=after or "", limit=limit)
+            return row_reads.ids(connection, tenant, conditions, after=after or "", limit=limit)
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Write each record that has not changed since it was read, all in one transaction."""
@@ -86,7 +86,7 @@ class EmbeddedIndexMigration:
             tenant = self._store.tenant_number(connection, tenant_id)
             if tenant is None:
                 return WriteBackResult(written=0, lost=tuple(ids))
-            found = rows.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
+            found = row_reads.read_many(connection, tenant, tenant_id, ids, with_vectors=True)
             now = {record.id: record for record in found}
             same = [change for change in changes if change.read.id in now and change.is_as_read(now[change.read.id])]
             vectors = (merged(now[change.read.id].embeddings, change.write.embeddings) for change in same)
@@ -110,7 +110,7 @@ class EmbeddedIndexMigration:
     def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[str]:
         """Return the ids of the records that lack a vector in any of these spaces."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return [] if tenant is None else rows.lacking(connection, tenant, ids, spaces)
+            return [] if tenant is None else row_reads.lacking(connection, tenant, ids, spaces)
 
     def fill(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
         """Add the new vectors to the stored ones; a record that changed since it was read is skipped."""

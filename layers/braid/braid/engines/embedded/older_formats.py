@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from braid.engines.embedded import graph_changes, tables
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
 from braid.models.metadata_terms import terms_of
-from braid.understanding.misspellings import MISSPELT, misspelling_number
+from braid.understanding.misspelling_keys import MISSPELT, misspelling_number
 from braid.understanding.tokens import has_ideographs
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from braid.models import MENTIONS, Relationship, Vertex
 from braid.models.scalars import microseconds, moment_of
 from braid.ports.knowledge_graph import MAX_TRUST_EDGES
 from braid.ranking.graph_answers import Node
-from braid.understanding.name_forms import stored_forms
+from braid.understanding.name_keys import stored_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -29,8 +29,8 @@ from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
 from braid.ranking import graph_answers
 from braid.telemetry.recording import store_calls
-from braid.understanding.misspellings import MISSPELT, names_with_keys
-from braid.understanding.name_forms import match_score
+from braid.understanding.misspelling_keys import MISSPELT, names_with_keys
+from braid.understanding.name_keys import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Filters
 from braid.ranking.scoring import BM25_HALF
-from braid.understanding.name_forms import without_brackets
+from braid.understanding.name_keys import without_brackets
 from braid.understanding.question_phrases import name_certainty
 from braid.understanding.tokens import (
     STOP_WORDS,

@@ -19,7 +19,7 @@ from braid.retrieval.stages import graph_constraint, seeds_and_hits
 from braid.retrieval.stages.fact_answers import find_facts
 from braid.retrieval.stages.name_linking import linked_names
 from braid.retrieval.stages.seeds_and_hits import (
-    GraphBudget,
+    GraphLimits,
     propagation_around_answers,
     propagation_of,
     walk_seeds,
@@ -56,7 +56,7 @@ def run(
     *,
     graph: KnowledgeGraph,
     now: datetime,
-    budget: GraphBudget,
+    limits: GraphLimits,
     unknown_words: UnknownWords | None = None,
 ) -> GraphFound:
     """Run one graph operation. The number of calls to the graph does not depend on the number of seeds.
@@ -68,7 +68,7 @@ def run(
     unknown_words
         Returns which words no text has; see :func:`~braid.retrieval.stages.name_linking.linked_names`.
     """
-    stage = _GraphStage(graph, request, now, budget, unknown_words)
+    stage = _GraphStage(graph, request, now, limits, unknown_words)
     match request.operation:
         case GraphOperation.LINK | GraphOperation.WALK:
             found = stage.walk_from_names()
@@ -137,12 +137,12 @@ class _GraphStage:
         graph: KnowledgeGraph,
         request: GraphRequest,
         now: datetime,
-        budget: GraphBudget,
+        limits: GraphLimits,
         unknown_words: UnknownWords | None,
     ) -> None:
         query = request.query
         # Filters drop an unknown part of the hits, so more are asked for.
-        self.budget = replace(budget, limit=MAX_REACHED) if query.filters.restrict else budget
+        self.limits = replace(limits, limit=MAX_REACHED) if query.filters.restrict else limits
         self.graph, self.query, self.plan, self.as_of = graph, query, request.plan, query.as_of or now
         self.watch, self._unknown_words = Stopwatch(), unknown_words
 
@@ -210,8 +210,8 @@ class _GraphStage:
         named
             Whether a walk from a name of the question answers it: hits then weigh ``hit_share``, otherwise 1.
         """
-        hit_weight = self.budget.parameters.hit_share if named else 1.0
-        weights = walk_seeds(searched, self.budget, hit_weight) if searched else {}
+        hit_weight = self.limits.parameters.hit_share if named else 1.0
+        weights = walk_seeds(searched, self.limits, hit_weight) if searched else {}
         if not weights:
             return GraphFound()
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
@@ -223,7 +223,7 @@ class _GraphStage:
     def _with_surroundings(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add the neighbourhood of a walk's answers and the first text hits, such as records about a cause."""
         reached = seeds_and_hits.ranked(filter(seeds_and_hits.ends_there, answers))
-        request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, budget=self.budget)
+        request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, limits=self.limits)
         if request is None:
             return found
         if self.watch.ms() > TIME_FOR_MORE_MS:
@@ -236,7 +236,7 @@ class _GraphStage:
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
         hits = seeds_and_hits.ranked([*found.hits, *seeds_and_hits.neighbours_of_answers(nearby.hits, reached, known)])
-        return _found(hits[: self.budget.limit], truncated=found.truncated or nearby.truncated)
+        return _found(hits[: self.limits.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
     def _preference(self) -> intent.WalkPreference:
@@ -244,7 +244,7 @@ class _GraphStage:
 
     def _propagate(self, searched: Searched | None, linked: GraphFound | None) -> GraphFound:
         """Propagate from the names and the first text hits."""
-        request = propagation_of(self.query, searched, linked, as_of=self.as_of, budget=self.budget)
+        request = propagation_of(self.query, searched, linked, as_of=self.as_of, limits=self.limits)
         if request is None:
             return GraphFound()
         expansion = self.graph.propagate(request)
@@ -261,7 +261,7 @@ class _GraphStage:
             self.query.tenant_id,
             constraint,
             self.as_of,
-            self.budget.constraint_fan_out,
+            self.limits.constraint_fan_out,
             trusted_only=self.query.filters.trusted_only,
         )
         checked = request.operation is GraphOperation.CHECK
@@ -287,7 +287,7 @@ class _GraphStage:
                 limit=step.limit,
                 records_only=False,
                 entity_types=step.entity_types,
-                fan_out=self.budget.fan_out,
+                fan_out=self.limits.fan_out,
                 as_of=self.as_of,
                 trusted_only=self.query.filters.trusted_only,
             )
@@ -325,15 +325,15 @@ class _GraphStage:
             max_hops=1,
             by_confidence=True,
             found_share=FOUND_SHARE,
-            limit=self.budget.limit,
-            fan_out=self.budget.fan_out,
+            limit=self.limits.limit,
+            fan_out=self.limits.fan_out,
             as_of=self.as_of,
             trusted_only=self.query.filters.trusted_only,
         )
 
     def _by_intent(self, seeds: Sequence[str]) -> ExpandRequest:
         return expansion_for(
-            self.plan, self.query, seeds, as_of=self.as_of, limit=self.budget.limit, fan_out=self.budget.fan_out
+            self.plan, self.query, seeds, as_of=self.as_of, limit=self.limits.limit, fan_out=self.limits.fan_out
         )
 
 

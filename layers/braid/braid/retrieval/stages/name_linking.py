@@ -9,8 +9,8 @@ from collections import defaultdict
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-from braid.understanding.misspellings import MISSPELT, one_letter_apart
-from braid.understanding.name_forms import INITIALS, PART, SHORTENED, lookup_keys
+from braid.understanding.misspelling_keys import MISSPELT, one_letter_apart
+from braid.understanding.name_keys import INITIALS, PART, SHORTENED, lookup_keys
 from braid.understanding.question_phrases import longest_match, name_certainty
 from braid.understanding.tokens import normalise
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from braid.models import EntityLink, TenantId
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.understanding.name_forms import LookupKey
+    from braid.understanding.name_keys import LookupKey
 
     UnknownWords: TypeAlias = Callable[[TenantId, Sequence[str]], frozenset[str]]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from braid.ranking.fusion import in_order, sum_of_texts
 from braid.ranking.scoring import clamp
 from braid.retrieval.stages.candidates import Ranked
-from braid.understanding.name_forms import without_brackets
+from braid.understanding.name_keys import without_brackets
 from braid.understanding.tokens import (
     STOP_WORDS,
     has_word,

@@ -1,4 +1,4 @@
-"""Seeds of walks and of propagation, and scores, reasons and ranks of their hits."""
+"""Limits and seeds of walks and of propagation, and scores, reasons and ranks of their hits."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class GraphBudget:
-    """Limits of walks and propagation."""
+class GraphLimits:
+    """Limits of walks and propagation: numbers of seeds, of hits, and of edges that are followed."""
 
     seeds: int = 10
     """Most text hits that are seeds."""
@@ -36,38 +36,38 @@ class GraphBudget:
     parameters: FusionParameters = DEFAULT_PARAMETERS
 
 
-def walk_seeds(searched: Searched, budget: GraphBudget, hit_weight: float) -> dict[str, float]:
+def walk_seeds(searched: Searched, limits: GraphLimits, hit_weight: float) -> dict[str, float]:
     """Return the first text hits and their weights: ``hit_weight`` times the better of vector and lexical score.
 
     Each weight is multiplied by the square of the score relative to the best: hits that stand out count more.
     """
     scores = best_scores((*searched.vector, *searched.lexical))
-    first = searched.frontier[: budget.seeds]
+    first = searched.frontier[: limits.seeds]
     best = max((scores[identity] for identity in first), default=0.0) or 1.0
     return {identity: hit_weight * scores[identity] * (scores[identity] / best) ** 2 for identity in first}
 
 
 def propagation_of(
-    query: Query, searched: Searched | None, linked: GraphFound | None, *, as_of: datetime, budget: GraphBudget
+    query: Query, searched: Searched | None, linked: GraphFound | None, *, as_of: datetime, limits: GraphLimits
 ) -> PropagateRequest | None:
     """Return the propagation from names and text hits; None without any.
 
     The weights of all hits add up to 1, each by the square of its score, so that hits that stand out pull more; a name
     has ``name_weight`` times the score of its match and its certainty.
     """
-    parameters = budget.parameters
+    parameters = limits.parameters
     links = linked.links if linked else ()
     names = [(link.entity_id, parameters.name_weight * link.score * link.certainty) for link in links]
-    hits = _hit_seeds(searched, budget) if searched else []
+    hits = _hit_seeds(searched, limits) if searched else []
     if not names and not hits:
         return None
-    request = _request(query, names, hits, as_of=as_of, budget=budget)
+    request = _request(query, names, hits, as_of=as_of, limits=limits)
     texts = _likeness(searched.vector or searched.lexical) if searched else ()
     return request.altered(texts=texts, bridging=parameters.bridging)
 
 
 def propagation_around_answers(
-    query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, budget: GraphBudget
+    query: Query, answers: Sequence[GraphHit], searched: Searched | None, *, as_of: datetime, limits: GraphLimits
 ) -> PropagateRequest | None:
     """Return the propagation from a walk's answers and the text hits; None without answers.
 
@@ -78,43 +78,43 @@ def propagation_around_answers(
     answers
         Vertices reached along the question's own relationship types, best first.
     """
-    first = [(hit.id, hit.score * hit.score) for hit in answers[: budget.seeds]]
+    first = [(hit.id, hit.score * hit.score) for hit in answers[: limits.seeds]]
     total = sum(weight for _, weight in first)
     if not total:
         return None
-    names = [(identity, budget.parameters.name_weight * weight / total) for identity, weight in first]
-    return _request(query, names, _hit_seeds(searched, budget) if searched else [], as_of=as_of, budget=budget)
+    names = [(identity, limits.parameters.name_weight * weight / total) for identity, weight in first]
+    return _request(query, names, _hit_seeds(searched, limits) if searched else [], as_of=as_of, limits=limits)
 
 
 def _request(
-    query: Query, names: list[tuple[str, float]], hits: list[tuple[str, float]], *, as_of: datetime, budget: GraphBudget
+    query: Query, names: list[tuple[str, float]], hits: list[tuple[str, float]], *, as_of: datetime, limits: GraphLimits
 ) -> PropagateRequest:
     return PropagateRequest(
         tenant_id=query.tenant_id,
         names=tuple((identity, weight) for identity, weight in names if weight > 0),
         hits=tuple(hits),
-        damping=budget.parameters.damping,
-        fan_out=budget.fan_out,
-        hub=budget.hub,
-        limit=budget.limit,
+        damping=limits.parameters.damping,
+        fan_out=limits.fan_out,
+        hub=limits.hub,
+        limit=limits.limit,
         as_of=as_of,
         trusted_only=query.filters.trusted_only,
     )
 
 
-def _hit_seeds(searched: Searched, budget: GraphBudget) -> list[tuple[str, float]]:
+def _hit_seeds(searched: Searched, limits: GraphLimits) -> list[tuple[str, float]]:
     """Return the best text hits as seeds, with weights that add up to 1: the squares of their scores.
 
     A score is the weighted sum of vector and word score, less the same sum of the lowest scores of both lists.
     """
     vector, lexical = best_scores(searched.vector), best_scores(searched.lexical)
-    lexical_share = adaptive_lexical_share(vector, lexical, budget.parameters.lexical_share)
+    lexical_share = adaptive_lexical_share(vector, lexical, limits.parameters.lexical_share)
     vector_least, lexical_least = least_scores(vector, lexical)
     least = (1.0 - lexical_share) * vector_least + lexical_share * lexical_least
     scores = {
         one: score - least for one, score in sum_of_texts(vector, lexical, 1.0 - lexical_share, lexical_share).items()
     }
-    first = sorted(((-score, identity) for identity, score in scores.items() if score > 0))[: budget.seeds]
+    first = sorted(((-score, identity) for identity, score in scores.items() if score > 0))[: limits.seeds]
     total = sum(score * score for score, _ in first)
     return [(identity, score * score / total) for score, identity in first]
 

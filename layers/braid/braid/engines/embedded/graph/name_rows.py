@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from braid.engines.embedded.tables import from_microseconds
 from braid.models import EntityLink, Vertex
 from braid.ports.knowledge_graph import NameKeys
-from braid.understanding.misspellings import MISSPELT, misspelling_number, misspelling_numbers, names_with_keys
-from braid.understanding.name_forms import is_form, match_score, other_forms
+from braid.understanding.misspelling_keys import MISSPELT, misspelling_number, misspelling_numbers, names_with_keys
+from braid.understanding.name_keys import is_form, match_score, other_forms
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

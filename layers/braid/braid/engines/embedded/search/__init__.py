@@ -1,7 +1,7 @@
 """The embedded search index.
 
 - ``index``: the port's implementation
-- ``rows``, ``row_writes``: SQL that reads and writes records; ``filters``: a request's filters as SQL
+- ``row_reads``, ``row_writes``: SQL that reads and writes records; ``filters``: a request's filters as SQL
 - ``bm25``: lexical search; ``knn``: vector search
 - ``hnsw_graph``: the vectors of a tenant and space, kept in step with the rows; when they are saved, in ``vectors/`` of
   the store's folder

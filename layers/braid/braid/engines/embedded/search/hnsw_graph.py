@@ -26,7 +26,7 @@ from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, remove_fi
 from braid.engines.embedded.generations import Generation
 from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.hnsw_segments import GraphManifest, Segment
-from braid.engines.embedded.search.rows import has_any
+from braid.engines.embedded.search.row_reads import has_any
 from braid.engines.embedded.store import VECTORS
 
 if TYPE_CHECKING:

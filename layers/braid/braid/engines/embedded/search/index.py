@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from braid.deadline import Locks, holding, within
 from braid.engines.embedded.files import interrupted_in_time, remove_files
 from braid.engines.embedded.generations import Generation, GenerationCache, change
-from braid.engines.embedded.search import row_writes, rows
+from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.errors import DimensionMismatch
@@ -121,7 +121,7 @@ class EmbeddedSearchIndex:
     def _remove_graphs_if_empty(self, tenant_id: str) -> None:
         """Remove the vector graphs of a tenant without records: they contain deleted vectors."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            if tenant is None or rows.has_any(connection, tenant):
+            if tenant is None or row_reads.has_any(connection, tenant):
                 return
         with self._lock:
             for key in [key for key in self._graphs if key[0] == tenant]:
@@ -142,7 +142,7 @@ class EmbeddedSearchIndex:
             if tenant is None or request.ids == ():
                 return SearchHits()
             vector, lexical, superseded = self._strands(connection, tenant, request, request.k)
-            begins_at = rows.first_to_begin(connection, tenant, superseded, request.as_of) if superseded else None
+            begins_at = row_reads.first_to_begin(connection, tenant, superseded, request.as_of) if superseded else None
             outdated: dict[str, None] = {}
             if request.min_schema_version > 1:
                 for strand in self._strands(connection, tenant, request, MAX_OUTDATED, outdated=True)[:2]:
@@ -180,7 +180,7 @@ class EmbeddedSearchIndex:
         superseded: set[str] = set()
         if request.embedding is not None:
             vector, superseded = self._nearest(connection, tenant, row_filter, request.embedding, k)
-        if request.text and rows.has_any(connection, tenant):
+        if request.text and row_reads.has_any(connection, tenant):
             from braid.engines.embedded.search import bm25
 
             if self._words is None:
@@ -196,17 +196,17 @@ class EmbeddedSearchIndex:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
-            return rows.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
+            return row_reads.read_many(connection, tenant, tenant_id, ids, with_vectors=with_vectors)
 
     def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
         """Return the records that exist, by id, each parsed on access."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return {} if tenant is None else rows.read_candidates(connection, tenant, tenant_id, ids)
+            return {} if tenant is None else row_reads.read_candidates(connection, tenant, tenant_id, ids)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
         """Return content hash, models and trust of the records that exist, by id."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return {} if tenant is None else rows.written(connection, tenant, ids)
+            return {} if tenant is None else row_reads.written(connection, tenant, ids)
 
     def characters(self, tenant_id: str, ids: Sequence[str]) -> dict[str, int]:
         """Return the text length in characters of the records that exist, by id."""
@@ -228,7 +228,7 @@ class EmbeddedSearchIndex:
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return ScanPage()
-            found = rows.page(
+            found = row_reads.page(
                 connection, tenant, tenant_id, conditions, after=begin, limit=limit + 1, with_vectors=with_vectors
             )
         records = tuple(found[:limit])
@@ -238,7 +238,9 @@ class EmbeddedSearchIndex:
     def count(self, tenant_id: str, *, at_most: int, trusted_only: bool = False) -> int:
         """Return the number of a tenant's records, or of the trusted ones, at most ``at_most``."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            return 0 if tenant is None else rows.count_up_to(connection, tenant, at_most, trusted_only=trusted_only)
+            return (
+                0 if tenant is None else row_reads.count_up_to(connection, tenant, at_most, trusted_only=trusted_only)
+            )
 
     def stats(self, tenant_id: str) -> IndexStats:
         """Return counts of a tenant's records, cached until the next write."""
@@ -250,7 +252,7 @@ class EmbeddedSearchIndex:
         from braid.engines.embedded.search import bm25
 
         with self._question(tenant_id) as (connection, tenant):
-            if tenant is None or not rows.has_any(connection, tenant):
+            if tenant is None or not row_reads.has_any(connection, tenant):
                 return frozenset(words)
             known = partial(bm25.is_known, connection, tenant, trusted_only=trusted_only)
             return frozenset(word for word in words if not known(word))
@@ -260,7 +262,7 @@ class EmbeddedSearchIndex:
         with self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not request.ids:
                 return frozenset()
-            return rows.passing(connection, to_sql(request, tenant))
+            return row_reads.passing(connection, to_sql(request, tenant))
 
     def field_kinds(
         self, tenant_id: str, fields: Sequence[str], *, trusted_only: bool = False
@@ -269,7 +271,9 @@ class EmbeddedSearchIndex:
         with self._question(tenant_id) as (connection, tenant):
             if tenant is None:
                 return {}
-            kinds = {field: rows.field_kinds(connection, tenant, field, trusted_only=trusted_only) for field in fields}
+            kinds = {
+                field: row_reads.field_kinds(connection, tenant, field, trusted_only=trusted_only) for field in fields
+            }
         return {field: found for field, found in kinds.items() if found}
 
     def count_values(self, request: SearchRequest, fields: Sequence[str]) -> dict[str, tuple[FacetValue, ...]]:
@@ -281,7 +285,7 @@ class EmbeddedSearchIndex:
         with within(self._question_s), counting, self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not fields or request.ids == ():
                 return {}
-            return rows.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
+            return row_reads.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not. Optional."""
@@ -290,7 +294,7 @@ class EmbeddedSearchIndex:
                 return
             for space, dimension in self._dimensions.items():
                 if _has_vectors(connection, tenant, space):
-                    rows.check_stored_length(connection, tenant, space, dimension)
+                    row_reads.check_stored_length(connection, tenant, space, dimension)
                     self._hnsw_graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
@@ -305,7 +309,7 @@ class EmbeddedSearchIndex:
                 f" the question has one of {embedding.dimension}; embed with the model of that space",
                 field="embedding",
             )
-        rows.check_stored_length(connection, tenant, embedding.space, expected)
+        row_reads.check_stored_length(connection, tenant, embedding.space, expected)
         import numpy as np
 
         from braid.engines.embedded.search import knn
@@ -315,7 +319,7 @@ class EmbeddedSearchIndex:
         return knn.search(
             connection,
             hnsw,
-            np.frombuffer(rows.unit(embedding.vector, embedding.space), dtype="<f4"),
+            np.frombuffer(row_reads.unit(embedding.vector, embedding.space), dtype="<f4"),
             row_filter,
             space=embedding.space,
             k=k,

@@ -6,7 +6,7 @@ import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from braid.engines.embedded.search.rows import check_stored_length, has_any, unit
+from braid.engines.embedded.search.row_reads import check_stored_length, has_any, unit
 from braid.engines.embedded.tables import create_words, forget_words, to_microseconds, words_table, write_words
 from braid.models.metadata_terms import terms_of
 

@@ -11,7 +11,7 @@ no mark      a normalised name or alias itself
 ``%…``       a hash, in Base64, of a name or of a name without one of its letters
 ===========  =======================================================================
 
-The hashes are of :mod:`braid.understanding.misspellings`.
+The hashes are of :mod:`braid.understanding.misspelling_keys`.
 
 Which words of a question are meant as a name is said by :mod:`braid.understanding.question_phrases`. Names in the texts
 of a write are found by :mod:`braid.understanding.name_finding`.
@@ -23,7 +23,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.understanding.misspellings import (
+from braid.understanding.misspelling_keys import (
     MAX_MISSPELT_NAMES,
     MISSPELT,
     could_be_misspelt,

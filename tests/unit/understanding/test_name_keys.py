@@ -12,8 +12,8 @@ from braid.app import Application
 from braid.models import Vertex
 from braid.retrieval.stages.name_linking import MAX_LOOKED_UP, linked_names
 from braid.settings import Settings
-from braid.understanding.misspellings import MISSPELT, misspellings
-from braid.understanding.name_forms import FORM_SCORES, MAX_TRANSPOSED_WORDS, inflections, lookup_keys, stored_forms
+from braid.understanding.misspelling_keys import MISSPELT, misspellings
+from braid.understanding.name_keys import FORM_SCORES, MAX_TRANSPOSED_WORDS, inflections, lookup_keys, stored_forms
 from braid.understanding.question_phrases import is_whole_name
 from braid.understanding.tokens import normalise
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""SQL that reads the rows of records and their vectors: by id, by page, and counts."""
+"""SQL that reads the rows of records and their vectors: by id, by page, and counts for facets."""
 
 from __future__ import annotations
 

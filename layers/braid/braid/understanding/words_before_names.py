@@ -1,6 +1,7 @@
-"""Words that begin a sentence before a name and are no part of it: imperative verbs and, except in English, articles.
+"""Words that begin a sentence before a name and are no part of it, by which ``name_patterns`` cuts names.
 
-"Ask Anna Berg" names Anna Berg, and "Der Umzug" begins with an article. English function words are in ``tokens``.
+"However Anna Berg" and "Ask Anna Berg" name Anna Berg, and "Der Umzug" begins with an article. Function words of
+English, which search leaves out too, are in ``tokens``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,17 @@ from braid.understanding.tokens import FUNCTION_WORDS, word_set
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+OPENERS: Final = word_set("""
+    although however despite today yesterday tomorrow then thus also another later meanwhile moreover furthermore
+    hence therefore here every several both either neither unlike like no yes well hi hey hello oh wow thanks
+    thank please let maybe perhaps just so too very never always often sometimes she he we i you they my our his
+    their its again once including see note according based given using next still even while within without upon
+    among between against across along around below above toward towards per via plus first second third finally
+    originally currently recently eventually initially together nothing something everything nobody somebody
+    everybody anyone someone everyone many few most more less much each what why when where how which who whom
+    whose it this that these those there none true false
+""")
+"""Words that begin a sentence and belong to no name."""
 IMPERATIVES: Final = word_set("""
     ask call contact email phone ping tell notify inform remind invite meet thank greet consult congratulate cc visit
     assign forward send escalate approve review install deploy restart reboot configure upgrade update replace remove
