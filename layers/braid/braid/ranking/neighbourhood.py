@@ -68,8 +68,10 @@ class Neighbourhood(NamedTuple):
     """Whether each edge was found in a text, and not given."""
     same_name: Mask
     """Whether both endpoints of each edge have the same name, apart from case."""
-    node: Callable[[int], Node]
-    edge: Callable[[int], StoredEdge]
+    nodes: Callable[[Sequence[int]], Sequence[Node]]
+    """Returns vertices by their indices."""
+    edges: Callable[[Sequence[int]], Sequence[StoredEdge]]
+    """Returns edges by their indices."""
     truncated: bool
     """Whether a seed had more edges than the budget."""
 
@@ -89,8 +91,8 @@ class Neighbourhood(NamedTuple):
             mentions=np.array([edge.type == MENTIONS for edge in edges], dtype=np.bool_),
             found=np.array([edge.found for edge in edges], dtype=np.bool_),
             same_name=np.array([_is_same(nodes[edge.source], nodes[edge.target]) for edge in edges], dtype=np.bool_),
-            node=lambda vertex: nodes[ids[vertex]],
-            edge=edges.__getitem__,
+            nodes=lambda places: [nodes[ids[vertex]] for vertex in places],
+            edges=lambda places: [edges[edge] for edge in places],
             truncated=truncated,
         )
 
@@ -104,6 +106,11 @@ class Neighbourhood(NamedTuple):
         moved, before = np.flatnonzero(known), np.cumsum(known) - 1
         has_record, is_page = np.ones(len(ids), dtype=np.bool_), np.zeros(len(ids), dtype=np.bool_)
         has_record[moved], is_page[moved] = self.has_record, self.is_page
+
+        def nodes(places: Sequence[int]) -> list[Node]:
+            read = iter(self.nodes([before.item(vertex) for vertex in places if known[vertex]]))
+            return [next(read) if known[vertex] else _without_vertex(ids[vertex]) for vertex in places]
+
         return self._replace(
             ids=ids,
             place={identity: place for place, identity in enumerate(ids)}.get,
@@ -111,12 +118,12 @@ class Neighbourhood(NamedTuple):
             is_page=is_page,
             sources=moved[self.sources],
             targets=moved[self.targets],
-            node=lambda vertex: (
-                self.node(int(before[vertex]))
-                if known[vertex]
-                else Node(ids[vertex], "Concept", has_record=True, timestamp=None, name=None)
-            ),
+            nodes=nodes,
         )
+
+
+def _without_vertex(record_id: str) -> Node:
+    return Node(record_id, "Concept", has_record=True, timestamp=None, name=None)
 
 
 def _is_page(node: Node) -> bool:

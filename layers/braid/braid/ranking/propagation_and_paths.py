@@ -1,13 +1,12 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
-Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are made by the
+Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are found by the
 ``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_answers`; which are shown is chosen by
 :mod:`braid.ranking.fusion`.
 """
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -86,10 +85,11 @@ def personalised_pagerank(request: PropagateRequest, around: Neighbourhood) -> E
     reached = np.flatnonzero(visits)
     chosen = reached[np.argsort(-scores[reached], kind="stable")][: request.limit].tolist()
     paths = _seed_paths(request, around, ties, chosen)
-    hit = _hit_maker(around)
-    hits = tuple(hit(rank, float(scores[one]), *paths[one]) for rank, one in enumerate(chosen, start=1))
+    ways = [Way(scores.item(one), *paths[one]) for one in chosen]
     return Expansion.unchecked(
-        hits=hits, truncated=around.truncated, propagation_weight=round(mentions.propagation_weight(), DIGITS)
+        hits=hits_of_ways(ways, around.nodes, around.edges),
+        truncated=around.truncated,
+        propagation_weight=round(mentions.propagation_weight(), DIGITS),
     )
 
 
@@ -255,35 +255,60 @@ def _path_to(tree: _SearchTree, ties: _Ties, vertex: int) -> tuple[list[int], li
     return vertices[::-1], edges[::-1]
 
 
-def _hit_maker(around: Neighbourhood) -> Callable[[int, float, list[int], list[int]], GraphHit]:
-    """Return a function that makes a hit of a rank, a score and a path; each vertex and edge is read once."""
-    node_of: Callable[[int], Node] = cache(around.node)
-    edge_of: Callable[[int], StoredEdge] = cache(around.edge)
+class Way(NamedTuple):
+    """A path that an engine found, by the numbers that it gives to vertices and edges."""
 
-    def hit(rank: int, score: float, vertices: list[int], edges: list[int]) -> GraphHit:
-        nodes, ties = [node_of(vertex) for vertex in vertices], [edge_of(edge) for edge in edges]
-        evidence = [tie.evidence or None for tie in ties]
-        last = nodes[-1]
-        return GraphHit.unchecked(
-            id=last.id,
-            score=clamp(score),
-            rank=rank,
-            path=Path.unchecked(
-                ids=tuple([node.id for node in nodes]),
-                types=tuple([tie.type for tie in ties]),
-                names=tuple([node.name or node.id for node in nodes]),
-                inward=tuple([tie.source != near.id for tie, near in zip(ties, nodes, strict=False)]),
-                evidence=tuple(evidence) if any(evidence) else (),
-                invalid_at=earliest([node.invalid_at for node in nodes] + [tie.invalid_at for tie in ties]),
-            ),
-            has_record=last.has_record,
-            name=last.name,
-            entity_type=last.entity_type,
-            timestamp=last.timestamp,
-            trusted=False not in [*[node.trusted for node in nodes], *[tie.trusted for tie in ties]],
-        )
+    score: float
+    vertices: Sequence[int]
+    """From a seed to the vertex that was reached."""
+    edges: Sequence[int]
 
-    return hit
+
+def hits_of_ways(
+    ways: Sequence[Way],
+    nodes: Callable[[Sequence[int]], Sequence[Node]],
+    edges: Callable[[Sequence[int]], Sequence[StoredEdge]],
+) -> tuple[GraphHit, ...]:
+    """Return a hit for each way, in their order, which is that of their ranks.
+
+    Parameters
+    ----------
+    nodes, edges
+        Return vertices and edges by their numbers. Each is called once: reading them one by one takes longer.
+    """
+    vertices_seen = list({vertex for way in ways for vertex in way.vertices})
+    edges_seen = list({edge for way in ways for edge in way.edges})
+    node_of = dict(zip(vertices_seen, nodes(vertices_seen), strict=True))
+    edge_of = dict(zip(edges_seen, edges(edges_seen), strict=True))
+    return tuple(
+        [
+            _hit(rank, way.score, [node_of[vertex] for vertex in way.vertices], [edge_of[edge] for edge in way.edges])
+            for rank, way in enumerate(ways, start=1)
+        ]
+    )
+
+
+def _hit(rank: int, score: float, nodes: Sequence[Node], edges: Sequence[StoredEdge]) -> GraphHit:
+    evidence = [edge.evidence or None for edge in edges]
+    last = nodes[-1]
+    return GraphHit.unchecked(
+        id=last.id,
+        score=clamp(score),
+        rank=rank,
+        path=Path.unchecked(
+            ids=tuple([node.id for node in nodes]),
+            types=tuple([edge.type for edge in edges]),
+            names=tuple([node.name or node.id for node in nodes]),
+            inward=tuple([edge.source != near.id for edge, near in zip(edges, nodes, strict=False)]),
+            evidence=tuple(evidence) if any(evidence) else (),
+            invalid_at=earliest([node.invalid_at for node in nodes] + [edge.invalid_at for edge in edges]),
+        ),
+        has_record=last.has_record,
+        name=last.name,
+        entity_type=last.entity_type,
+        timestamp=last.timestamp,
+        trusted=False not in [*[node.trusted for node in nodes], *[edge.trusted for edge in edges]],
+    )
 
 
 BOOSTING_RECORDS: Final = 3

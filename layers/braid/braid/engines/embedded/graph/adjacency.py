@@ -14,7 +14,7 @@ import numpy as np
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
-from braid.ranking.graph_answers import Node
+from braid.ranking.graph_answers import Node, StoredEdge
 from braid.ranking.neighbourhood import group_begins
 
 if TYPE_CHECKING:
@@ -95,18 +95,45 @@ class Adjacency:
             self._neighbours[direction] = self._sort(direction)
         return self._neighbours[direction]
 
-    def node(self, vertex: int) -> Node:
-        """Return a vertex in the form that graph queries and PageRank use."""
-        time = self.timestamps.item(vertex)
-        return Node(
-            id=self.ids[vertex],
-            entity_type=self.entity_types[self.type_of.item(vertex)],
-            has_record=self.has_record.item(vertex),
-            timestamp=None if time == NO_TIME else from_microseconds(time),
-            name=self.names[vertex],
-            trusted=self.trusted.item(vertex),
-            invalid_at=moment_of(self.valid_until.item(vertex)),
-        )
+    def nodes(self, vertices: Sequence[int]) -> list[Node]:
+        """Return vertices in the form that graph queries and PageRank use."""
+        places = np.array(vertices, dtype=np.int64)
+        columns = (self.type_of, self.has_record, self.timestamps, self.trusted, self.valid_until)
+        return [
+            Node(
+                id=self.ids[vertex],
+                entity_type=self.entity_types[kind],
+                has_record=has_record,
+                timestamp=None if time == NO_TIME else from_microseconds(time),
+                name=self.names[vertex],
+                trusted=trusted,
+                invalid_at=moment_of(until),
+            )
+            for vertex, kind, has_record, time, trusted, until in zip(
+                vertices, *[column[places].tolist() for column in columns], strict=True
+            )
+        ]
+
+    def stored_edges(self, edges: Sequence[int]) -> list[StoredEdge]:
+        """Return edges in the form that PageRank uses."""
+        places = np.array(edges, dtype=np.int64)
+        columns = (self.sources, self.targets, self.edge_types, self.confidence)
+        others = (self.edge_trusted, self.edge_until, self.found)
+        return [
+            StoredEdge(
+                self.ids[source],
+                self.relationship_types[kind],
+                self.ids[target],
+                confidence,
+                self.evidence[edge],
+                trusted,
+                moment_of(until),
+                found,
+            )
+            for edge, source, target, kind, confidence, trusted, until, found in zip(
+                edges, *[column[places].tolist() for column in (*columns, *others)], strict=True
+            )
+        ]
 
     def walkable_vertices(self, vertices: Numbers | slice, as_of: int, *, trusted_only: bool) -> Mask:
         """Return a mask of vertices: valid at ``as_of``, in microseconds since 1970, and trusted if required."""

@@ -10,18 +10,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.deadline import check
-from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, moment_of, place_in_group
+from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
-from braid.models import GraphHit, Path
 from braid.ports.knowledge_graph import Expansion
 from braid.ranking.neighbourhood import group_begins
-from braid.ranking.scoring import clamp
+from braid.ranking.propagation_and_paths import Way, hits_of_ways
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
     from braid.engines.embedded.graph.adjacency import Adjacency, Numbers, Scores
     from braid.ports.knowledge_graph import ExpandRequest
 
@@ -35,8 +30,6 @@ class Hop(NamedTuple):
     """Index in the previous hop."""
     edges: Numbers
     """The last edge."""
-    inward: NDArray[np.bool_]
-    """Whether the last edge was walked against its direction."""
 
 
 class WalkResult(NamedTuple):
@@ -57,7 +50,8 @@ def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
     if not seeds or not len(graph.sources):
         return Expansion()
     reached = _walk(graph, np.array(seeds, dtype=np.int64), request)
-    hits = _hits(graph, reached, _choose(graph, reached, request))
+    ways = [_way(reached, row) for row in _choose(graph, reached, request)]
+    hits = hits_of_ways(ways, graph.nodes, graph.stored_edges)
     return Expansion.unchecked(hits=hits, truncated=reached.truncated)
 
 
@@ -72,7 +66,7 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
     types = graph.is_type(*request.types) if request.types else None
     seeds = seeds[graph.walkable_vertices(seeds, as_of, trusted_only=trusted_only)]
     nothing = np.zeros(len(seeds), dtype=np.int64)
-    steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing, nothing.astype(np.bool_))]
+    steps = [Hop(seeds, np.ones(len(seeds)), nothing, nothing)]
     neighbours = graph.neighbours(request.direction)
     truncated = False
     for hop in range(1, request.max_hops + 1):
@@ -100,7 +94,7 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
         order = np.lexsort((inward, kinds, parents, -scores, targets))
         first = order[group_begins(targets[order])]
         first = first[np.lexsort((targets[first], parents[first]))]
-        step = Hop(targets[first], scores[first], parents[first], edges[first], inward[first])
+        step = Hop(targets[first], scores[first], parents[first], edges[first])
         if not len(step.vertices):
             break
         steps.append(step)
@@ -141,48 +135,13 @@ def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> li
     return rows.tolist()
 
 
-def _hits(graph: Adjacency, reached: WalkResult, rows: list[int]) -> tuple[GraphHit, ...]:
-    hits: list[GraphHit] = []
-    for rank, (row, way) in enumerate(zip(rows, _ways(reached, rows), strict=True), start=1):
-        vertices, edges, inward = way
-        node = graph.node(vertices[-1])
-        evidence = [graph.evidence[edge] for edge in edges]
-        ends = [*map(graph.edge_until.item, edges), *map(graph.valid_until.item, vertices)]
-        trusted = all(map(graph.trusted.item, vertices)) and all(map(graph.edge_trusted.item, edges))
-        hits.append(
-            GraphHit.unchecked(
-                id=node.id,
-                score=clamp(reached.scores.item(row)),
-                rank=rank,
-                path=Path.unchecked(
-                    ids=tuple([graph.ids[vertex] for vertex in vertices]),
-                    types=tuple([graph.relationship_types[graph.edge_types.item(edge)] for edge in edges]),
-                    names=tuple([graph.names[vertex] or graph.ids[vertex] for vertex in vertices]),
-                    inward=tuple(inward),
-                    evidence=tuple(evidence) if any(evidence) else (),
-                    invalid_at=moment_of(min(ends)),
-                ),
-                has_record=node.has_record,
-                name=node.name,
-                entity_type=node.entity_type,
-                timestamp=node.timestamp,
-                trusted=trusted,
-            )
-        )
-    return tuple(hits)
-
-
-def _ways(reached: WalkResult, rows: list[int]) -> Iterator[tuple[list[int], list[int], list[bool]]]:
-    """Yield the best path to each row of ``reached``: its vertices, its edges, and whether each is walked inward."""
-    for row in rows:
-        vertices: list[int] = []
-        edges: list[int] = []
-        inward: list[bool] = []
-        place = reached.places.item(row)
-        for step in reached.steps[reached.hops.item(row) : 0 : -1]:
-            vertices.append(step.vertices.item(place))
-            edges.append(step.edges.item(place))
-            inward.append(step.inward.item(place))
-            place = step.parents.item(place)
-        vertices.append(reached.steps[0].vertices.item(place))
-        yield vertices[::-1], edges[::-1], inward[::-1]
+def _way(reached: WalkResult, row: int) -> Way:
+    """Return the best path to a row of ``reached``."""
+    vertices, edges = list[int](), list[int]()
+    place = reached.places.item(row)
+    for step in reached.steps[reached.hops.item(row) : 0 : -1]:
+        vertices.append(step.vertices.item(place))
+        edges.append(step.edges.item(place))
+        place = step.parents.item(place)
+    vertices.append(reached.steps[0].vertices.item(place))
+    return Way(reached.scores.item(row), vertices[::-1], edges[::-1])

@@ -15,7 +15,7 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_answers import GatheredGraph, StoredEdge, WalkEdge, max_starts
+from braid.ranking.graph_answers import GatheredGraph, WalkEdge, max_starts
 from braid.ranking.neighbourhood import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
@@ -72,8 +72,8 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
         mentions=graph.is_type(MENTIONS)[graph.edge_types[edges]],
         found=graph.found[edges],
         same_name=graph.same_name[edges],
-        node=lambda place: graph.node(vertices.item(place)),
-        edge=lambda place: _edge(graph, edges.item(place)),
+        nodes=lambda places: graph.nodes([numbers[place] for place in places]),
+        edges=lambda places: graph.stored_edges(edges[list(places)].tolist()),
         truncated=truncated,
     )
 
@@ -104,19 +104,6 @@ def _place(places: Mapping[str, int], numbers: list[int], identity: str) -> int 
     number = places.get(identity, -1)
     place = bisect_left(numbers, number)
     return place if place < len(numbers) and numbers[place] == number else None
-
-
-def _edge(graph: Adjacency, edge: int) -> StoredEdge:
-    return StoredEdge(
-        graph.ids[graph.sources.item(edge)],
-        graph.relationship_types[graph.edge_types.item(edge)],
-        graph.ids[graph.targets.item(edge)],
-        graph.confidence.item(edge),
-        graph.evidence[edge],
-        graph.edge_trusted.item(edge),
-        moment_of(graph.edge_until.item(edge)),
-        graph.found.item(edge),
-    )
 
 
 def phrases(query: GraphQuery) -> list[str]:
@@ -172,7 +159,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
     return GatheredGraph(
         starts=[graph.ids[vertex] for vertex in starts.tolist()],
         edges=steps,
-        nodes={graph.ids[vertex]: graph.node(vertex) for vertex in checked(seen)},
+        nodes={node.id: node for node in graph.nodes(list(checked(seen)))},
         truncated=truncated,
     )
 
