@@ -159,6 +159,13 @@ def test_a_heading_above_very_many_sections_counts_as_often_as_it_is_stored() ->
     assert len(found.title) <= 500
 
 
+def test_a_long_name_of_a_column_is_not_repeated_whole_in_every_row() -> None:
+    (section,) = reading.read(Source("a.csv", b"n" * 100_000 + b",b\n" + b"x,y\n" * 1_000)).sections
+    assert len(section.text) < 300_000
+    limits = ReadingLimits(characters=10_000)
+    assert "names of columns included" in refused("a.csv", b"n" * 200 + b",b\n" + b"x,y\n" * 1_000, limits)
+
+
 def cell(kind: str, source: str) -> dict[str, object]:
     return {"cell_type": kind, "source": source}
 

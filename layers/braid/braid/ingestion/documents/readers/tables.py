@@ -20,6 +20,8 @@ _OWN = ("title", "text", "timestamp", "valid_at", "invalid_at")
 """Roles of a mapped column, besides keys of metadata."""
 _DEPTH = 32
 _DELIMITERS, _SAMPLE_CHARACTERS = ",;\t|", 8_192
+_NAME_CHARACTERS = 200
+"""Most characters of a column's name, which stands in the text of each of its rows."""
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(rf"{_WHOLE.pattern}(?:\.\d{{1,15}})?")
 """A number without leading zeros or a plus, which are signs of a code or a telephone number."""
@@ -70,18 +72,18 @@ def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterato
         if not names:
             names = _distinct(cells)
             continue
-        characters += sum(map(len, cells))
+        row = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
+        characters += sum(len(name) + len(cell) for name, cell in row.items())
         if characters > limits.characters:
-            raise Unreadable(f"holds more than {limits.characters:,} characters of text; split it")
-        cells_by_name = dict(zip(names, cells, strict=False))
-        yield number, {name: cell for name, cell in cells_by_name.items() if cell}
+            raise Unreadable(f"holds more than {limits.characters:,} characters, names of columns included; split it")
+        yield number, row
 
 
 def _distinct(cells: Sequence[str]) -> list[str]:
-    """Return distinct names of columns: empty and repeated ones are numbered."""
+    """Return distinct names of columns: long ones are cut, empty and repeated ones numbered."""
     names: dict[str, None] = {}
     for number, cell in enumerate(cells, start=1):
-        name = one_line(cell) or f"column {number}"
+        name = one_line(cell)[:_NAME_CHARACTERS] or f"column {number}"
         while name in names:
             name = f"{name} {number}"
         names[name] = None
