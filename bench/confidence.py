@@ -20,7 +20,7 @@ from braid.retrieval.stages.confidence import Coefficient, Features, chance
 from bench.facts import QUESTIONS as FACTS
 from braid_cli.datasets.dataset import JudgedQuery
 from braid_cli.datasets.ingest import ingest
-from braid_cli.evaluation.confidence import ARCHIVES, DEMO, Asked, Reliability, ask
+from braid_cli.evaluation.calibration import ARCHIVES, DEMO, Asked, Reliability, ask
 from braid_cli.evaluation.run import isolated_engines, read_judged
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from braid_cli.evaluation.confidence import Reliability
+    from braid_cli.evaluation.calibration import Reliability
     from braid_cli.evaluation.run import Evaluation, Row
 
 SIZE = (14.5, 4.4)

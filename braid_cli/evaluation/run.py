@@ -14,7 +14,7 @@ from braid.settings import EngineKind
 
 from braid_cli.datasets.dataset import read_dataset, read_judgements
 from braid_cli.datasets.ingest import ingest
-from braid_cli.evaluation.confidence import Reliability, ask
+from braid_cli.evaluation.calibration import Reliability, ask
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.configurations import configurations as all_configurations
 from braid_cli.evaluation.metrics import METRICS, difference, mean, percentile, score

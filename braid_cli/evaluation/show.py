@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from braid.models import Result, Source
     from rich.console import Console
 
-    from braid_cli.evaluation.confidence import Reliability
+    from braid_cli.evaluation.calibration import Reliability
     from braid_cli.evaluation.failures import Failure, RelevantRecord
     from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation

@@ -1,7 +1,8 @@
 """HTTP/1.1 parser that refuses requests which are slow to parse: many header lines, or many tiny chunks.
 
 Parsing runs on the event loop's thread, before authentication: 60 kB of empty headers, or a body in chunks of one byte,
-each blocked all connections for a tenth of a second.
+each blocked all connections for a tenth of a second. A body that is too large is refused by ``_body`` in
+:mod:`braid_cli.http_server.server`.
 """
 
 from __future__ import annotations

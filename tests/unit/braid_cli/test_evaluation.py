@@ -23,7 +23,7 @@ from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import document
 from braid_cli.evaluation import run as evaluating
-from braid_cli.evaluation.confidence import Asked, Reliability, WithoutRecords, ask
+from braid_cli.evaluation.calibration import Asked, Reliability, WithoutRecords, ask
 from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
 from braid_cli.evaluation.document import write
 from braid_cli.evaluation.failures import Failure, failures

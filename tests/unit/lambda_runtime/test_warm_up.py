@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import runpy
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from braid import app
 from braid.app import Application
 from braid.errors import ModelMissing
-from braid.lambda_runtime.warm_up import load_beforehand
+from braid.lambda_runtime.warm_up import GARBAGE, load_beforehand, open_beforehand
 from braid.models import RerankerKind
 from braid.settings import Settings
 
@@ -127,3 +128,15 @@ def test_a_fault_of_ours_ends_the_start_and_a_missing_model_does_not(monkeypatch
     assert done == ["next"]
     with pytest.raises(ZeroDivisionError):
         load_beforehand(lambda: 1 / 0)
+
+
+def test_garbage_is_collected_less_often_in_lambda_and_only_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = gc.get_threshold()
+    try:
+        open_beforehand()
+        assert gc.get_threshold() == before
+        monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "answer")
+        open_beforehand()
+        assert gc.get_threshold() == GARBAGE
+    finally:
+        gc.set_threshold(*before)

@@ -1,12 +1,12 @@
 """The retry policy of OpenSearch, Neptune, DynamoDB and parts of S3 objects, and the deadline of one call to a store.
 
 ``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py``, ``rerankers/requests.py`` and modules of ``aws/``
-repeat their calls by it.
+repeat their calls by it, as often as the ``…_attempts`` of :mod:`braid.settings` say.
 
 Others retry by themselves: botocore inside each AWS client (:mod:`braid.engines.aws.clients`), urllib3 in a client of a
 server (:mod:`braid.client.deployed`), a question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`), reads of
-an object that is replaced meanwhile (:mod:`braid.ingestion.bulk.manifest`), and changes of a re-embedding job that
-another process saves as well (:mod:`braid.reembedding.jobs`).
+an object that is replaced meanwhile (``retry_if_replaced`` in :mod:`braid.ports.object_store`), and changes of a
+re-embedding job that another process saves as well (:mod:`braid.reembedding.jobs`).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 The request is validated as a whole, then embedded, then written in one transaction: index, graph, supersession, and the
 tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
 written in that order: an interrupted write is completed by repeating it, which finds unchanged what was written
-already, or by ``braid repair`` from the :mod:`intent log <braid.ingestion.intent_log>`. So is one that a store which is
-down interrupts: it fails, with what to do in its error.
+already, or by ``braid repair`` from the :mod:`intent log <braid.ingestion.intent_log>`. So is a write that fails
+because a store is down.
 A record is identified by its id and its content hash; a record that is stored with the same hash and a vector of each
 model is neither embedded nor written again.
 

@@ -1,4 +1,7 @@
-"""Which stored records are outdated: of an older schema version, or without a vector of a served model."""
+"""Which stored records are outdated: of an older schema version, or without a vector of a served model.
+
+``planning`` and ``pages`` embed them again, in a job that :mod:`braid.reembedding.workflow` runs, every night too.
+"""
 
 from __future__ import annotations
 

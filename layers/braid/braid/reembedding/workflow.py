@@ -1,6 +1,7 @@
 """Steps of a re-embedding job, of a move to another model too, each persisted so that any process can resume it.
 
-They are run here one after another, or each by a workflow.
+They are run here one after another, or each by the state machine ``shared/statemachines/reembed.asl.yaml``, which
+``ReembedNightly`` in ``template.yaml`` starts every night for what is outdated (:class:`JobRequest`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Builds the context of a model's next answer from the conversation, stored records and episodes.
 
-Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
+What is not trusted is left out, unless the request asks for it; :mod:`braid.retrieval.context.selection` then cuts what
+is left to the request's size. Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
 """
 
 from __future__ import annotations

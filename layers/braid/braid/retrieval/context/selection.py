@@ -1,5 +1,6 @@
 """Schemas of contexts; makes messages of retrieved texts, scores and selects them. No input or output.
 
+What is not trusted is left out before, by :mod:`braid.retrieval.context.building`.
 The three sources share one scale: each item has a relevance, a recency and a final score, by which the last messages
 (working state), search results (semantic) and earlier decisions and tool calls (episodic) are compared.
 """
