@@ -1,8 +1,9 @@
 """Quotas of each tenant: concurrent requests, questions, written items and imports a minute, USD of reranking a day.
 
-Usage is counted in the cache, across all processes, in fixed windows: whole minutes, and days in UTC. If the cache
-fails, requests are not limited, but hosted rerankers are not called, as their cost could not be bounded.
-Imports that wait in this process are limited by :mod:`braid.ingestion.bulk.import_queue`.
+The routes of the API take them; a setting of 0 is no limit. Usage is counted in the cache, across all processes, in
+fixed windows: whole minutes, and days in UTC. If the cache fails, requests are not limited, but hosted rerankers are
+not called, as their cost could not be bounded. Imports that wait in this process are limited by
+:mod:`braid.ingestion.bulk.import_queue`.
 """
 
 from __future__ import annotations

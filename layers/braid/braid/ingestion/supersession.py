@@ -1,5 +1,8 @@
 """Finds, checks and applies supersession: the end of validity of records and edges, facts too, that newer ones replace.
 
+Which records end is decided by :mod:`braid.ingestion.record_supersession`, which edges by ``edge_supersession`` beside
+it; here the ends are brought together, checked and stored. Only what a writer states ends anything, never its age.
+
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
 only evidence, which ends the facts that these edges are, in whichever order they are written. What supersedes begins

@@ -1,6 +1,7 @@
 """Answers questions: stages, pipeline, caches and contexts.
 
-``pipeline`` runs the ``stages`` of one question in process; ``caches`` has the caches of question vectors, answers and
-graph look-ups; ``context`` builds the context of a model's next answer; ``tenant_questions`` is the Python interface to
-one tenant; ``listing`` pages through stored documents and entities; ``use_counts`` counts uses of records.
+``pipeline`` runs the ``stages`` of one question in process, and goes on without a store that is lost; ``caches`` has
+the caches of question vectors, answers and graph look-ups; ``context`` builds the context of a model's next answer;
+``tenant_questions`` is the Python interface to one tenant; ``listing`` pages through stored documents and entities;
+``use_counts`` counts uses of records.
 """

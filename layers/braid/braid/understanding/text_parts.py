@@ -1,5 +1,7 @@
 """Splits a long text into parts that fit an encoder's window, so that all of it is embedded.
 
+The record stays whole. Documents are cut into records by :mod:`braid.ingestion.documents.chunking`.
+
 The first part fills the window, and ends at a token. Each further part begins with the sentence that the part before
 it cut off, or at a word if no sentence begins in the second half of that part, and has the heading before it.
 """

@@ -1,6 +1,7 @@
 """Write generations of a tenant, and a cache of values that are valid for one generation.
 
-A generation is a counter in the database, so that a process notices the writes of others.
+A generation is a counter in the database, so that a process notices the writes of others. They are those of records and
+of the graph; the one by which cached answers are invalidated is the cache's own (:mod:`braid.ports.cache`).
 """
 
 from __future__ import annotations

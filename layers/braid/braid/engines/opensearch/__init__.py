@@ -1,5 +1,7 @@
 """Search index on OpenSearch: searches, writes, embedding spaces and index migration.
 
+Calls are repeated by ``client``; what a question does without an answer is decided in :mod:`braid.retrieval.pipeline`.
+
 - ``index``: the port, each call by the tenant's alias; ``single_index``: the index behind one, over ``client``;
   ``placement``: in which index a tenant's records are, the shared one or its own, told by aliases
 - ``connection``: ends requests in time

@@ -1,6 +1,7 @@
 """Builds the searches of one question with their filters, which ``index`` sends as one multi-search, and parses them.
 
-They are the vector and the lexical strand, and superseded and outdated records. Nothing is sent here.
+They are the vector and the lexical strand, and superseded and outdated records. Nothing is sent here; a question that
+OpenSearch does not answer goes on as :mod:`braid.retrieval.pipeline` says.
 """
 
 from __future__ import annotations

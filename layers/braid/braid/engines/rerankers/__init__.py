@@ -10,6 +10,8 @@ A further one needs:
   setting ``hosted_rerankers`` and evaluations know it
 - its settings in :mod:`braid.settings`, and in ``template.yaml`` the value of ``Reranker`` and the defaults of
   ``HostedRerankers``, the parameters that become those settings, and the permission that a call needs
+- where it has a key: its exclusion from the fingerprint of ``retrieval/caches/answers.py``, and checks that the key is
+  there in ``braid_cli/question.py`` and ``make/deploy_account.py``
 - an option in ``api/page/index.html``; ``shared/openapi.json`` is written by ``make openapi``
 
 Tests compare the template, the page and the OpenAPI document with the kinds.

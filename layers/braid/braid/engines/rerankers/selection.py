@@ -1,6 +1,6 @@
 """Selects rerankers by kind, the local cross-encoder included, and opens each on first use.
 
-The docstring of this package says what else a further one needs.
+``engines/rerankers/__init__.py`` says what else a further one needs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Caches of answers and of contexts' retrievals, and the set of caches that the settings switch on.
 
-The tenant's write generation, which every write advances (``engine_selection``), is a part of each key. A value expires
-when something in it ceases to be valid or ageing could change its order. Recency scores are recomputed at each hit.
+A write invalidates them: the tenant's write generation, which it advances (:mod:`braid.ports.cache`; most by
+``transaction`` of :mod:`braid.engine_selection`), is a part of each key. A value expires when something in it ceases to
+be valid or ageing could change its order. Recency scores are recomputed at each hit.
 """
 
 from __future__ import annotations
