@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded.graph import name_rows
-from braid.engines.embedded.search import row_writes, rows
+from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.tables import words_table
 from braid.errors import StoreError
@@ -247,7 +247,7 @@ def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
     written(stages, *(record(name, "the turbine hums") for name in old))
     for module in (record_supersession, supersession):
         monkeypatch.setattr(module, "READ_AT_ONCE", 2)
-    read, ended = counted(monkeypatch, "read_many", rows), list[int]()
+    read, ended = counted(monkeypatch, "read_many", row_reads), list[int]()
     really = stages.index.set_validity
 
     def end(records: Sequence[Record]) -> None:
