@@ -280,17 +280,17 @@ BOTH = (
 )
 MAPPED = "files of vectors and graph are mapped: their pages count while nobody else needs memory ([own](growth.md))"
 AIMS = (
-    Aim("plain hybrid, 2wiki-dev, beyond the encoder, CPU ms", 2.0, ("2wiki-dev", "plain hybrid", BEYOND), SPREAD),
-    Aim("default, 2wiki-dev, beyond the encoder, CPU ms", 7.0, ("2wiki-dev", "default", BEYOND), SPREAD),
-    Aim("default, musique-100, beyond the encoder, CPU ms", 7.0, ("musique-100", "default", BEYOND), SPREAD),
+    Aim("plain hybrid, 2wiki-dev, beyond the encoder, ms", 2.0, ("2wiki-dev", "plain hybrid", BEYOND), SPREAD),
+    Aim("default, 2wiki-dev, beyond the encoder, ms", 7.0, ("2wiki-dev", "default", BEYOND), SPREAD),
+    Aim("default, musique-100, beyond the encoder, ms", 7.0, ("musique-100", "default", BEYOND), SPREAD),
     Aim(
-        "default, 100,000 records, beyond the encoder, CPU ms",
+        "default, 100,000 records, beyond the encoder, ms",
         12.0,
-        ("100000", "question_cpu_ms"),
+        ("100000", "question_ms"),
         f"{COUNTED}, {MAPS}",
         "growth",
     ),
-    Aim("the same, 1,000,000 records", 30.0, ("1000000", "question_cpu_ms"), COUNTED, "growth"),
+    Aim("the same, 1,000,000 records", 30.0, ("1000000", "question_ms"), COUNTED, "growth"),
     Aim("recall of the index at 1,000,000 records", 0.99, ("1000000", "recall"), "", "growth", least=True),
     Aim("memory of a searching process, 6,000 records, MiB", 260, ("2wiki-dev", "default", "resident_mb"), FOUND),
     Aim("the same, 100,000 records, MiB", 350, ("100000", "memory_mb"), "ids, names and arrays of the graph", "growth"),
@@ -345,6 +345,7 @@ def as_markdown(figures: dict[str, Any]) -> str:
     head += [
         "",
         "Rows with a link are of that measurement's last run. Other libraries: [peers](peers.md).",
+        *_machine(figures),
         "",
         "| process | CPU s | wall s |",
         "|---|---:|---:|",
@@ -352,6 +353,19 @@ def as_markdown(figures: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join([*head, *(line for run in figures["runs"] for line in (*_table(run), ""))])
+
+
+ENCODER_MS = 7
+"""What a question of 2wiki-dev took the encoder on the machine for which the aims were set."""
+
+
+def _machine(figures: dict[str, Any]) -> list[str]:
+    """Return a sentence by which the aims, set on another machine, compare with the figures."""
+    found = [run["steps"].get(EMBED) for run in figures["runs"] if run["dataset"] == "2wiki-dev"]
+    least = min((step["wall_ms"] for step in found if step), default=None)
+    if least is None:
+        return []
+    return [f"The aims were set on a machine where a question took the encoder {ENCODER_MS} ms; here it took {least:.1f}."]
 
 
 def _others(bench: str) -> Any:  # noqa: ANN401 - whatever JSON holds
@@ -367,7 +381,7 @@ def _found(figures: Any, aim: Aim) -> float | None:  # noqa: ANN401 - as above
             return float(timed["cpu_s"]) if timed else None
         case "", (dataset, way, what):
             run = next((run for run in figures["runs"] if (run["dataset"], run["way"]) == (dataset, way)), None)
-            return None if run is None else float(run[what] if what in run else run["steps"][what]["cpu_ms"])
+            return None if run is None else float(run[what] if what in run else run["steps"][what]["wall_ms"])
         case "growth", (size, what):
             grown = figures.get("embedded", {}).get(size, {})
             return float(grown[what]) if what in grown else None
@@ -389,9 +403,9 @@ def _why_not(figures: Any, aim: Aim) -> str:  # noqa: ANN401 - as above
         case (dataset, way, step) if step == BEYOND:
             run = next(run for run in figures["runs"] if (run["dataset"], run["way"]) == (dataset, way))
             steps = {name: one["cpu_ms"] for name, one in run["steps"].items()}
-        case (size, "question_cpu_ms"):
+        case (size, "question_ms"):
             steps = figures["embedded"][size].get("steps", {})
-            again = f"{steps[BEYOND]:.0f} when asked again, of that " if steps else ""
+            again = f"{steps[BEYOND]:.0f} ms of the processor when asked again, of that " if steps else ""
         case _:
             steps = {}
     if not steps:
