@@ -365,7 +365,7 @@ def _machine(figures: dict[str, Any]) -> list[str]:
     least = min((step["wall_ms"] for step in found if step), default=None)
     if least is None:
         return []
-    return [f"The aims were set on a machine where a question took the encoder {ENCODER_MS} ms; here it took {least:.1f}."]
+    return [f"The aims were set where a question took the encoder {ENCODER_MS} ms; here it took {least:.1f}."]
 
 
 def _others(bench: str) -> Any:  # noqa: ANN401 - whatever JSON holds
