@@ -95,6 +95,11 @@ class Adjacency:
             self._neighbours[direction] = self._sort(direction)
         return self._neighbours[direction]
 
+    def numbers_of(self, ids: Iterable[str]) -> Numbers:
+        """Return the sorted numbers of the vertices that exist."""
+        found = {number for number in map(self.numbers.get, ids) if number is not None}
+        return np.array(sorted(found), dtype=np.int64)
+
     def nodes(self, vertices: Sequence[int]) -> list[Node]:
         """Return vertices in the form that graph queries and PageRank use."""
         places = np.array(vertices, dtype=np.int64)

@@ -46,10 +46,10 @@ class WalkResult(NamedTuple):
 
 def expand(graph: Adjacency, request: ExpandRequest) -> Expansion:
     """Walk from all seeds at once and return the best vertices with the path to each."""
-    seeds = sorted({graph.numbers[seed] for seed in request.seeds if seed in graph.numbers})
-    if not seeds or not len(graph.sources):
+    seeds = graph.numbers_of(request.seeds)
+    if not len(seeds) or not len(graph.sources):
         return Expansion()
-    reached = _walk(graph, np.array(seeds, dtype=np.int64), request)
+    reached = _walk(graph, seeds, request)
     ways = [_way(reached, row) for row in _choose(graph, reached, request)]
     hits = hits_of_ways(ways, graph.nodes, graph.stored_edges)
     return Expansion.unchecked(hits=hits, truncated=reached.truncated)
@@ -125,8 +125,7 @@ def _choose(graph: Adjacency, reached: WalkResult, request: ExpandRequest) -> li
     if request.records_only:
         keep &= graph.has_record[vertices]
     if request.among is not None:
-        numbers = [graph.numbers[identity] for identity in request.among if identity in graph.numbers]
-        keep &= np.isin(vertices, np.array(numbers, dtype=np.int64))
+        keep &= np.isin(vertices, graph.numbers_of(request.among))
     rows = np.flatnonzero(keep)
     rows = rows[np.lexsort((vertices[rows], -reached.scores[rows]))][: request.limit]
     if request.by_time:

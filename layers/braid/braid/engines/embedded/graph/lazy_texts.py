@@ -9,11 +9,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-import numpy as np
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Numbers
@@ -115,7 +114,7 @@ class SubgraphIndices(Mapping[str, int]):
 
     def __getitem__(self, identity: str) -> int:
         number = self._number_of(identity)
-        at = len(self) if number is None else int(np.searchsorted(self._numbers, number))
+        at = len(self) if number is None else int(self._numbers.searchsorted(number))
         if at == len(self) or self._numbers[at] != number:
             raise KeyError(identity)
         return self._indices.item(at)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
     """Return the vertices and edges around a request's seeds, by the rule of :class:`PropagateRequest`."""
     as_of = to_microseconds(request.as_of) or 0
-    frontier = _numbers(graph, list(request.seeds()))
+    frontier = graph.numbers_of(request.seeds())
     frontier = frontier[graph.walkable_vertices(frontier, as_of, trusted_only=request.trusted_only)]
     vertices = frontier
     neighbours = graph.neighbours(Direction.BOTH)
@@ -63,7 +63,7 @@ def neighbourhood(graph: Adjacency, request: PropagateRequest) -> Neighbourhood:
     numbers = vertices.tolist()
     return Neighbourhood(
         ids=_Ids(graph.ids, numbers),
-        place=partial(_place, graph.numbers, numbers),
+        place=cache(partial(_place, graph.numbers, numbers)),  # seeds are looked up again and again
         has_record=has_record,
         is_page=has_record & graph.is_entity_type(DOCUMENT_TYPE)[graph.type_of[vertices]],
         sources=np.searchsorted(vertices, graph.sources[edges]),
@@ -131,9 +131,9 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         return walkable & graph.matching(conditions.entity_types, conditions.time_range, vertices)
 
     # Vertices are numbered in the order of their ids.
-    frontier = _numbers(graph, start.ids) if start.ids else np.arange(0 if start.names else len(graph.ids))
+    frontier = graph.numbers_of(start.ids) if start.ids else np.arange(0 if start.names else len(graph.ids))
     if start.names:
-        called = _numbers(graph, [name for asked in start.names for name in named.get(normalise(asked), ())])
+        called = graph.numbers_of([name for asked in start.names for name in named.get(normalise(asked), ())])
         frontier = np.intersect1d(frontier, called) if start.ids else called
     frontier = frontier[meeting(frontier, start)]
     starts = frontier[: max_starts(query)]
@@ -146,7 +146,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         walkable = graph.walkable_edges(edges, as_of, trusted_only=query.trusted_only)
         kept = walkable & meeting(targets, step) & _followed(graph, step, edges)
         if step.name is not None:
-            kept &= np.isin(targets, _numbers(graph, named.get(normalise(step.name), ())))
+            kept &= np.isin(targets, graph.numbers_of(named.get(normalise(step.name), ())))
         parents, edges, targets = parents[kept], edges[kept], targets[kept]
         places = place_in_group(parents)
         followed = places < query.fan_out
@@ -162,11 +162,6 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
         nodes={node.id: node for node in graph.nodes(list(checked(seen)))},
         truncated=truncated,
     )
-
-
-def _numbers(graph: Adjacency, ids: Sequence[str]) -> Numbers:
-    """Return the numbers of the vertices that exist, sorted."""
-    return np.array(sorted({graph.numbers[name] for name in ids if name in graph.numbers}), dtype=np.int64)
 
 
 def _followed(graph: Adjacency, step: QueryStep, edges: Numbers) -> Mask:
