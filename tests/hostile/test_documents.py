@@ -170,6 +170,19 @@ def cell(kind: str, source: str) -> dict[str, object]:
     return {"cell_type": kind, "source": source}
 
 
+def test_what_a_file_says_of_itself_is_stored_with_each_of_very_many_chunks_as_far_as_it_fits() -> None:
+    front = "".join(f"field{number}: {'x' * 2_000}\n" for number in range(24))
+    text = f"---\nauthor: Anna Berg\n{front}---\n" + "# a\nx\n# b\ny\n" * 5_000
+    document = reading.read(Source("a.md", text.encode()))
+    chunks = Chunker(len, 64).chunks(document)
+    records = records_of(document, chunks, tenant_id=TENANT, identity="documents/a.md", file="a.md")
+    assert len(records) > 2_000
+    assert {record.metadata["author"] for record in records} == {"Anna Berg"}
+    assert sum(len(record.model_dump_json()) for record in records) < 40 * MEBIBYTE
+    few = records_of(document, chunks[:100], tenant_id=TENANT, identity="documents/a.md", file="a.md")
+    assert all("field23" in record.metadata for record in few)
+
+
 def test_what_a_file_says_of_itself_is_no_longer_than_a_record_holds() -> None:
     html = b'<meta name="author" content="' + b"a" * MEBIBYTE + b'"><p>' + SENTENCE.encode()
     found = reading.read(Source("a.html", html))

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _TITLE_CHARACTERS: Final = 200
 _ID_BYTES: Final = MAX_ID_BYTES - len("#chunk-999999999")
+_REPEATED_BYTES: Final = 32 * 1024 * 1024
+"""Most bytes of a file's own metadata in all of its chunks together: each chunk has it, and a small file may have very
+many chunks."""
 _VALIDITY: Final = ("valid_at", "invalid_at")
 _TIMESTAMP: Final = TypeAdapter(Timestamp)
 
@@ -86,6 +89,7 @@ def records_of(
     of_file = dict(document.metadata)
     if document.timestamp and stated is None:  # such as "spring 2024"
         of_file["date"] = document.timestamp
+    of_file = _bounded(of_file, {}, _REPEATED_BYTES // max(1, len(chunks)))
     of_document = {name: _date(name, getattr(document, name)) for name in _VALIDITY}
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
@@ -147,24 +151,23 @@ def modified_at(seconds: float) -> datetime | None:
         return None
 
 
-def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain]) -> dict[str, Plain]:
-    """Return metadata within a record's limits: all of ``ours``, and of the file's own as much as fits beside it."""
+def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain], most: int = MAX_METADATA_BYTES) -> dict[str, Plain]:
+    """Return metadata within a record's limits and ``most`` bytes: all of ``ours``, and of ``found`` what fits."""
     metadata = dict(ours)
-    listed = MAX_METADATA_LISTED
-    left = MAX_METADATA_BYTES - sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
+    listed, left = MAX_METADATA_LISTED, min(most, MAX_METADATA_BYTES)
+    left -= sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
     for key, value in found.items():
         if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
             continue
         plain = _bytes(value, MAX_METADATA_VALUE_BYTES) if isinstance(value, str) else value
         if any(isinstance(one, float) and not math.isfinite(one) for one in values_in(plain)):
             continue
-        if isinstance(plain, list):
-            if len(str(plain).encode()) > MAX_METADATA_VALUE_BYTES or len(plain) > listed:
-                continue
-            listed -= len(plain)
-        left -= len(key.encode()) + len(str(plain).encode())
-        if left < 0:
-            break
+        items = plain if isinstance(plain, list) else ()
+        value_bytes = len(str(plain).encode())
+        size = len(key.encode()) + value_bytes
+        if size > left or (items and (value_bytes > MAX_METADATA_VALUE_BYTES or len(items) > listed)):
+            continue
+        listed, left = listed - len(items), left - size
         metadata[key] = plain
     return metadata
 

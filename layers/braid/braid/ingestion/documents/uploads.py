@@ -76,7 +76,7 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
         store,
         lines_key=lines_key,
     )
-    store.objects.put(tenant_id, lines_key, "\n".join(map(json.dumps, _lines(records))).encode())
+    store.objects.put(tenant_id, lines_key, b"\n".join([json.dumps(line).encode() for line in _lines(records)]))
     return store.objects.open(tenant_id, lines_key)
 
 
