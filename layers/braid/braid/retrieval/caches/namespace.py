@@ -1,4 +1,7 @@
-"""Namespaces of the cache, its keys and hit counts, write generations, and the cache of question vectors."""
+"""Namespaces of the cache, its keys and hit counts, write generations, and the cache of question vectors.
+
+How a write generation makes values invalid is said in :mod:`braid.ports.cache`.
+"""
 
 from __future__ import annotations
 

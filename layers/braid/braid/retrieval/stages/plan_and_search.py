@@ -1,4 +1,7 @@
-"""Plan, embed and vector search stages: a question's plan, its vector, and the hits of the search index."""
+"""Plan, embed and vector search stages: a question's plan, its vector, and the hits of the search index.
+
+What a question does where the index does not answer is decided in :mod:`braid.retrieval.pipeline`.
+"""
 
 from __future__ import annotations
 
