@@ -3,8 +3,8 @@
 It does the work of API Gateway. The token is verified after the headers, before the body is read: a request without a
 valid one takes no place, and its body is discarded. Concurrent requests with a token are limited, per tenant and in all
 (:class:`Bounds`, ``Server._places``); more are refused rather than queued, so that latency stays bounded. A request
-takes its place when its body has arrived. A body that is too large (413), late or incomplete is refused. The number of bodies
-being read is limited too, and slow ones are dropped to make room for others.
+takes its place when its body has arrived. A body that is too large (413), late or incomplete is refused. The number of
+bodies being read is limited too, and slow ones are dropped to make room for others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Chooses and opens the engine of each port by the settings, and commits a write across them.
 
-``transaction`` begins a new write generation too, by which a write invalidates cached answers (:mod:`braid.ports.cache`).
+``transaction`` also begins a new write generation, by which a write invalidates cached answers
+(:mod:`braid.ports.cache`).
 Each is imported and opened on first use, so that a function pays only for the engines of its stage.
 """
 
