@@ -1,4 +1,4 @@
-"""A question, its plan, and the parameters of its fusion."""
+"""A question, with the moment that it asks about (``as_of``), its plan, and the parameters of its fusion."""
 
 from __future__ import annotations
 
@@ -136,6 +136,7 @@ class Question(Frozen):
     graph_constraint: GraphConstraint | None = None
     hints: Hints = Hints()
     as_of: AskedTime | None = None
+    """The moment that is asked about; None is now, which the stages put there. A date in the text never sets it."""
     facets: Annotated[tuple[FieldName, ...], Field(max_length=MAX_FACETS), FailFast()] = ()
     """Fields of the metadata whose values are counted among all records that meet the filters."""
     explain: Annotated[bool, Field(strict=True)] = False

@@ -1,6 +1,7 @@
 """Plans a question: strategy, number of candidates and steps, with the reason for each.
 
 The weights of vectors, words and graph are not planned: :mod:`braid.ranking.fusion` adapts them to what was found.
+A date in the question is remarked in the reasons; the moment that is asked about is ``as_of`` of the request alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Knowledge graph on Neptune, or another Gremlin endpoint of TinkerPop 3.7.
 
 Traversals are sent as bytecode, so that values are never part of query text; the number of round trips is independent
-of the number of seeds, names and hops.
+of the number of seeds, names and hops. Those that write vertices and edges, and fetch them, are in ``elements``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds the searches of one question with their filters, which ``index`` sends as one multi-search, and parses them.
+"""Builds the searches of one question, which ``index`` sends as one multi-search, and parses them.
 
 They are the vector and the lexical strand, and superseded and outdated records. Nothing is sent here; a question that
 OpenSearch does not answer goes on as :mod:`braid.retrieval.pipeline` says.
@@ -10,21 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from braid.engines.opensearch.filters import filter_clause
 from braid.engines.opensearch.mapping import (
-    IS_UNTRUSTED,
     PAIRS,
     PART_START,
     PARTS,
-    TERMS,
     VALID_FROM,
-    VALID_UNTIL,
     WORDS,
     floats,
     part_field,
     vector_field,
 )
 from braid.models import Hit
-from braid.models.metadata_filters import term_tests
 from braid.models.scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from braid.models import Embedding
-    from braid.models.metadata_terms import TermTest
     from braid.ports.search_index import SearchRequest
 
 _EXPLORED = 100
@@ -142,70 +138,6 @@ def strands(request: SearchRequest, *, with_vector: bool, with_pairs: bool = Tru
         if words:
             beyond.append(match(words, MAX_OUTDATED, clause, with_pairs=with_pairs))
     return Strands(request, vector, lexical, tuple(beyond))
-
-
-def _conditions(request: SearchRequest, *, outdated: bool) -> list[dict[str, Any]]:
-    """Return the conditions that a hit must meet, validity aside, as filter clauses."""
-    filters = request.filters
-    window = "lt" if outdated else "gte"
-    clauses: list[dict[str, Any]] = [
-        {"term": {"tenant_id": request.tenant_id}},
-        {"range": {"schema_version": {window: request.min_schema_version}}},
-    ]
-    if request.ids is not None:
-        clauses.append({"terms": {"id": list(request.ids)}})
-    if filters.kinds:
-        clauses.append({"terms": {"kind": [str(kind) for kind in filters.kinds]}})
-    if filters.entity_types:
-        clauses.append({"terms": {"entity_type": list(filters.entity_types)}})
-    if filters.task_id is not None:
-        clauses.append({"term": {"task_id": filters.task_id}})
-    if filters.tool_name is not None:
-        clauses.append({"term": {"tool_name": filters.tool_name}})
-    if filters.time_range:
-        bounds: dict[str, int] = {}
-        if filters.time_range.start:
-            bounds["gte"] = microseconds(filters.time_range.start)
-        if filters.time_range.end:
-            bounds["lt"] = microseconds(filters.time_range.end)
-        # Also without bounds: a time range selects records that have a time.
-        clauses.append({"range": {"timestamp_us": bounds}} if bounds else {"exists": {"field": "timestamp_us"}})
-    clauses += [_by_terms(test) for test in term_tests(filters.metadata, request.tenant_id) if test.wanted]
-    return clauses
-
-
-def _by_terms(test: TermTest) -> dict[str, Any]:
-    """Return the filter of records with one of a test's terms, or with a term in its range."""
-    if test.span is None:
-        return {"terms": {TERMS: list(test.terms)}}
-    return {"range": {TERMS: {"gte": test.span.start, "lt": test.span.end}}}
-
-
-def _unwanted(request: SearchRequest) -> list[dict[str, Any]]:
-    """Return the conditions that no hit may meet, validity aside."""
-    untrusted = [IS_UNTRUSTED] if request.filters.trusted_only else []
-    tests = term_tests(request.filters.metadata, request.tenant_id)
-    return untrusted + [_by_terms(test) for test in tests if not test.wanted]
-
-
-def conditions_clause(request: SearchRequest) -> dict[str, Any]:
-    """Return the filter of records that meet the request's conditions, valid or not."""
-    return {"bool": {"filter": _conditions(request, outdated=False), "must_not": _unwanted(request)}}
-
-
-def filter_clause(request: SearchRequest, *, valid: bool, outdated: bool = False) -> dict[str, Any]:
-    """Return the filter of records that meet the request's conditions and are, or are not, valid at its moment.
-
-    With ``outdated`` they are older than the schema window instead of inside.
-    """
-    moment = microseconds(request.as_of)
-    validity = [{"range": {VALID_FROM: {"lte": moment}}}, {"range": {VALID_UNTIL: {"gt": moment}}}]
-    clauses = _conditions(request, outdated=outdated)
-    unwanted = _unwanted(request)
-    if not valid:
-        return {"bool": {"filter": clauses, "must_not": [*unwanted, {"bool": {"filter": validity}}]}}
-    within: dict[str, Any] = {"filter": [*clauses, *validity]}
-    return {"bool": within | {"must_not": unwanted} if unwanted else within}
 
 
 def _body(query: dict[str, Any], k: int) -> dict[str, Any]:

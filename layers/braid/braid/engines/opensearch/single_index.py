@@ -23,7 +23,8 @@ from braid.engines.opensearch.client import (
     require_complete,
 )
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
-from braid.engines.opensearch.question_searches import conditions_clause, filter_clause, strands
+from braid.engines.opensearch.filters import conditions_clause, filter_clause
+from braid.engines.opensearch.question_searches import strands
 from braid.errors import StoreError
 from braid.ports.batches import batches
 from braid.ports.keys import check_limit, decode, encode

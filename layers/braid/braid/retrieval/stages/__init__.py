@@ -7,4 +7,7 @@
 - ``fuse_rerank``: the last stage, with ``candidates`` (their records, and which are admissible), ``reordering`` (by
   their texts), ``confidence``, ``excerpts``, ``results_and_citations``, ``answer_size``
 - ``stage_messages``: requests and results of the stages
+
+All of them see what was valid at the question's ``as_of``, or is now: the search and the graph by their filters, and
+``candidates`` once more.
 """

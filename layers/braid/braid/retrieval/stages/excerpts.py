@@ -1,4 +1,4 @@
-"""Excerpts of texts: the sentence that most probably answers the question, and the text around it.
+"""Excerpts (highlights) of texts: the sentence that most probably answers the question, and the text around it.
 
 A sentence is scored by the question's words in it, each by how few sentences of the text have it (as by inverse
 document frequency); words of the title count little, since the whole text is about them. Names in the question and on

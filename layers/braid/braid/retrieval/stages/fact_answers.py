@@ -1,5 +1,6 @@
 """Relationships as answers (facts): looked up from the question's names, and made results with their evidence.
 
+"Who maintains the ledger?" asks for one; which are asked for is read by :mod:`braid.understanding.fact_questions`.
 At most three bounded graph queries: along two relationships where the question names two, else along one; and for all
 entities of a type where it asks which are *not* in the relationship.
 """
