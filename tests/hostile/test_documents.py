@@ -207,6 +207,20 @@ def test_a_text_of_one_word_a_million_times_is_cut_in_linear_time() -> None:
     assert counted < 6 * len(text)
 
 
+def test_headings_that_are_left_out_of_a_path_are_not_counted_for_each_section_below_them() -> None:
+    counted = 0
+
+    def tokens(text: str) -> int:
+        nonlocal counted
+        counted += len(text)
+        return len(text.split())
+
+    above = tuple("w " * 100 + str(level) for level in range(15))
+    sections = tuple(Section("x", (*above, f"h{number}")) for number in range(1_000))
+    assert Chunker(tokens, 256).chunks(Document("a", "text", sections))
+    assert counted < 2_000 * len(sections)
+
+
 def test_html_of_a_hundred_thousand_open_elements_is_refused_before_it_is_parsed() -> None:
     assert "2,000 deep" in refused("a.html", b"<div>" * 100_000 + SENTENCE.encode())
     assert "2,000 deep" in refused("a.md", b"<div>" * 100_000 + SENTENCE.encode())

@@ -243,9 +243,12 @@ class Chunker:
     def _fitting(self, heading: Sequence[str]) -> list[str]:
         """Return a heading path that takes no more than its share of the window: outer headings are left out first."""
         most = int(self._window * _HEADER_SHARE)
-        kept = list(heading)
-        while len(kept) > 1 and self._count(SEPARATOR.join(kept)) > most:
-            del kept[0]
+        kept = list(heading[-1:])
+        # From the innermost on: those that are left out, of each of very many sections, are not counted.
+        for outer in reversed(heading[:-1]):
+            if self._count(SEPARATOR.join([outer, *kept])) > most:
+                break
+            kept.insert(0, outer)
         return [self._cut(kept[0], most)] if len(kept) == 1 else kept
 
     def _cut(self, text: str, most: int) -> str:
