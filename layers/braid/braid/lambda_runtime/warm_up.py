@@ -34,8 +34,8 @@ def open_beforehand(*opens: Callable[[], object]) -> None:
         Each opens and caches something, such as a client, without network calls.
     """
     if in_lambda():
-        _run(opens)
         gc.set_threshold(*GARBAGE)
+        _run(opens)
 
 
 def load_beforehand(*loads: Callable[[], object]) -> None:

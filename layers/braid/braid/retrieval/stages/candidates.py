@@ -42,8 +42,6 @@ class Ranked(NamedTuple):
     rerank_score: float | None = None
     vector_supplied: bool = False
     """Whether it was found by a vector that came with the record, and was not made by the model of its space."""
-    factor: float = 1.0
-    """Factor of the fused score, for an older schema version and for a supplied vector."""
 
     @property
     def record(self) -> Record:
@@ -65,9 +63,18 @@ class Ranked(NamedTuple):
         """The time from which its age counts: the record's last update, else its timestamp, else its creation."""
         return self.record.updated_at or self.record.timestamp or self.record.created_at
 
+    @property
+    def factor(self) -> float:
+        """Factor of the fused score, for an older schema version and for a supplied vector."""
+        return _factor(self.drift, vector_supplied=self.vector_supplied)
+
     def rescored(self, score: float) -> Ranked:
         """Return it with a reranker's score, which is lowered for an older schema, but not for a supplied vector."""
         return self._replace(relevance=clamp(score * DRIFT_FACTORS[self.drift]), rerank_score=clamp(score))
+
+
+def _factor(drift: scoring.Drift, *, vector_supplied: bool) -> float:
+    return DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if vector_supplied else 1.0)
 
 
 @dataclass(frozen=True)
@@ -155,9 +162,8 @@ def hydrate(
             outdated.append(candidate.id)
             continue
         supplied = candidate.vector_score is not None and space in stored.supplied_spaces
-        factor = DRIFT_FACTORS[drift] * (SUPPLIED_FACTOR if supplied else 1.0)
-        relevance = clamp(candidate.combined_score * factor)
-        ranked.append(Ranked(candidate, stored, len(ranked) + 1, drift, relevance, None, supplied, factor))
+        relevance = clamp(candidate.combined_score * _factor(drift, vector_supplied=supplied))
+        ranked.append(Ranked(candidate, stored, len(ranked) + 1, drift, relevance, vector_supplied=supplied))
     ranked.sort(key=lambda item: (-item.relevance, item.candidate.id))
     moderate = [item.candidate.id for item in ranked if item.drift is scoring.Drift.MODERATE]
     known = {identity: records[identity].record for identity in evidence if identity in records}

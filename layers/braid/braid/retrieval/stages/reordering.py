@@ -56,9 +56,9 @@ def cohere(question: str, links: Sequence[EntityLink], ranked: Sequence[Ranked],
     scores = mentions.coherences([item.stored for item in ranked])
     again: list[tuple[float, int, Ranked]] = []
     for item, score in zip(ranked, scores, strict=True):
-        candidate, stored, fused_rank, drift, _, rerank_score, supplied, factor = item
-        relevance = raised(candidate.combined_score, score, weight, factor)
-        raised_item = Ranked(candidate, stored, fused_rank, drift, relevance, rerank_score, supplied, factor)
+        candidate, stored, fused_rank, drift, _, rerank_score, supplied = item
+        relevance = raised(candidate.combined_score, score, weight, item.factor)
+        raised_item = Ranked(candidate, stored, fused_rank, drift, relevance, rerank_score, supplied)
         again.append((-relevance, fused_rank, raised_item))
     return [item for *_, item in sorted(again)]  # no two have one rank
 
@@ -98,18 +98,17 @@ class Mentions:
         if not self.asked:
             return scores
         first = [one.record for one in stored[:COMPARED]]
-        names = {one.id: self._names_of(one) for one in first}
         for source in first[:SEARCHED_TEXTS]:
-            others = [one for one in names if one != source.id and (source.id, one) not in self._shares]
-            self._search(source, {one: names[one] for one in others})
+            others = [one for one in first if one is not source and (source.id, one.id) not in self._shares]
+            self._search(source, others)
         for place, one in enumerate(first):
             shares = (self._shares[source.id, one.id] for source in first[:SEARCHED_TEXTS] if source is not one)
             scores[place] = max(shares, default=0.0)
         return scores
 
-    def _search(self, source: Record, others: Mapping[str, Sequence[Sequence[str]]]) -> None:
-        """Search a record's text for mentions of others, given by id with their names' words, and keep each share."""
-        first_words = {name[0] for names in others.values() for name in names}
+    def _search(self, source: Record, others: Sequence[Record]) -> None:
+        """Search a record's text for mentions of others, and keep the share of each."""
+        first_words = {name[0] for one in others for name in self._names_of(one)}
         # Splitting a text into words is most of the work, and most texts have none of the names.
         text = source.text()[:MAX_CHARACTERS]
         plain = without_marks(text).casefold()
@@ -119,9 +118,13 @@ class Mentions:
         for place, word in enumerate(text_words):
             if word in first_words:
                 starts[word].append(place)
-        for one, names in others.items():
-            shares = [_share(text_words, starts[name[0]], name, self.asked) for name in names if name[0] in starts]
-            self._shares[source.id, one] = max(shares, default=0.0)
+        for one in others:
+            shares = [
+                _share(text_words, starts[name[0]], name, self.asked)
+                for name in self._names_of(one)
+                if name[0] in starts
+            ]
+            self._shares[source.id, one.id] = max(shares, default=0.0)
 
     def _names_of(self, record: Record) -> list[list[str]]:
         known = self._names_by_id.get(record.id)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from braid.deadline import checked
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
@@ -19,7 +20,7 @@ from braid.ranking.neighbourhood import group_begins
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from numpy.typing import NDArray
@@ -97,8 +98,7 @@ class Adjacency:
 
     def numbers_of(self, ids: Iterable[str]) -> Numbers:
         """Return the sorted numbers of the vertices that exist."""
-        found = {number for number in map(self.numbers.get, ids) if number is not None}
-        return np.array(sorted(found), dtype=np.int64)
+        return sorted_numbers(self.numbers.get, ids)
 
     def nodes(self, vertices: Sequence[int]) -> list[Node]:
         """Return vertices in the form that graph queries and PageRank use."""
@@ -114,8 +114,8 @@ class Adjacency:
                 trusted=trusted,
                 invalid_at=moment_of(until),
             )
-            for vertex, kind, has_record, time, trusted, until in zip(
-                vertices, *[column[places].tolist() for column in columns], strict=True
+            for vertex, kind, has_record, time, trusted, until in checked(
+                zip(vertices, *[column[places].tolist() for column in columns], strict=True)
             )
         ]
 
@@ -321,6 +321,12 @@ def begin_of(begins: Numbers, place: int) -> datetime | None:
     """Return the moment at which the validity of an array's element begins; None if it is open."""
     begin = int(begins[place])
     return None if begin == ALWAYS_FROM else from_microseconds(begin)
+
+
+def sorted_numbers(number_of: Callable[[str], int | None], ids: Iterable[str]) -> Numbers:
+    """Return the sorted numbers of the vertices that exist; ``number_of`` returns None for an id that does not."""
+    found = {number for number in map(number_of, ids) if number is not None}
+    return np.array(sorted(found), dtype=np.int64)
 
 
 def edges_of(neighbours: Neighbours, vertices: Numbers) -> tuple[Numbers, Numbers, Numbers]:

@@ -24,6 +24,7 @@ from braid.engines.embedded.graph.adjacency import (
     of_rows,
     place_in_group,
     same_names,
+    sorted_numbers,
 )
 from braid.engines.embedded.graph.lazy_texts import OverlaidTexts, SubgraphIndices
 from braid.engines.embedded.graph_changes import edges_seen
@@ -142,7 +143,8 @@ class FollowedGraph:
     def part(self, walk: Walk) -> Adjacency:
         """Return the part of the graph that a walk sees, or the loaded graph if nothing is changed in that part."""
         as_of = to_microseconds(walk.as_of) or 0
-        frontier = self._walkable_among(self._numbers_of(walk.seeds), as_of, trusted_only=walk.trusted_only)
+        seeds = sorted_numbers(self._number_of, walk.seeds)
+        frontier = self._walkable_among(seeds, as_of, trusted_only=walk.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
         meets_no_change = self._touched.isdisjoint(walk.seeds)
         for hop in walk.hops:
@@ -309,10 +311,6 @@ class FollowedGraph:
             np.searchsorted(vertices, targets),
         )
         return same
-
-    def _numbers_of(self, ids: Iterable[str]) -> Numbers:
-        found = {number for identity in ids if (number := self._number_of(identity)) is not None}
-        return np.array(sorted(found), dtype=np.int64)
 
     def _number_of(self, identity: str) -> int | None:
         index = self._overlay.numbers.get(identity)

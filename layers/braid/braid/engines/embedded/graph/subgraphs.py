@@ -159,7 +159,7 @@ def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequ
     return GatheredGraph(
         starts=[graph.ids[vertex] for vertex in starts.tolist()],
         edges=steps,
-        nodes={node.id: node for node in graph.nodes(list(checked(seen)))},
+        nodes={node.id: node for node in graph.nodes(list(seen))},
         truncated=truncated,
     )
 
