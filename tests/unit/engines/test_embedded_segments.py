@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from braid.engines.embedded.search import hnsw_graph, hnsw_segments
+from braid.engines.embedded.search import hnsw_files, hnsw_graph, hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 
@@ -66,7 +66,7 @@ def test_a_segment_that_has_all_that_is_near_is_asked_for_more_than_its_share() 
         vectors[:, 0] = np.abs(vectors[:, 0]) * (10 if place == 0 else -10)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         part.add(np.arange(place * FULL, (place + 1) * FULL, dtype=np.uint64), vectors)
-    keys, cosines = hnsw_segments.nearest(parts, np.eye(8, dtype="<f4")[0], FULL)
+    keys, cosines = hnsw_segments.nearest(parts, hnsw_segments.Tail(8), np.eye(8, dtype="<f4")[0], FULL)
     assert sorted(keys.tolist()) == list(range(FULL))
     assert sorted(cosines.tolist(), reverse=True) == cosines.tolist()
 
@@ -199,7 +199,7 @@ def test_what_another_process_is_about_to_speak_of_is_left(saved: Path, monkeypa
     index.upsert(rows(10, seed=3, first=1_000))
     index.optimise(ACME)
     assert other.exists()
-    monkeypatch.setattr(hnsw_graph, "_ABANDONED_S", -1)
+    monkeypatch.setattr(hnsw_files, "_ABANDONED_S", -1)
     index.upsert(rows(10, seed=4, first=2_000))
     index.optimise(ACME)
     assert not other.exists()

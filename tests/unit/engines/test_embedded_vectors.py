@@ -69,9 +69,9 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     since: list[int] = []
     really = HnswGraph._add_since
 
-    def watched(self: HnswGraph, connection: object, number: int) -> None:
+    def watched(self: HnswGraph, connection: object, number: int, most_in_tail: int) -> None:
         since.append(number)
-        really(self, connection, number)
+        really(self, connection, number, most_in_tail)
 
     monkeypatch.setattr(HnswGraph, "_add_since", watched)
     return since
@@ -79,7 +79,7 @@ def added(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 def test_a_saved_graph_is_read_rather_than_built(saved: Path, added: list[int]) -> None:
     assert through_graph(opened(saved)) == exactly(saved)
-    assert added == []
+    assert 0 not in added
 
 
 def test_a_graph_that_is_behind_catches_up(saved: Path, added: list[int]) -> None:

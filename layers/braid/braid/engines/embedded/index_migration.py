@@ -10,7 +10,7 @@ import json
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.search import row_reads, row_writes
+from braid.engines.embedded.search import row_reads, row_writes, vector_log
 from braid.engines.embedded.tables import read_global, write_global
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult, merged
@@ -162,6 +162,7 @@ class EmbeddedIndexMigration:
             connection.execute(
                 "DELETE FROM vectors WHERE space IN (SELECT value FROM json_each(?))", (json.dumps(list(spaces)),)
             )
+            vector_log.forget(connection)
             return _serve(connection, MigrationState(active=now.active))
 
 

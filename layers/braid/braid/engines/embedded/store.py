@@ -205,7 +205,9 @@ class EmbeddedStore:
             if commits is not None:
                 self._counted = commits
                 self._files.record_commit(self.identity, commits, size)
-            for action in self._local.after_commit:
+            actions = self._local.after_commit
+        with suspended():
+            for action in actions:  # meanwhile others write
                 action()
 
     def _require_open(self, connection: sqlite3.Connection) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 14
+FORMAT = 15
 """Version of the tables, stored in ``PRAGMA user_version``; :mod:`.older_formats` migrates older ones to it."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """FTS5's tokenizer."""
@@ -221,7 +221,23 @@ CREATE TABLE graph_changes (
     PRIMARY KEY (tenant, generation)
 ) WITHOUT ROWID;
 """
-ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOVALS + GRAPH_CHANGES
+VECTOR_LOG = """
+-- Which vectors the last writes removed (key: as in vectors): see braid.engines.embedded.search.vector_log.
+CREATE TABLE record_generations (
+    tenant INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    stamp TEXT NOT NULL,
+    PRIMARY KEY (tenant, generation)
+) WITHOUT ROWID;
+CREATE TABLE removed_vectors (
+    tenant INTEGER NOT NULL,
+    generation INTEGER NOT NULL,
+    space TEXT NOT NULL,
+    key INTEGER NOT NULL,
+    PRIMARY KEY (tenant, generation, space, key)
+) WITHOUT ROWID;
+"""
+ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOVALS + GRAPH_CHANGES + VECTOR_LOG
 """Every table but the words of each tenant."""
 
 

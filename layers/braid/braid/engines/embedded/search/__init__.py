@@ -5,5 +5,7 @@
 - ``bm25``: lexical search; ``knn``: vector search
 - ``hnsw_graph``: the vectors of a tenant and space, kept in step with the rows; when they are saved, in ``vectors/`` of
   the store's folder
-- ``hnsw_segments``: the parts of that graph: the search in them, exact among few vectors, and the format of their files
+- ``hnsw_segments``: the parts of that graph and the search in them, exact among few vectors
+- ``hnsw_files``, ``hnsw_manifest``: the files of a saved graph
+- ``vector_log``: which vectors the last writes removed
 """

@@ -4,58 +4,62 @@ Up to :data:`~braid.engines.embedded.search.hnsw_segments.EXACT_VECTORS` vectors
 exact; beyond, it follows the edges of HNSW and is approximate.
 
 The rows are authoritative: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
-that is missing, damaged or another store's is rebuilt from the rows, and one that is behind adds the newer rows. It
-consists of segments; a vector that no row has any more stays in its segment as a tombstone, until a segment has so many
-that its other vectors are moved to another one.
+that is missing, damaged or another store's is rebuilt from the rows. One that is behind reads the newer rows, and what
+was removed from :mod:`~braid.engines.embedded.search.vector_log`, so that a search after a write costs what was
+written, however many vectors there are:
+
+- newer vectors are compared with each question, and writers add them to a segment when there are enough;
+- a removed vector stays in its segment, marked, until so many are that writers rebuild the segment, a few vectors each.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
-import os
-import secrets
 import threading
-import time
-from contextlib import suppress
+from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from braid.deadline import holding, suspended
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, remove_files
 from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.search import hnsw_segments
-from braid.engines.embedded.search.hnsw_segments import GraphManifest, Segment
-from braid.engines.embedded.search.row_reads import has_any
-from braid.engines.embedded.store import VECTORS
+from braid.engines.embedded.search import hnsw_segments, vector_log
+from braid.engines.embedded.search.hnsw_files import GraphFiles
+from braid.engines.embedded.search.hnsw_segments import NO_KEYS, Segment, Tail
+from braid.engines.embedded.search.row_reads import has_more_vectors
+from braid.engines.embedded.search.vector_log import Position
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
+    from collections.abc import Iterator
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from braid.engines.embedded.search.hnsw_segments import Keys
     from braid.engines.embedded.store import EmbeddedStore
 
+    _Rows = tuple[int, Keys, NDArray[np.float32]]
+
 _LOG = logging.getLogger(__name__)
 
-TOMBSTONE_SHARE = 0.2
-"""Share of tombstones beyond which a segment is dissolved: they still cost memory and reachability."""
+REMOVED_SHARE = 0.2
+"""Share of removed vectors beyond which a segment is rebuilt: they still cost memory and reachability."""
+MAX_TAIL = 8_192
+"""Most vectors that a search compares beside the segments, .4 ms for 384 dimensions. More are those of a graph that no
+writer keeps up, and the search adds them to a segment, at a quarter of a millisecond each."""
+ADDED_AT_ONCE = 1_024
+"""Vectors that a writer adds to a segment at once, and most of a segment that it rebuilds after one write."""
 _LOW_BITS = 0xFFFF_FFFF
 """Bits of each key that are summed up as a checksum of the vectors; the sum of all bits could overflow in SQLite."""
 _BATCH = 1_024
 """Rows that are read at once."""
-_FORMAT = 2
 _MIN_UNSAVED, _UNSAVED_SHARE = 256, 0.05
 """The graph is saved once so many vectors were added, and this share of the segment that they are added to."""
-_READS = 3
-"""Attempts to read a saved graph while another process saves it under other names."""
+_REMOVALS_KEPT = 64
+"""Updates of the graph by which a search whose snapshot is older still finds what they removed."""
 _MAX_READS_AHEAD = 2
 """Searches that scan the rows while a saved graph is newer: their snapshot may be older. Then the graph is rebuilt."""
-_ABANDONED_S = 600.0
-"""Age in seconds beyond which a file that no manifest lists is removed: its writer has died or has replaced it."""
 _ROWS_AFTER = "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number"
 _ROWS_OF_KEYS = (
     "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ?"
@@ -75,6 +79,15 @@ class NearestKeys(NamedTuple):
     """Whether no other vector is nearer, by these cosines."""
 
 
+class _Rebuild:
+    """A segment that is being replaced by one without its removed vectors."""
+
+    def __init__(self, old: Segment) -> None:
+        self.old, self.new = old, Segment(old.dimension)
+        self.left = old.keys
+        """Keys of the vectors that are not in the new segment yet."""
+
+
 class HnswGraph:
     """The HNSW graph of one tenant and space; safe to use from several threads."""
 
@@ -83,121 +96,160 @@ class HnswGraph:
         self._tenant = tenant
         self._space = space
         self._lock = threading.Lock()
-        self._dimension = 0
+        self._reset(0)
+        self._files = GraphFiles(store, tenant, space)
+        self._reads_ahead = 0
+
+    def _reset(self, dimension: int) -> None:
+        self._dimension = dimension
         """Length of the vectors; 0 until the saved graph is read."""
         self._segments: list[Segment] = []
-        self._tombstones: Keys | None = None
-        """Keys of vectors that no row has any more; None until the graph is compared with the rows."""
+        self._tail = Tail(dimension)
+        """The newest vectors, which are in no segment."""
+        self._rebuild: _Rebuild | None = None
         self._generation = -1
         """Write generation of the rows that the graph has; -1 without any."""
-        self._newest = 0
-        """Number of the newest row that the graph has."""
+        self._is_followed = False
+        """Whether the graph was updated to that generation by this process."""
+        self._position = Position()
+        self._removals: deque[tuple[int, int, Keys]] = deque(maxlen=_REMOVALS_KEPT)
+        """The last updates: from and to which generation, and the keys that were removed."""
+        self._newest = self._newest_in_segment = 0
+        """Number of the newest row that the graph has, and that its segments have."""
         self._unsaved = 0
-        """Vectors added since it was saved."""
-        self._written: set[str] = set()
-        self._reads_ahead = 0
-        digest = hashlib.sha256(space.encode()).hexdigest()[:16]
-        self._folder = store.folder / VECTORS
-        self._stem = f"{tenant:d}-{digest}"
+        """Vectors added to segments since these were saved."""
 
     def nearest(self, connection: sqlite3.Connection, query: NDArray[np.float32], count: int) -> NearestKeys | None:
         """Return about the ``count`` nearest vectors, nearest first.
 
-        None when the graph is newer than the connection's snapshot: it may lack vectors that the snapshot still has.
+        None when the graph is much newer than the connection's snapshot: it may lack vectors that the snapshot has.
 
         Parameters
         ----------
         query
             Shape (dimension,), of length 1.
         """
-        import numpy as np
-
         with holding(self._lock):
             # A half-updated graph would be of no use to the next search either.
             with suspended():
-                followed = self._catch_up(connection, len(query))
-            if not followed:
+                unsaved = self._unsaved
+                followed = self._follow(connection, len(query), MAX_TAIL)
+                if self._unsaved > unsaved:  # else saving failed before, or there was nothing to save
+                    self._save_if_grown()
+            since = NO_KEYS if followed else self._removed_since(Generation.RECORDS.read(connection, self._tenant))
+            if since is None:
                 return None
-            size = self._size - len(self._removed)
-            parts = [segment for segment in self._segments if len(segment)]
-            if not parts:
+            size = self._size + len(since)
+            if not size:
                 return NearestKeys([], [], 0, exact=True)
-            keys, cosines = hnsw_segments.nearest(parts, query, count)
-            if len(self._removed):
-                live = ~np.isin(keys, self._removed)
-                keys, cosines = keys[live], cosines[live]
-            return NearestKeys(keys.tolist(), cosines.tolist(), size, exact=hnsw_segments.is_exact(parts))
+            keys, cosines = hnsw_segments.nearest(self._segments, self._tail, query, count, since)
+            return NearestKeys(keys.tolist(), cosines.tolist(), size, exact=hnsw_segments.is_exact(self._segments))
+
+    def keep_up(self, connection: sqlite3.Connection, dimension: int) -> None:
+        """After a write: add the newer vectors to a segment if they are many, and go on with a rebuild."""
+        with self._lock:
+            newest = self._newest_in_segment if self._dimension else self._files.newest_row()
+            is_behind = has_more_vectors(connection, self._tenant, self._space, than=ADDED_AT_ONCE, after=newest)
+            if (is_behind or self._worn()) and self._follow(connection, dimension, ADDED_AT_ONCE):
+                self._rebuild_some(connection)
+                self._save_if_grown()
 
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
-        """Add missing rows and save changed segments."""
+        """Add all newer vectors to segments, rebuild those with many removed ones, and save what changed."""
         with self._lock:
-            if self._catch_up(connection, dimension) and self._unsaved:
+            more = self._follow(connection, dimension, 0)
+        while more:  # meanwhile others search
+            with self._lock:
+                more = self._rebuild_some(connection)
+        with self._lock:
+            if self._unsaved:
                 self._save()
 
     @property
-    def _size(self) -> int:
-        return sum(len(segment) for segment in self._segments)
+    def _parts(self) -> list[Tail | Segment]:
+        return [self._tail, *self._segments]
 
     @property
-    def _removed(self) -> Keys:
-        import numpy as np
+    def _size(self) -> int:
+        return sum(len(part) - len(part.removed) for part in self._parts)
 
-        return np.empty(0, dtype=np.uint64) if self._tombstones is None else self._tombstones
-
-    def _catch_up(self, connection: sqlite3.Connection, dimension: int) -> bool:
+    def _follow(self, connection: sqlite3.Connection, dimension: int, most_in_tail: int) -> bool:
         """Update the graph to the connection's snapshot; return False when the graph is newer.
 
         A graph whose files changed is read again first, or rebuilt. Then, by write generation:
 
-        ==================================  ====================================================================
-        graph newer than the snapshot       leave it and return False; if it was just read, see
-                                            :meth:`_reset_if_ahead_of_rows`
-        equal, and compared with the rows   nothing to do
-        equal, just read                    compare it with the rows
-        older                               add the newer rows, then compare it with the rows
-        ==================================  ====================================================================
+        ===================================  ===================================================================
+        graph newer than the snapshot        leave it and return False; if it was just read, see
+                                             :meth:`_reset_if_ahead_of_rows`
+        equal, and followed before           nothing to do
+        the log knows the graph's position   read the newer rows, and mark what was removed since
+        otherwise                            read the newer rows, and compare the keys with those of all rows
+        ===================================  ===================================================================
 
-        Comparing finds the tombstones if the vectors differ. Last, the graph is saved if it has grown enough.
+        Parameters
+        ----------
+        most_in_tail
+            If the tail has more vectors, they are added to a segment.
         """
         generation = Generation.RECORDS.read(connection, self._tenant)
-        if any(segment.is_changed(self._folder) for segment in self._segments):
+        if any(segment.is_changed(self._files.folder) for segment in self._segments):
             _LOG.warning(
-                "a file of vector index %s was changed while it was open; it is read again", self._manifest_path
+                "a file of vector index %s was changed while it was open; it is read again", self._files.manifest
             )
             self._reset(0)
-        if self._dimension != dimension:
+        if self._dimension != dimension or (
+            generation > self._generation
+            and has_more_vectors(connection, self._tenant, self._space, than=MAX_TAIL, after=self._newest)
+            and self._files.newest_row() > self._newest  # saved by another process after a large write
+        ):
             self._reset(dimension)
             self._load()
         if generation < self._generation and not self._reset_if_ahead_of_rows():
             return False
-        if generation == self._generation and self._tombstones is not None:
-            return True
-        if generation > self._generation:
-            self._add_since(connection, self._newest)
-        if self._differs(connection):
-            self._find_tombstones(connection)
-        self._tombstones = self._removed
-        self._generation = generation
-        growing = len(self._segments[-1]) if self._segments else 0
-        if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * growing)):
-            self._save()
+        if generation != self._generation or not self._is_followed:
+            removed = vector_log.removed_since(connection, self._tenant, self._space, self._position)
+            self._add_since(connection, self._newest, most_in_tail)
+            if removed is None:
+                self._removals.clear()
+                if self._differs(connection):
+                    self._compare(connection)
+            else:
+                keys = np.array(removed, dtype=np.uint64)
+                self._remove(keys)
+                self._removals.append((self._generation, generation, keys))
+            self._generation, self._is_followed = generation, True
+            self._position = vector_log.position(connection, self._tenant)
+        if len(self._tail) > most_in_tail:
+            self._flush()
         return True
 
-    def _differs(self, connection: sqlite3.Connection) -> bool:
-        """Return whether the vectors of the graph are not those of the rows.
+    def _load(self) -> None:
+        """Read the saved graph, if there is one."""
+        saved = self._files.read(self._dimension)
+        if saved is not None:
+            manifest, self._segments = saved
+            self._generation, self._position = manifest.generation, manifest.position
+            self._newest = self._newest_in_segment = manifest.newest
 
-        For a graph that was updated in this process, comparing their numbers suffices. One that was just read from a
-        file may have the same number of other vectors, if the database was restored and then written to again.
-        """
-        distinct = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
-        was_read = bool(self._segments) and self._tombstones is None
+    def _save(self) -> None:
+        if self._files.write(
+            self._segments,
+            self._dimension,
+            generation=self._generation,
+            position=self._position,
+            newest=self._newest_in_segment,
+        ):
+            self._unsaved = 0
+
+    def _differs(self, connection: sqlite3.Connection) -> bool:
+        """Return whether the vectors of the graph are not those of the rows, by their number and a checksum."""
         number, checksum = connection.execute(
-            f"SELECT count(*), {f'sum(key & {_LOW_BITS:d})' if was_read else '0'} FROM ({distinct})",  # noqa: S608 - constants
+            f"SELECT count(*), sum(key & {_LOW_BITS:d})"  # noqa: S608 - a constant
+            " FROM (SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?)",
             (self._space, self._tenant),
         ).fetchone()
-        if number != self._size - len(self._removed):
-            return True
-        return was_read and checksum != sum(int((segment.keys & _LOW_BITS).sum()) for segment in self._segments)
+        sums = (int((part.keys & _LOW_BITS).sum()) for part in self._parts)
+        return number != self._size or (checksum or 0) != sum(sums)
 
     def _reset_if_ahead_of_rows(self) -> bool:
         """Reset a graph that was just read and is newer than the database, and return whether it was reset.
@@ -205,172 +257,127 @@ class HnswGraph:
         A database that was restored from a copy is older than the graph. The graph may also be newer than this
         connection's snapshot alone, so it is read again at the next searches, and reset only if it stays newer.
         """
-        if self._tombstones is not None:
+        if self._is_followed:
             return False
         dimension, self._dimension = self._dimension, 0  # so that the next search reads the file again
         self._reads_ahead += 1
         if self._reads_ahead <= _MAX_READS_AHEAD:
             return False
-        _LOG.warning("vector index %s is newer than the rows and is built again", self._manifest_path)
+        _LOG.warning("vector index %s is newer than the rows and is built again", self._files.manifest)
         self._reset(dimension)
         return True
 
-    def _reset(self, dimension: int) -> None:
-        self._dimension = dimension
-        self._segments = []
-        self._tombstones = None
-        self._generation = -1
-        self._newest = self._unsaved = 0
+    def _add_since(self, connection: sqlite3.Connection, number: int, most_in_tail: int) -> None:
+        """Add the vectors of rows with a greater number to the tail, and those beyond ``most_in_tail`` to segments."""
+        for numbers, keys, vectors in self._rows(connection, _ROWS_AFTER, number):
+            self._add(keys, vectors)
+            self._newest = max(self._newest, numbers)
+            if len(self._tail) > max(most_in_tail, _BATCH):
+                self._flush()
 
-    def _add_since(self, connection: sqlite3.Connection, number: int) -> None:
-        """Add the vectors of rows with a greater number."""
-        self._newest = max(self._newest, self._add(connection, _ROWS_AFTER, number))
-
-    def _add(self, connection: sqlite3.Connection, statement: str, parameter: int | str) -> int:
-        """Add the missing vectors among the rows of a statement, and return the last row's number."""
-        import numpy as np
-
-        newest = 0
+    def _rows(self, connection: sqlite3.Connection, statement: str, parameter: int | str) -> Iterator[_Rows]:
+        """Yield batches of a statement's rows: the last number, and the distinct keys with their vectors."""
         rows = connection.execute(statement, (self._space, self._tenant, parameter))
         while batch := rows.fetchmany(_BATCH):
-            keys, first = np.unique(np.array([row[1] for row in batch], dtype=np.uint64), return_index=True)
-            if len(self._removed):
-                self._tombstones = np.setdiff1d(self._removed, keys)
-            new = np.ones(len(keys), dtype=np.bool_)
-            for segment in self._segments:
-                new &= ~segment.contains(keys)
-            places = np.sort(first[new])
-            while len(places):
-                segment = self._growing_segment()
-                taken, places = np.split(places, [hnsw_segments.SIZE - len(segment)])
-                values = np.frombuffer(b"".join(batch[place][2] for place in taken), dtype="<f4")
-                segment.add(
-                    np.array([batch[place][1] for place in taken], dtype=np.uint64), values.reshape(len(taken), -1)
-                )
-                self._unsaved += len(taken)
-            newest = int(batch[-1][0])
-        return newest
+            distinct = {key: vector for _, key, vector in reversed(batch)}  # in the order of the first of each
+            keys = list(reversed(distinct))
+            values = np.frombuffer(b"".join(distinct[key] for key in keys), dtype="<f4")
+            yield int(batch[-1][0]), np.array(keys, dtype=np.uint64), values.reshape(len(keys), -1)
+
+    def _add(self, keys: Keys, vectors: NDArray[np.float32]) -> None:
+        """Add the vectors that the graph lacks to the tail."""
+        new = np.ones(len(keys), dtype=np.bool_)
+        for part in self._parts:
+            part.restore(keys)
+            new &= ~part.contains(keys)
+        self._tail.add(keys[new], vectors[new])
+
+    def _flush(self) -> None:
+        """Add the tail to a segment; a full one is written and memory-mapped, and another begun."""
+        keys, vectors = self._tail.keys, self._tail.vectors
+        self._tail = Tail(self._dimension)
+        while len(keys):
+            segment = self._growing_segment()
+            some = max(1, hnsw_segments.SIZE - len(segment))
+            segment.add(keys[:some], vectors[:some])
+            self._unsaved += len(keys[:some])
+            keys, vectors = keys[some:], vectors[some:]
+        self._newest_in_segment = self._newest
 
     def _growing_segment(self) -> Segment:
         """Return the segment that vectors are added to; a full one is written and memory-mapped."""
-        if self._segments and len(self._segments[-1]) < hnsw_segments.SIZE:
+        if self._segments and not self._segments[-1].is_full:
             return self._segments[-1]
-        if self._segments and not self._store.read_only:
-            try:
-                self._write(self._segments[-1])
-            except OSError as error:
-                self._warn_not_saved(error)
+        if self._segments:
+            self._files.map_full(self._segments[-1])
         self._segments.append(Segment(self._dimension))
         return self._segments[-1]
 
-    def _find_tombstones(self, connection: sqlite3.Connection) -> None:
-        """Set the tombstones, vectors that no row has any more; a segment with too many of them is dissolved."""
-        import numpy as np
+    def _remove(self, keys: Keys) -> None:
+        """Mark vectors as removed."""
+        for part in self._parts:
+            before = len(part.removed)
+            part.remove(keys)
+            self._unsaved += len(part.removed) - before
 
+    def _removed_since(self, generation: int) -> Keys | None:
+        """Return the keys that were removed after an older generation; None if unknown."""
+        later = [keys for _, until, keys in self._removals if until > generation]
+        if not self._is_followed or not later or self._removals[-len(later)][0] > generation:
+            return None
+        keys = np.unique(np.concatenate(later))
+        has = np.zeros(len(keys), dtype=np.bool_)
+        for part in self._parts:
+            has |= part.contains(keys)
+        return keys if has.all() else None  # a removed one was not added to a segment
+
+    def _compare(self, connection: sqlite3.Connection) -> None:
+        """Mark the vectors that no row has any more; reset the graph and read all rows if it lacks others."""
         statement = "SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?"
         rows = connection.execute(statement, (self._space, self._tenant))
         live = np.fromiter((row[0] for row in rows), dtype=np.uint64)
-        dead: list[Keys] = [np.empty(0, dtype=np.uint64)]
-        kept: list[Segment] = []
-        again: list[Keys] = []
-        held = 0
-        for segment in self._segments:
-            keys = segment.keys
-            gone = ~np.isin(keys, live)
-            held += len(keys) - int(gone.sum())
-            if gone.mean() > TOMBSTONE_SHARE:
-                again.append(keys[~gone])
-            else:
-                kept.append(segment)
-                dead.append(keys[gone])
-        if held < len(live):  # vectors of rows are missing: the graph was built from other rows
+        for part in self._parts:
+            part.restore(live)
+            self._remove(np.setdiff1d(part.keys, live))
+        if self._size < len(live):  # the graph was built from other rows
             self._reset(self._dimension)
-            self._add_since(connection, 0)
-            return
-        self._segments, self._tombstones = kept, np.concatenate(dead)
-        for keys in again:
-            self._add(connection, _ROWS_OF_KEYS, json.dumps(keys.tolist()))
+            self._add_since(connection, 0, MAX_TAIL)
 
-    @property
-    def _manifest_path(self) -> Path:
-        return self._folder / f"{self._stem}.json"
+    def _worn(self) -> list[Segment]:
+        """Return the segments with many removed vectors."""
+        return [one for one in self._segments if len(one.removed) > REMOVED_SHARE * len(one)]
 
-    def _load(self) -> None:
-        """Read the saved graph if it belongs to this tenant and space; if damaged, log it and rebuild from the rows."""
-        for _ in range(_READS):
-            try:
-                self._read()
-            except FileNotFoundError:
-                continue  # another process may just have saved it under other names
-            except (OSError, ValueError, RuntimeError) as error:
-                kind = type(error).__name__  # a message may quote the whole file
-                _LOG.warning("vector index %s is damaged and is built again: %s", self._manifest_path, kind)
-            return
-        if self._manifest_path.exists():
-            _LOG.warning("vector index %s lacks a file and is built again", self._manifest_path)
+    def _rebuild_some(self, connection: sqlite3.Connection) -> bool:
+        """Go on with the rebuild of a segment, or begin with one; return whether there is more to do."""
+        rebuild = self._rebuild
+        if rebuild is None or rebuild.old not in self._segments:
+            worn = self._worn()
+            if not worn:
+                return False
+            rebuild = self._rebuild = _Rebuild(worn[0])
+        some, rebuild.left = rebuild.left[:ADDED_AT_ONCE], rebuild.left[ADDED_AT_ONCE:]
+        for _, keys, vectors in self._rows(connection, _ROWS_OF_KEYS, json.dumps(some.tolist())):
+            new = ~rebuild.new.contains(keys)  # equal vectors may be of several batches
+            rebuild.new.add(keys[new], vectors[new])
+        if len(rebuild.left):
+            return True
+        self._rebuild = None
+        self._replace(connection, rebuild.old, rebuild.new)
+        return True
 
-    def _read(self) -> None:
-        manifest = GraphManifest.read(self._manifest_path)
-        found = (manifest.format, manifest.store, manifest.tenant, manifest.space, manifest.dimension)
-        if found != (_FORMAT, self._store.identity, self._tenant, self._space, self._dimension):
-            return
-        self._segments = [Segment.read(self._folder, self._stem, each, self._dimension) for each in manifest.segments]
-        self._generation, self._newest = manifest.generation, manifest.newest
+    def _replace(self, connection: sqlite3.Connection, old: Segment, new: Segment) -> None:
+        """Put a rebuilt segment in the place of the old one."""
+        new.remove(old.removed)  # meanwhile
+        keys = old.keys
+        lacking = keys[~new.contains(keys)]  # removed when it began, and written again
+        place = self._segments.index(old)
+        self._segments[place : place + 1] = [new] if len(new) else []
+        self._unsaved += max(1, len(new))
+        for _, some, vectors in self._rows(connection, _ROWS_OF_KEYS, json.dumps(lacking.tolist())):
+            self._add(some, vectors)
+        self._flush()  # these rows are no newer than those of the segments
 
-    def _save(self) -> None:
-        """Write changed segments to new files, then the manifest: a reader sees either the old graph or the new one.
-
-        If writing fails, the only consequence is that the next process has to build the graph again.
-        """
-        if self._store.read_only:
-            return
-        unfinished = self._folder / f"{self._stem}-{secrets.token_hex(8)}.new"
-        replaced: set[str] = set()
-        with suppress(OSError, ValueError):
-            replaced = {segment.file for segment in GraphManifest.read(self._manifest_path).segments}
-        try:
-            for segment in self._segments:
-                self._write(segment)
-            manifest = GraphManifest(
-                format=_FORMAT,
-                store=self._store.identity,
-                tenant=self._tenant,
-                space=self._space,
-                dimension=self._dimension,
-                generation=self._generation,
-                newest=self._newest,
-                segments=tuple(segment.manifest_entry() for segment in self._segments),
-            )
-            with open(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "wb") as file:  # noqa: PTH123 - with its mode
-                file.write(manifest.model_dump_json().encode())
-            unfinished.replace(self._manifest_path)
-        except OSError as error:
-            self._warn_not_saved(error)
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
-            return
-        self._unsaved = 0
-        self._remove_unused_files(replaced)
-        with self._store.read() as connection:  # a later snapshot than the saver's own
-            deleted = not has_any(connection, self._tenant)
-        if deleted:  # by another process, which removed the files that existed then
-            remove_files(self._folder, f"{self._stem}*")
-
-    def _write(self, segment: Segment) -> None:
-        self._folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
-        segment.write(self._folder, self._stem)
-        self._written.add(segment.file or "")
-
-    def _remove_unused_files(self, replaced: set[str]) -> None:
-        """Remove files that no manifest lists, except recent ones, which another process may be about to list."""
-        kept = {segment.file or "" for segment in self._segments}
-        gone = (replaced | self._written) - kept
-        self._written &= kept
-        long_ago = time.time() - _ABANDONED_S
-        for path in self._folder.glob(f"{self._stem}-*"):
-            with suppress(OSError):
-                if path.name in gone or (path.name not in kept and path.stat().st_mtime < long_ago):
-                    path.unlink(missing_ok=True)
-
-    def _warn_not_saved(self, error: OSError) -> None:
-        _LOG.warning("vector index %s was not saved: %s", self._manifest_path, error)
+    def _save_if_grown(self) -> None:
+        growing = len(self._segments[-1]) if self._segments else 0
+        if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * growing)):
+            self._save()

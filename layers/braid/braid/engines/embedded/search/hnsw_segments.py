@@ -1,27 +1,28 @@
-"""Segments of a vector graph: usearch HNSW indexes of bounded size with their files, and the manifest of those files.
+"""Segments of a vector graph, usearch HNSW indexes of bounded size with their files, and the search in them.
 
 Only a segment that vectors were added to is in memory; the others are memory-mapped, so that the memory of a graph does
-not grow with its number of vectors. The content of files is not trusted: they may be damaged.
+not grow with its number of vectors. The newest vectors are in no segment yet, but in a *tail* in memory. The content of
+files is not trusted: they may be damaged.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import secrets
 import zlib
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from pydantic import Field, field_validator
+import numpy as np
 
 from braid.engines.embedded.files import PRIVATE_FILE, FileVersion
-from braid.models import Frozen
+from braid.engines.embedded.search.hnsw_manifest import Damaged, SegmentFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Keys: TypeAlias = NDArray[np.uint64]
@@ -41,68 +42,66 @@ EXPANSION_ALONE: Final = 128
 EXPANSION_EACH: Final = 48
 """Search expansion for a single segment, and for each of several: no segment has the vectors that another misses."""
 _LEAST_EACH: Final = 32
+NO_KEYS: Final = np.empty(0, dtype=np.uint64)
 _SUFFIX: Final = ".usearch"
 _CHUNK: Final = 2**20
-_MANIFEST_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of a manifest; a segment takes about a hundred."""
 
 
-class Damaged(ValueError):
-    """A file of a saved graph is damaged or another one."""
+class Tail:
+    """Unit vectors with their keys that are in no segment yet, and are all compared.
 
+    As in a segment, some are *removed*: no row has them any more.
+    """
 
-class SegmentFile(Frozen):
-    """A segment's entry in the manifest."""
+    def __init__(self, dimension: int) -> None:
+        self.removed: Keys = NO_KEYS
+        self._keys: Keys = NO_KEYS
+        self._vectors: NDArray[np.float32] = np.empty((0, dimension), dtype=np.float32)
 
-    file: Annotated[str, Field(min_length=1, max_length=255)]
-    crc32: int
-    size: Annotated[int, Field(ge=0)]
-    """Number of vectors in the file."""
+    def __len__(self) -> int:
+        """Return the number of vectors, removed or not."""
+        return len(self._keys)
 
+    @property
+    def keys(self) -> Keys:
+        """The keys of the vectors that are not removed, in the order of adding."""
+        return self._keys[_found(self._keys, self.removed, NO_KEYS)]
 
-class GraphManifest(Frozen):
-    """The JSON manifest of a saved graph: its tenant and space, its generation, its newest row and its files."""
+    @property
+    def vectors(self) -> NDArray[np.float32]:
+        """The vectors of ``keys``, shape (keys, dimension)."""
+        return self._vectors[_found(self._keys, self.removed, NO_KEYS)]
 
-    format: int
-    store: str
-    tenant: int
-    space: str
-    dimension: int
-    generation: Annotated[int, Field(ge=0)]
-    newest: Annotated[int, Field(ge=0, lt=2**63)]
-    segments: tuple[SegmentFile, ...]
+    def contains(self, keys: Keys) -> NDArray[np.bool_]:
+        """Return which of the keys the tail has, removed or not, shape (keys,)."""
+        return np.isin(keys, self._keys)
 
-    @field_validator("segments")
-    @classmethod
-    def _each_once(cls, segments: tuple[SegmentFile, ...]) -> tuple[SegmentFile, ...]:
-        if len({segment.file for segment in segments}) != len(segments):
-            raise ValueError("two have the same file")
-        return segments
+    def add(self, keys: Keys, vectors: NDArray[np.float32]) -> None:
+        """Add vectors, shape (keys, dimension)."""
+        self._keys = np.concatenate((self._keys, keys))
+        self._vectors = np.concatenate((self._vectors, vectors))
 
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Read a manifest.
+    def remove(self, keys: Keys) -> None:
+        """Mark those of ``keys`` that are in the tail as removed."""
+        self.removed = np.union1d(self.removed, np.intersect1d(keys, self._keys))
 
-        Raises
-        ------
-        ValueError
-            If the file is not a manifest.
-        OSError
-            If there is no such file, or it cannot be read.
-        """
-        if path.exists() and not path.is_file():
-            raise Damaged("it is no file")
-        with path.open("rb") as file:
-            content = file.read(_MANIFEST_BYTES + 1)
-        if len(content) > _MANIFEST_BYTES:
-            raise Damaged("it is too long")
-        return cls.model_validate_json(content)
+    def restore(self, keys: Keys) -> None:
+        """Mark ``keys`` as not removed."""
+        self.removed = np.setdiff1d(self.removed, keys)
+
+    def nearest(self, query: NDArray[np.float32], count: int, but: Keys) -> tuple[Keys, Cosines]:
+        """Return the keys of the ``count`` nearest vectors and their cosines, without removed ones not in ``but``."""
+        kept = _found(self._keys, self.removed, but)
+        keys, cosines = self._keys[kept], self._vectors[kept] @ query
+        best = np.argsort(-cosines, kind="stable")[:count]
+        return keys[best], cosines[best]
 
 
 class Segment:
-    """An HNSW index of unit vectors with their keys."""
+    """An HNSW index of unit vectors with their keys, some of which are *removed*: no row has them any more."""
 
     def __init__(self, dimension: int) -> None:
+        self.removed: Keys = NO_KEYS
         self._index = _index(dimension)
         self._is_mapped = False
         self._file: str | None = None  # holds the index as it is, where there is one
@@ -128,10 +127,17 @@ class Segment:
         _open(segment._index.view, path)
         if (segment.dimension, len(segment)) != (dimension, entry.size):
             raise Damaged(f"{name} holds other vectors than were described")
+        segment.remove(np.frombuffer(base64.b64decode(entry.removed, validate=True), dtype="<u8"))
         return segment
 
     def __len__(self) -> int:
+        """Return the number of vectors, removed or not."""
         return len(self._index)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no vector is added to it any more."""
+        return len(self) >= SIZE
 
     @property
     def dimension(self) -> int:
@@ -154,16 +160,22 @@ class Segment:
 
     @property
     def keys(self) -> Keys:
-        """The keys of all vectors, in no particular order."""
-        import numpy as np
-
-        return np.asarray(self._index.keys, dtype=np.uint64)
+        """The keys of the vectors that are not removed, in no particular order."""
+        keys = np.asarray(self._index.keys, dtype=np.uint64)
+        return keys[_found(keys, self.removed, NO_KEYS)]
 
     def contains(self, keys: Keys) -> NDArray[np.bool_]:
-        """Return which of the keys the segment has, shape (keys,)."""
-        import numpy as np
-
+        """Return which of the keys the segment has, removed or not, shape (keys,)."""
         return np.asarray(self._index.contains(keys), dtype=np.bool_)
+
+    def remove(self, keys: Keys) -> None:
+        """Mark those of ``keys`` that the segment has as removed."""
+        self.removed = np.union1d(self.removed, keys[self.contains(keys)])
+
+    def restore(self, keys: Keys) -> None:
+        """Mark ``keys`` as not removed."""
+        if len(self.removed):
+            self.removed = np.setdiff1d(self.removed, keys)
 
     def add(self, keys: Keys, vectors: NDArray[np.float32]) -> None:
         """Add vectors, shape (keys, dimension), at most as many as fit into the segment, which is then in memory."""
@@ -173,8 +185,17 @@ class Segment:
         self._index.add(keys, vectors, threads=1)
         self._file = None
 
-    def nearest(self, query: NDArray[np.float32], count: int, expansion: int | None) -> tuple[Keys, Cosines]:
-        """Return the keys of about the ``count`` nearest vectors, nearest first, and their cosines.
+    def nearest(
+        self, query: NDArray[np.float32], count: int, expansion: int | None, but: Keys
+    ) -> tuple[Keys, Cosines, float]:
+        """Search the ``count`` nearest vectors, or about them.
+
+        Returns
+        -------
+        keys, cosines
+            Of those that are not removed or are in ``but``, nearest first.
+        least
+            The last cosine, also of a removed one.
 
         Parameters
         ----------
@@ -184,10 +205,12 @@ class Segment:
         if expansion is not None:
             self._index.expansion_search = expansion
         found = self._index.search(query, min(count, len(self)), threads=1, exact=expansion is None)
-        return found.keys, 1.0 - found.distances
+        cosines = 1.0 - found.distances
+        kept = _found(found.keys, self.removed, but)
+        return found.keys[kept], cosines[kept], float(cosines[-1])
 
-    def write(self, folder: Path, stem: str) -> None:
-        """Write the segment to a new file unless one has its content; a full one is then memory-mapped from there.
+    def write(self, folder: Path, stem: str, *, is_done: bool) -> None:
+        """Write the segment to a new file unless one has its content, and map it if nothing will be added to it.
 
         Raises OSError if it cannot be written; the segment then stays in memory.
         """
@@ -200,7 +223,7 @@ class Segment:
             _write(index, unfinished)
             unfinished.chmod(PRIVATE_FILE)
             version, checksum = FileVersion.of(unfinished), _checksum(unfinished)
-            if is_full := len(self) >= SIZE:
+            if is_done:
                 index = _index(self.dimension)
                 _open(index.view, unfinished)
             unfinished.replace(folder / name)
@@ -209,11 +232,17 @@ class Segment:
                 unfinished.unlink(missing_ok=True)
             raise OSError(str(error)) from error
         self._file, self._crc32, self._version, self._index = name, checksum, version, index
-        self._is_mapped = is_full
+        self._is_mapped = is_done
 
     def manifest_entry(self) -> SegmentFile:
         """Return the manifest's entry for a segment that was written."""
-        return SegmentFile(file=self._file or "", crc32=self._crc32, size=len(self))
+        removed = base64.b64encode(self.removed.astype("<u8").tobytes()).decode()
+        return SegmentFile(file=self._file or "", crc32=self._crc32, size=len(self), removed=removed)
+
+
+def _found(keys: Keys, removed: Keys, but: Keys) -> NDArray[np.bool_] | slice:
+    """Return which keys are found: those that are not removed, or are in ``but``."""
+    return ~np.isin(keys, np.setdiff1d(removed, but)) if len(removed) else slice(None)
 
 
 def is_exact(segments: Sequence[Segment]) -> bool:
@@ -221,37 +250,40 @@ def is_exact(segments: Sequence[Segment]) -> bool:
     return sum(map(len, segments)) <= EXACT_VECTORS
 
 
-def nearest(segments: Sequence[Segment], query: NDArray[np.float32], count: int) -> tuple[Keys, Cosines]:
-    """Return the keys of about the ``count`` nearest vectors of all segments, nearest first, and their cosines.
+def nearest(
+    segments: Sequence[Segment], tail: Tail, query: NDArray[np.float32], count: int, but: Keys = NO_KEYS
+) -> tuple[Keys, Cosines]:
+    """Return the keys of about the ``count`` nearest vectors of the segments and the tail, nearest first.
+
+    Removed ones are left out but those in ``but``.
 
     Of up to :data:`EXACT_VECTORS` these are the nearest by the graph's cosines. Of more, each segment is asked for its
-    share first; one whose answers are all among the best is asked for twice as many.
+    share first. One whose answers are all among the best, or removed, is asked for twice as many.
     """
-    import numpy as np
-
     if is_exact(segments):
         expansion, share = None, count
     elif len(segments) == 1:
         expansion, share = EXPANSION_ALONE, count
     else:
         expansion, share = EXPANSION_EACH, max(_LEAST_EACH, 2 * count // len(segments))
-    found: dict[int, tuple[Keys, Cosines]] = {}
-    asked = list(range(len(segments)))
-    while asked:
-        share = min(share, count)
+    rest = tail.nearest(query, count, but)
+    found: dict[int, tuple[Keys, Cosines, float]] = {}
+    asked = [place for place, segment in enumerate(segments) if len(segment)]
+    while True:
         for place in asked:
-            found[place] = segments[place].nearest(query, share, expansion)
-        keys = np.concatenate([each for each, _ in found.values()])
-        cosines = np.concatenate([each for _, each in found.values()])
+            found[place] = segments[place].nearest(query, share, expansion, but)
+        keys = np.concatenate([rest[0], *(one[0] for one in found.values())])
+        cosines = np.concatenate([rest[1], *(one[1] for one in found.values())])
         best = np.argsort(-cosines, kind="stable")[:count]
-        last = cosines[best[-1]]
+        last = cosines[best[-1]] if len(best) == count else -np.inf
         asked = [
             place
-            for place, (_, own) in found.items()
-            if share < min(count, len(segments[place])) and (len(best) < count or own[-1] > last)
+            for place, (own, _, least) in found.items()
+            if len(own) < count and share < len(segments[place]) and least > last
         ]
+        if not asked:
+            return keys[best], cosines[best]
         share *= 2
-    return keys[best], cosines[best]
 
 
 def _index(dimension: int) -> Any:  # noqa: ANN401 - usearch is imported only where vectors are

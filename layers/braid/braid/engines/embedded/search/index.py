@@ -8,9 +8,9 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from braid.deadline import Locks, holding, within
+from braid.deadline import Locks, holding, suspended, within
 from braid.engines.embedded.files import interrupted_in_time, remove_files
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import row_reads, row_writes
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from braid.models import Embedding, FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord
 
+EXACT_ROWS: Final = 1_000
+"""Most vectors of a tenant and space that a search compares all, rather than through the HNSW graph."""
 _GRAPHS_IN_MEMORY = 32
 
 
@@ -46,7 +48,7 @@ class EmbeddedSearchIndex:
     Parameters
     ----------
     exact_rows
-        Most filtered rows that are all scored; more are searched through the HNSW graph.
+        Most rows that are all scored; more are searched through the HNSW graph.
     question_s
         Time limit of one search in seconds.
     """
@@ -56,7 +58,7 @@ class EmbeddedSearchIndex:
         store: EmbeddedStore,
         spaces: Mapping[str, int],
         *,
-        exact_rows: int | None = None,
+        exact_rows: int = EXACT_ROWS,
         question_s: float = math.inf,
     ) -> None:
         self._store = store
@@ -93,6 +95,7 @@ class EmbeddedSearchIndex:
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 row_writes.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
+                self._store.after_commit(partial(self._keep_up, tenant_id))
 
     def check_vectors(self, records: Iterable[Record]) -> None:
         """Require that every vector is of a known space and has its dimension; raises as :meth:`upsert` does."""
@@ -106,7 +109,16 @@ class EmbeddedSearchIndex:
         removed = change(self._store, Generation.RECORDS, tenant_id, ids, row_writes.delete)
         # Even if none were: a process that removed the last one may have been killed before it removed the files.
         self._store.after_commit(lambda: self._remove_graphs_if_empty(tenant_id))
+        if removed:
+            self._store.after_commit(partial(self._keep_up, tenant_id))
         return removed
+
+    def _keep_up(self, tenant_id: str) -> None:
+        """Add what was written to vector graphs of many vectors, so that no search has to."""
+        with suspended(), self._store.read_tenant(tenant_id) as (connection, tenant):
+            for space, dimension in self._dimensions.items():
+                if tenant is not None and row_reads.has_more_vectors(connection, tenant, space, than=self._exact_rows):
+                    self._hnsw_graph(tenant, space).keep_up(connection, dimension)
 
     def finish_removals(self, tenant_id: str) -> None:
         """Remove the remaining words of a tenant without records, in short transactions."""
@@ -293,7 +305,7 @@ class EmbeddedSearchIndex:
             if tenant is None or self._store.in_transaction:
                 return
             for space, dimension in self._dimensions.items():
-                if _has_vectors(connection, tenant, space):
+                if row_reads.has_more_vectors(connection, tenant, space):
                     row_reads.check_stored_length(connection, tenant, space, dimension)
                     self._hnsw_graph(tenant, space).bring_up_to_date(connection, dimension)
 
@@ -321,9 +333,10 @@ class EmbeddedSearchIndex:
             hnsw,
             np.frombuffer(row_reads.unit(embedding.vector, embedding.space), dtype="<f4"),
             row_filter,
+            tenant=tenant,
             space=embedding.space,
             k=k,
-            exact_rows=knn.EXACT_ROWS if self._exact_rows is None else self._exact_rows,
+            exact_rows=self._exact_rows,
         )
 
     def _hnsw_graph(self, tenant: int, space: str) -> HnswGraph:
@@ -337,11 +350,6 @@ class EmbeddedSearchIndex:
             while len(self._graphs) > _GRAPHS_IN_MEMORY:
                 self._graphs.popitem(last=False)
             return graph
-
-
-def _has_vectors(connection: sqlite3.Connection, tenant: int, space: str) -> bool:
-    found = connection.execute("SELECT 1 FROM vectors WHERE space = ? AND tenant = ? LIMIT 1", (space, tenant))
-    return found.fetchone() is not None
 
 
 def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.search.hnsw_segments import COSINE_ERROR
+from braid.engines.embedded.search.row_reads import has_more_vectors
 from braid.ranking.scoring import from_cosine
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph, NearestKeys
 
-EXACT_ROWS = 1_000
-"""Most rows that are all read and scored, rather than searched through the HNSW graph."""
 _OVERFETCH = 4
 """The HNSW graph is first asked for so many times ``k`` vectors, and each time for so many times more."""
 _MIN_FETCH, _MAX_FETCH = 100, 4_096
@@ -67,9 +66,10 @@ def search(
     query: NDArray[np.float32],
     row_filter: RowFilter,
     *,
+    tenant: int,
     space: str,
     k: int,
-    exact_rows: int = EXACT_ROWS,
+    exact_rows: int,
 ) -> tuple[list[NearRecord], set[str]]:
     """Return the best ``k`` valid records, and the ids of superseded ones among the first ``k`` of all.
 
@@ -89,6 +89,8 @@ def search(
     ----------
     hnsw
         Returns the HNSW graph of the vectors, called only if there are too many rows to score. None scores all rows.
+    exact_rows
+        Most rows that are all read and scored, rather than searched through the HNSW graph.
     query
         Shape (dimension,), of length 1.
     """
@@ -101,20 +103,13 @@ def search(
         if numbers is not None:
             among = "r.number IN (SELECT value FROM json_each(:numbers))"
             scored = _score_all(connection, query, among, {**values, "numbers": json.dumps(numbers)})
-    elif _has_at_most(connection, values, exact_rows):
+    elif not has_more_vectors(connection, tenant, space, than=exact_rows):
         scored = _score_all(connection, query, row_filter.where, values)
     if scored is None and hnsw is not None:
         scored = _through_hnsw(connection, hnsw(), query, row_filter=row_filter, space=space, k=k)
     if scored is None:
         scored = _score_all(connection, query, row_filter.where, values)
     return _best(scored, k)
-
-
-def _has_at_most(connection: sqlite3.Connection, values: dict[str, str | int], rows: int) -> bool:
-    beyond = connection.execute(
-        "SELECT 1 FROM vectors WHERE space = :space AND tenant = :tenant LIMIT 1 OFFSET :rows", {**values, "rows": rows}
-    ).fetchone()
-    return beyond is None
 
 
 def _few_numbers(

@@ -90,6 +90,15 @@ def has_any(connection: sqlite3.Connection, tenant: int) -> bool:
     return connection.execute("SELECT 1 FROM records WHERE tenant = ? LIMIT 1", (tenant,)).fetchone() is not None
 
 
+def has_more_vectors(connection: sqlite3.Connection, tenant: int, space: str, *, than: int = 0, after: int = 0) -> bool:
+    """Return whether a tenant has more vectors in a space, of rows with a number greater than ``after``."""
+    found = connection.execute(
+        "SELECT 1 FROM vectors WHERE space = ? AND tenant = ? AND number > ? LIMIT 1 OFFSET ?",
+        (space, tenant, after, than),
+    )
+    return found.fetchone() is not None
+
+
 def read_many(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, ids: Sequence[str], *, with_vectors: bool
 ) -> list[Record]:
