@@ -3,8 +3,9 @@
 Corpora are those of :mod:`bench.synthetic`, written in slices that can be resumed: a million records take the better
 part of an hour, on OpenSearch and Gremlin Server a night. These servers are started by it and keep running between
 slices. Embedding is not measured, and caches are off. *CPU* is the processor time of the process; *after one write* is
-the latency of the first question after writing a record, a vertex and an edge; *in part* counts questions that lost a
-stage in three attempts, as Gremlin Server's graph scans all vertices to find names, for which Neptune has an index.
+the latency of the first question after writing a record, a vertex and an edge, *after one removal* that after deleting
+them; *in part* counts questions that lost a stage in three attempts, as Gremlin Server's graph scans all vertices to
+find names, for which Neptune has an index.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
             recall.append(len({hit.id for hit in found.vector} & set(question["nearest"])) / K)
         held = memory()
         steps = _steps(application, questions)
-        after = []
+        after, after_removal = [], []
         for number in range(WRITES):
             identity, vector = f"new{number}", base64.b64decode(questions[number]["vector"])
             embedding = Embedding(space=SPACE, model_id=MODEL, vector=vector)
@@ -159,8 +160,10 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
             edge = Relationship(tenant_id=TENANT, source=identity, type="CAUSES", target=f"r{number + 9:07d}")
             application.graph.upsert([Vertex(id=identity, tenant_id=TENANT, name=f"New {number}")], [edge])
             after.append(_ask(application, questions[number]))
-        application.index.delete(TENANT, [f"new{number}" for number in range(WRITES)])
-        application.graph.delete(TENANT, [f"new{number}" for number in range(WRITES)])
+        for number in range(WRITES):
+            application.index.delete(TENANT, [f"new{number}"])
+            application.graph.delete(TENANT, [f"new{number}"])
+            after_removal.append(_ask(application, questions[number]))
 
     def p50(values: Iterable[float]) -> float:
         return round(percentile(sorted(values), 50), 2)
@@ -172,6 +175,7 @@ def measure(task: dict[str, Any]) -> dict[str, Any]:
         "recall": round(sum(recall) / len(recall), 4),
         "after_write_cpu_ms": p50(each.cpu_ms for each in after),
         "after_write_ms": p50(each.ms for each in after),
+        "after_removal_ms": p50(each.ms for each in after_removal),
         "first_answer_cpu_s": round(first_s, 2),
         "memory_mb": held["resident_mb"],
         "own_memory_mb": held["own_mb"],
@@ -213,6 +217,7 @@ _ROWS = {
     "in_part_percent": "answered in part, %",
     "after_write_cpu_ms": "the first one after one write, CPU ms",
     "after_write_ms": "the same, ms",
+    "after_removal_ms": "the first one after one removal, ms",
     "first_answer_cpu_s": "new process to its first answer, CPU s",
     "memory_mb": "memory, MiB",
     "own_memory_mb": "of it no file's, MiB",

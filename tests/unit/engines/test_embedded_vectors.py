@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.search import hnsw_graph, knn
+from braid.engines.embedded.search import hnsw_files, knn
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
@@ -162,7 +162,7 @@ def remove(path: Path) -> None:
 def test_a_damaged_file_is_built_again(
     saved: Path, damage: object, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hnsw_graph, "_ABANDONED_S", -1)
+    monkeypatch.setattr(hnsw_files, "_ABANDONED_S", -1)
     (path,) = (saved / "vectors").glob(f"*{suffix}")
     assert callable(damage)
     damage(path)
@@ -241,6 +241,15 @@ def test_a_reader_of_an_earlier_moment_finds_what_was_there_then(saved: Path) ->
         index.upsert([record(name) for name in expected[:10]])
         assert through_graph(index)[:10] == expected[10:20]
         graph = index._hnsw_graph(store.tenant_number(earlier, ACME) or 0, SPACE)
+        nearest = graph.nearest(earlier, knn.np.frombuffer(QUESTION, dtype="<f4"), 20)
+        assert nearest is not None
+        found = earlier.execute(
+            "SELECT r.id FROM json_each(?) AS n JOIN vectors AS v ON v.key = n.value JOIN records AS r"
+            " ON r.number = v.record ORDER BY n.key",
+            (json.dumps(nearest.keys),),
+        )
+        assert [row[0] for row in found] == expected
+        graph._removals.clear()  # as after many more writes
         assert graph.nearest(earlier, knn.np.frombuffer(QUESTION, dtype="<f4"), 5) is None
 
 

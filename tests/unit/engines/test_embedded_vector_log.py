@@ -1,0 +1,168 @@
+"""Vector graphs that follow the log of removed vectors: whatever was written, they find what is stored."""
+
+from __future__ import annotations
+
+import random
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest.mock import patch
+
+import pytest
+from braid.engines.embedded.search import hnsw_graph, hnsw_segments, vector_log
+from braid.engines.embedded.search.hnsw_graph import HnswGraph
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.contract.shapes import ACME, embedding, random_vector, record
+from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, through_graph
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from braid.engines.embedded.search.index import EmbeddedSearchIndex
+
+VECTORS = [random_vector(random.Random(seed)) for seed in range(40)]  # noqa: S311 - fixed sequences
+RECORDS = st.integers(0, 30)
+STEPS = st.one_of(
+    st.tuples(st.just("write"), st.dictionaries(RECORDS, st.integers(0, len(VECTORS) - 1), min_size=1, max_size=12)),
+    st.tuples(st.just("delete"), st.sets(RECORDS, min_size=1, max_size=12)),
+    st.tuples(st.sampled_from(["search", "search", "reopen", "optimise", "other"]), st.none()),
+)
+
+
+@pytest.fixture(autouse=True)
+def few_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a few vectors do what takes thousands."""
+    monkeypatch.setattr(hnsw_segments, "SIZE", 8)
+    monkeypatch.setattr(hnsw_graph, "MAX_TAIL", 6)
+    monkeypatch.setattr(hnsw_graph, "ADDED_AT_ONCE", 3)
+    monkeypatch.setattr(hnsw_graph, "_MIN_UNSAVED", 2)
+
+
+@settings(max_examples=150)
+@given(steps=st.lists(STEPS, min_size=1, max_size=14))
+def test_a_graph_finds_what_is_stored_whatever_was_written(steps: list[tuple[str, object]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        index, other = opened(home), opened(home)
+        for step, given_ in steps:
+            match step, given_:
+                case "write", dict(some):
+                    index.upsert(
+                        [record(f"r{one:04}", embeddings=(embedding(VECTORS[vector]),)) for one, vector in some.items()]
+                    )
+                case "delete", set(some):
+                    index.delete(ACME, [f"r{one:04}" for one in some])
+                case "optimise", _:
+                    index.optimise(ACME)
+                case "reopen", _:
+                    index = opened(home)
+                case "other", _:
+                    assert through_graph(other, 50) == exactly(home, 50)
+                case _:
+                    assert through_graph(index, 50) == exactly(home, 50)
+        for one in (index, other, opened(home)):
+            assert through_graph(one, 50) == exactly(home, 50)
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Record each time that a graph is compared with all rows."""
+    calls: list[str] = []
+    for name in ("_differs", "_compare", "_rebuild_some"):
+        really = getattr(HnswGraph, name)
+
+        def watched(self: HnswGraph, connection: object, name: str = name, really: object = really) -> object:
+            calls.append(name)
+            return really(self, connection)  # type: ignore[operator] - the method of that name
+
+        monkeypatch.setattr(HnswGraph, name, watched)
+    return calls
+
+
+def written(home: Path) -> EmbeddedSearchIndex:
+    index = opened(home)
+    index.upsert(rows(60))
+    index.optimise(ACME)
+    return index
+
+
+def test_a_search_after_a_write_reads_what_was_written_alone(tmp_path: Path, compared: list[str]) -> None:
+    index = written(tmp_path)
+    other = opened(tmp_path)
+    through_graph(other)
+    compared.clear()
+    for seed, number in enumerate((3, 70, 5, 3)):
+        with patch.object(index, "_keep_up"):
+            index.upsert(rows(1, seed=seed + 9, first=number))
+            index.delete(ACME, [f"r{number + 1:04}"])
+        assert through_graph(index) == through_graph(other) == exactly(tmp_path)
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
+    assert compared == []
+
+
+def test_a_search_rebuilds_no_segment(tmp_path: Path, compared: list[str]) -> None:
+    index = written(tmp_path)
+    compared.clear()
+    with patch.object(index, "_keep_up"):
+        index.delete(ACME, [f"r{number:04}" for number in range(40)])
+    assert through_graph(index) == exactly(tmp_path)
+    assert compared == []
+    for number in range(100, 140):  # each write goes on with it
+        index.upsert(rows(1, seed=number, first=number))
+    (graph,) = index._graphs.values()
+    assert graph._worn() == []
+    assert through_graph(index, 60) == exactly(tmp_path, 60)
+
+
+def test_what_is_removed_and_written_again_during_a_rebuild_is_found(tmp_path: Path) -> None:
+    index = written(tmp_path)
+    first = {each.id: each for each in rows(60)}
+    index.delete(ACME, [f"r{number:04}" for number in range(20)])
+    index.upsert(rows(1, seed=8, first=200))
+    index.upsert([first["r0003"], first["r0004"]])
+    index.delete(ACME, ["r0022"])
+    for number in range(100, 130):
+        index.upsert(rows(1, seed=number, first=number))
+    assert through_graph(index, 60) == exactly(tmp_path, 60)
+    assert through_graph(opened(tmp_path), 60) == exactly(tmp_path, 60)
+
+
+def test_a_graph_beyond_the_log_is_compared_with_all_rows(
+    tmp_path: Path, compared: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_log, "GENERATIONS_KEPT", 3)
+    index = written(tmp_path)
+    other = opened(tmp_path)
+    through_graph(other)
+    compared.clear()
+    for number in range(5):
+        index.delete(ACME, [f"r{number:04}"])
+    assert through_graph(other) == exactly(tmp_path)
+    assert "_compare" in compared
+    with index._store.read() as connection:
+        for table in ("record_generations", "removed_vectors"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] <= 3  # noqa: S608 - a table
+
+
+def test_a_tenant_without_records_has_no_log(tmp_path: Path) -> None:
+    index = written(tmp_path)
+    index.delete(ACME, [f"r{number:04}" for number in range(60)])
+    with index._store.read() as connection:
+        assert connection.execute("SELECT count(*) FROM removed_vectors").fetchone()[0] == 0
+    index.upsert(rows(30, seed=5))
+    assert through_graph(index, 60) == exactly(tmp_path, 60)
+
+
+def test_of_many_removed_vectors_the_others_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where everything near a question was removed, the search goes on to what is farther away."""
+    monkeypatch.setattr(hnsw_segments, "SIZE", 1_000)
+    monkeypatch.setattr(hnsw_segments, "EXACT_VECTORS", 10)
+    index = opened(tmp_path)
+    index.upsert(rows(260))
+    index.optimise(ACME)
+    gone = exactly(tmp_path, 200)
+    with patch.object(index, "_keep_up"):
+        index.delete(ACME, gone)
+    assert through_graph(index) == exactly(tmp_path)
