@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -18,7 +19,7 @@ from braid.retrieval.context.selection import Context, ContextSource
 from tests.fakes import NOW, TENANT, fused, searched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Answer, Query, Record
@@ -61,6 +62,12 @@ class Remembered:
         return ResilientCache(NoCache())
 
     context_cache: ContextCache | None = None
+
+    @contextmanager
+    def transaction(self, tenant_id: str) -> Iterator[None]:
+        with self.store.transaction():
+            yield
+            self.cache.advance(tenant_id)
 
     def answer(self, query: Query) -> Answer:
         self.asked.append(query)

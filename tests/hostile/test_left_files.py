@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import stat
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import Query
 from braid.ports.ingestion import WriteRequest
 from braid.ports.knowledge_graph import ExpandRequest
+from braid.retrieval.context.episodes import record_decision
 from braid.retrieval.context.selection import ContextRequest
 from braid.settings import Settings
 
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from braid.models import Answer
+    from braid.models import Answer, Record
     from braid.retrieval.stages.stage_messages import FuseRequest
 
 
@@ -92,6 +94,23 @@ def test_an_answer_and_a_context_that_are_made_while_their_tenant_is_deleted_are
                 stages.write(WriteRequest(tenant_id=ACME, records=(record("r", "the heron's other secret"),)))
                 ask()
             assert not values() & {"result", "context"}
+
+
+def test_an_episode_that_is_written_while_its_tenant_is_deleted_goes_with_it(
+    store: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    upsert = store.index.upsert
+    deletion = threading.Thread(target=delete_tenant, args=(ACME, store))
+
+    def deleted_meanwhile(records: list[Record]) -> None:
+        deletion.start()
+        deletion.join(0.5)  # it waits for the write that has begun
+        upsert(records)
+
+    monkeypatch.setattr(store.index, "upsert", deleted_meanwhile)
+    record_decision("keep the canary", tenant_id=ACME, store=store)
+    deletion.join()
+    assert store.index.stats(ACME).records == 0
 
 
 @pytest.mark.parametrize(

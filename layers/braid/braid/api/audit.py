@@ -12,6 +12,7 @@ displace no other entries.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
@@ -154,7 +155,10 @@ class _File:
         self._lock = threading.Lock()
 
     def add(self, line: str) -> None:
-        """Append one line."""
+        """Append one line.
+
+        Raises OSError if it cannot be written whole; the next one then begins on a line of its own.
+        """
         with self._lock:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._full():
@@ -165,8 +169,13 @@ class _File:
                         self._rename_full()
                 finally:
                     os.close(folder)
-            with open(self._path, "ab", buffering=0, opener=_open_private) as file:
-                file.write(f"{line}\n".encode())
+            with open(self._path, "a+b", buffering=0, opener=_open_private) as file:
+                whole = f"{line}\n".encode()
+                if file.tell():
+                    file.seek(-1, os.SEEK_END)
+                    whole = whole if file.read(1) == b"\n" else b"\n" + whole
+                if file.write(whole) < len(whole):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     def _full(self) -> bool:
         return self._path.exists() and self._path.stat().st_size >= FILE_BYTES

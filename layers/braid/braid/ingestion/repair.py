@@ -8,6 +8,7 @@ graphs delete a vertex with its edges. A delete that broke off is completed by r
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,11 @@ from braid.ingestion.writing import WriteRequest, write
 from braid.models import Frozen, GraphSource, Kind, RecordId, Relationship, TenantId, Vertex
 from braid.models.scalars import printable
 from braid.ports.batches import batches
+from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.keys import pages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from braid.ingestion.intent_log import UnfinishedWrite
     from braid.ingestion.writing import WriteStore
@@ -98,10 +100,11 @@ class RepairReport(Frozen):
 def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> RepairReport:
     """Compare every record, vertex and edge of a tenant, and repair the graph where it differs.
 
-    Meant for a tenant without concurrent writes: a record that is just being deleted looks like one without its vertex.
-    Reads both stores page by page, so that memory does not grow with them.
+    Meant for a tenant without concurrent writes: in stores that cannot commit together, a record that is just being
+    deleted looks like one without its vertex. Reads both stores page by page, so that memory does not grow with them.
 
-    Raises StoreError as the engines do; repeating the repair completes it.
+    Raises StoreError as the engines do, and TenantBeingDeleted if there is something to repair in a tenant that is
+    being deleted; repeating the repair completes it.
     """
     work = _Repair(tenant_id, store, dry_run=dry_run)
     records = vertices = relationships = 0
@@ -125,6 +128,23 @@ def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> Repai
         findings=tuple(work.findings),
         repaired=not dry_run,
     )
+
+
+@dataclass
+class _Differences:
+    """Differences between some items of both stores, and what repairs them."""
+
+    findings: list[Finding] = field(default_factory=list)
+    vertices: list[Vertex] = field(default_factory=list)
+    """Vertices and ``edges`` as they should be."""
+    edges: list[Relationship] = field(default_factory=list)
+    gone: list[Relationship] = field(default_factory=list)
+    """Found mentions of texts that do not exist."""
+    alone: list[str] = field(default_factory=list)
+    """Found names that no text mentions."""
+
+    def add(self, fault: Fault, identity: str, message: str) -> None:
+        self.findings.append(Finding(fault=fault, id=identity, message=message))
 
 
 class _Repair:
@@ -216,68 +236,96 @@ class _Repair:
 
     def compare_records(self, records: Sequence[Record]) -> None:
         """Compare records with their vertices, and repair these."""
+        found = self._of_records(records)
+        ids = [vertex.id for vertex in found.vertices]
+        self._settle(found, lambda: self._of_records(self._store.index.get_many(self._tenant_id, ids)))
+
+    def _of_records(self, records: Sequence[Record]) -> _Differences:
         vertices = {
             vertex.id: vertex
             for vertex in self._store.graph.get_many(self._tenant_id, [record.id for record in records])
         }
-        mended: list[Vertex] = []
+        found = _Differences()
         for record in records:
             vertex = vertices.get(record.id)
             if vertex is None:
                 if record.kind is Kind.ENTITY:
-                    self._add(Fault.NO_VERTEX, record.id, "the record of an entity has no vertex")
-                    mended.append(vertex_of(record))
+                    found.add(Fault.NO_VERTEX, record.id, "the record of an entity has no vertex")
+                    found.vertices.append(vertex_of(record))
                 continue
             better = vertex
             if not vertex.has_record:
-                self._add(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
+                found.add(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
                 better = better.model_copy(update={"has_record": True})
             if (vertex.valid_at, vertex.invalid_at) != (record.valid_at, record.invalid_at):
-                self._add(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
+                found.add(Fault.OTHER_VALIDITY, record.id, "the vertex does not begin or end when its record does")
                 better = better.model_copy(update={"valid_at": record.valid_at, "invalid_at": record.invalid_at})
             if vertex.trusted != record.trusted:
-                self._add(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
+                found.add(Fault.OTHER_TRUST, record.id, "the vertex is trusted and its record is not, or the reverse")
                 better = better.model_copy(update={"trusted": record.trusted})
             if better is not vertex:
-                mended.append(better)
-        self._write(mended, [])
+                found.vertices.append(better)
+        return found
 
     def compare_graph(self, page: GraphPage) -> None:
         """Compare a page of the graph with the records that it refers to, and repair its vertices and edges."""
-        claimed = [vertex.id for vertex in page.vertices if vertex.has_record]
-        named = {edge.evidence for edge in page.relationships if edge.evidence}
+        graph, found = self._store.graph, self._of_graph(page.vertices, page.relationships)
+        ids, edges = [*(vertex.id for vertex in found.vertices), *found.alone], [*found.edges, *found.gone]
+        self._settle(
+            found,
+            lambda: self._of_graph(graph.get_many(self._tenant_id, ids), graph.as_stored(self._tenant_id, edges)),
+        )
+
+    def _of_graph(self, vertices: Sequence[Vertex], edges: Sequence[Relationship]) -> _Differences:
+        claimed = [vertex.id for vertex in vertices if vertex.has_record]
+        named = {edge.evidence for edge in edges if edge.evidence}
         there = self._store.index.written(self._tenant_id, sorted({*claimed, *named}))
-        vertices: list[Vertex] = []
-        edges: list[Relationship] = []
-        gone: list[Relationship] = []
-        for vertex in page.vertices:
+        found = _Differences()
+        for vertex in vertices:
             if vertex.has_record and vertex.id not in there:
-                self._add(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
-                vertices.append(vertex.model_copy(update={"has_record": False}))
-        for edge in page.relationships:
+                found.add(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
+                found.vertices.append(vertex.model_copy(update={"has_record": False}))
+        for edge in edges:
             if edge.evidence and edge.evidence not in there:
-                gone += [edge] if edge.found else []
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: there is no record {edge.evidence!r}"
-                self._add(Fault.NO_EVIDENCE, edge.source, message)
-                edges += [] if edge.found else [edge.model_copy(update={"evidence": None})]
+                found.add(Fault.NO_EVIDENCE, edge.source, message)
+                if edge.found:
+                    found.gone.append(edge)
+                else:
+                    found.edges.append(edge.model_copy(update={"evidence": None}))
             elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
-                self._add(Fault.OTHER_TRUST, edge.source, message)
-                edges.append(edge.model_copy(update={"trusted": False}))
-        alone = self._alone(page)
-        for identity in alone:
-            self._add(Fault.NO_MENTION, identity, "no text mentions the name that was found")
-        self._write(vertices, edges)
-        self._remove(gone, alone)
+                found.add(Fault.OTHER_TRUST, edge.source, message)
+                found.edges.append(edge.model_copy(update={"trusted": False}))
+        found.alone += self._alone(vertices, edges)
+        for identity in found.alone:
+            found.add(Fault.NO_MENTION, identity, "no text mentions the name that was found")
+        return found
+
+    def _settle(self, found: _Differences, look_again: Callable[[], _Differences]) -> None:
+        """Repair differences, unless this is a dry run, and report them.
+
+        They are looked at again in the transaction that repairs them: what was deleted or written since they were found
+        stays so. The stores that cannot commit together have a shorter time for that.
+        """
+        if found.findings and not self._dry_run:
+            with self._store.transaction(self._tenant_id):
+                refuse_while_deleted(self._tenant_id, self._store.cache)
+                found = look_again()
+                if found.vertices or found.edges:
+                    self._store.graph.upsert(found.vertices, found.edges)
+                self._remove(found.gone, found.alone)
+        for each in found.findings:
+            self._add(each.fault, each.id, each.message)
 
     def compare_counts(self) -> None:
         """Compare the stored counts of the graph with the graph, after everything else is repaired."""
         if self._store.graph.recount(self._tenant_id, dry_run=self._dry_run):
             self._add(Fault.OTHER_COUNTS, self._tenant_id, "the stored counts of the graph are not what is there")
 
-    def _alone(self, page: GraphPage) -> list[str]:
-        """Return the found names of a page that have no edge, as an interrupted write did not remove them."""
-        names = {vertex.id for vertex in page.vertices if vertex.found} - {edge.source for edge in page.relationships}
+    def _alone(self, vertices: Sequence[Vertex], edges: Sequence[Relationship]) -> list[str]:
+        """Return the found names among vertices that have no edge, as an interrupted write did not remove them."""
+        names = {vertex.id for vertex in vertices if vertex.found} - {edge.source for edge in edges}
         led_to = self._store.graph.relationships(self._tenant_id, ids=names) if names else []
         return sorted(names - {edge.target for edge in led_to})
 
@@ -294,8 +342,3 @@ class _Repair:
         self.counts[fault] = self.counts.get(fault, 0) + 1
         if len(self.findings) < SHOWN:
             self.findings.append(Finding(fault=fault, id=identity, message=message))
-
-    def _write(self, vertices: Sequence[Vertex], edges: Sequence[Relationship]) -> None:
-        if (vertices or edges) and not self._dry_run:
-            with self._store.transaction(self._tenant_id):
-                self._store.graph.upsert(vertices, edges)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from braid.errors import ObjectChanged, ObjectMissing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from braid.ports.object_store import ObjectStore
 
@@ -68,6 +68,8 @@ class FolderState:
     place: str = ""
     """Path of the folder when it was last ingested."""
     files: dict[str, FileState] = field(default_factory=dict)
+    _versions: dict[str, str] = field(default_factory=dict)
+    """Versions of the stored objects when they were last loaded or stored, by key."""
 
     @property
     def _folder(self) -> str:
@@ -90,25 +92,48 @@ class FolderState:
         """Return the hashes of contents read with these options, by path: a touched file may have the same one."""
         return {path: file.sha256 for path, file in self.files.items() if file.options == options}
 
+    def follow(self) -> None:
+        """Load the state again if another process has stored any of it since it was last loaded or stored."""
+        stored = {info.key: info.version for info in self.objects.list(self.tenant_id, f"{self._folder}/")}
+        if not stored.items() <= self._versions.items():
+            _, self.files = _read(self.objects, self.tenant_id, self._folder)
+            self._versions = stored
+
     def begin(self, files: Iterable[FileState]) -> str:
         """Store that documents are about to be written; return the key of the page."""
         page = [replace(file, sha256="", chunks=max(file.chunks, self._chunks(file.path))) for file in files]
-        key = f"{self._folder}/page-{time.time_ns():020d}.jsonl"
-        self._put(key, page)
-        for file in page:
-            self.files[file.path] = file
-        return key
+        return self._put_page(page)
 
     def _chunks(self, path: str) -> int:
         known = self.files.get(path)
         return known.chunks if known else 0
 
     def finish(self, key: str, files: Iterable[FileState]) -> None:
-        """Store that the documents of a page are written."""
-        page = list(files)
+        """Store that the documents of a page are written.
+
+        One that another process has begun to write since is stored in either version or in a part of each: it gets no
+        hash, so that the next ingest reads it again, and the most chunks that it may have.
+        """
+        begun = dict(self.files)
+        self.follow()
+        page, shared = list[FileState](), list[FileState]()
+        for file in files:
+            known = begun.get(file.path)
+            if self.files.get(file.path) == known:
+                page.append(file)
+            else:
+                most = max(file.chunks, known.chunks if known else 0, self._chunks(file.path))
+                shared.append(replace(file, sha256="", chunks=most, gone=False))
+        self._put_page(page, key)
+        if shared:
+            self._put_page(shared)
+
+    def _put_page(self, page: Sequence[FileState], key: str | None = None) -> str:
+        """Store a page, under a new key that follows all others if none is given; return its key."""
+        key = key or f"{self._folder}/page-{time.time_ns():020d}.jsonl"
         self._put(key, page)
-        for file in page:
-            self.files[file.path] = file
+        self.files |= {file.path: file for file in page}
+        return key
 
     def compact(self) -> None:
         """Store the list of all files, and delete the pages that it replaces.
@@ -125,7 +150,8 @@ class FolderState:
     def _put(self, key: str, files: Iterable[FileState], *, header: bool = False) -> None:
         headers = [{"name": self.name, "place": self.place}] if header else []
         lines = [json.dumps(one) for one in (*headers, *map(asdict, files))]
-        self.objects.put(self.tenant_id, key, "\n".join([*lines, ""]).encode())
+        stored = self.objects.put(self.tenant_id, key, "\n".join([*lines, ""]).encode())
+        self._versions[key] = stored.version
 
 
 def _read(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:

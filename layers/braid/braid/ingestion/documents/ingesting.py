@@ -136,6 +136,8 @@ class _PreparedFile(NamedTuple):
 
     state: FileState
     records: list[Record]
+    before: FileState | None
+    """Its state until then."""
     skipped: str = ""
     """Why it could not be read this time."""
 
@@ -191,6 +193,7 @@ class _Folder:
         found = find(self._root)
         self._state.place = self._root_path
         self._state.compact()
+        known = dict(self._state.files)
         chunker, options_hash = self._chunker()
         unchanged = self._unchanged(found.files, options_hash)
         changed = [file for path, file in found.files.items() if path not in unchanged]
@@ -209,7 +212,7 @@ class _Folder:
             hidden=found.hidden,
         )
         yield from self._write_all(changed, chunker, options_hash, estimate)
-        self._remove_gone(path for path in self._state.files if path not in found.files and not found.may_hold(path))
+        self._remove_gone(file for path, file in known.items() if path not in found.files and not found.may_hold(path))
         self._state.compact()
         stored = [file for file in self._state.files.values() if file.chunks]
         yield replace(
@@ -295,7 +298,7 @@ class _Folder:
         before = self._state.files.get(file.path)
         if reading.document is None and not reading.unreadable and before is not None:  # only its time has changed
             same = replace(before, modified_ns=file.modified_ns, size=file.size)
-            return _PreparedFile(same, [], before.skipped)
+            return _PreparedFile(same, [], before, before.skipped)
         reason, document = reading.unreadable, reading.document
         if document is not None:
             try:
@@ -312,12 +315,13 @@ class _Folder:
                 reason = str(error)
             else:
                 title = records[0].source.title or ""
-                return _PreparedFile(replace(state, chunks=len(records), title=title, format=document.format), records)
+                state = replace(state, chunks=len(records), title=title, format=document.format)
+                return _PreparedFile(state, records, before)
         if before is not None and not reading.empty and self._is_stored(before):
             # The stored chunks are kept whatever the reason: the file still exists, and an option may be wrong.
             reason = f"{reason}; {KEPT}"
             state = replace(state, chunks=before.chunks, title=before.title, format=before.format)
-        return _PreparedFile(replace(state, skipped=reason), [], reason)
+        return _PreparedFile(replace(state, skipped=reason), [], before, reason)
 
     def _is_stored(self, file: FileState) -> bool:
         """Return whether the chunks of a file are still stored: they may have been deleted."""
@@ -330,8 +334,12 @@ class _Folder:
         return estimate.progress(self._report.name, page.files[-1].state.path)
 
     def _write(self, whole: _Page) -> None:
-        """Write the chunks of whole files, and remove those that they no longer have."""
-        page = whole.files
+        """Write the chunks of whole files, and remove those that they no longer have.
+
+        Another process may have written the same files meanwhile: those that this one only keeps are left to it.
+        """
+        self._state.follow()
+        page = [one for one in whole.files if one.records or self._state.files.get(one.state.path) == one.before]
         before = {one.state.path: self._state.files.get(one.state.path) for one in page}
         key = self._state.begin(one.state for one in page)
         report = require_written(
@@ -365,9 +373,13 @@ class _Folder:
             unchanged=self._report.unchanged + sum(not one.records and not one.skipped for one in page),
         )
 
-    def _remove_gone(self, paths: Iterable[str]) -> None:
-        """Delete the chunks of files that no longer exist, and mark the files as removed."""
-        gone = [self._state.files[path] for path in paths]
+    def _remove_gone(self, files: Iterable[FileState]) -> None:
+        """Delete the chunks of files that no longer exist, and mark the files as removed.
+
+        One that another process has written meanwhile is left to it: it may have come back.
+        """
+        self._state.follow()
+        gone = [file for file in files if self._state.files.get(file.path) == file]
         for part in batches(gone, _IDS_PER_CALL):
             ids = [name for file in part for name in chunk_ids(file.document, 0, file.chunks)]
             delete_records(self._tenant, ids, self._store)

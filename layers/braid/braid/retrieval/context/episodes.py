@@ -17,6 +17,7 @@ from braid.retrieval.context.selection import episode_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from braid.models import FieldCondition
@@ -41,7 +42,10 @@ class EpisodeStore(Protocol):
 
     @property
     def cache(self) -> ResilientCache:
-        """The cache, whose write generation advances."""
+        """The cache, which holds the marks of tenants that are being deleted."""
+
+    def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
+        """As of :class:`braid.ports.ingestion.DeleteStore`."""
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
@@ -217,11 +221,11 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         field = "text" if found.field == "content" else found.field
         raise InvalidRequest(f"{field}: {found.message}", field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
-    refuse_while_deleted(record.tenant_id, store.cache)
-    if record_id is not None:
-        record = _in_place_of_stored(record, store.index)
-    store.index.upsert([record])
-    store.cache.advance(record.tenant_id)
+    with store.transaction(record.tenant_id):
+        refuse_while_deleted(record.tenant_id, store.cache)
+        if record_id is not None:
+            record = _in_place_of_stored(record, store.index)
+        store.index.upsert([record])
     return record
 
 
