@@ -9,11 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import DatasetError
 from braid.ingestion.checks import vertex_of
 from braid.ingestion.items import object_of, require_fields
+from braid.ingestion.regular_files import NotRegular, inside, open_inside
 from braid.models import Frozen, GraphSource, Kind, Query, Record, Relationship, Vertex
 
 from braid_cli.datasets.json_lines import Mistakes, read_lines
@@ -21,8 +23,7 @@ from braid_cli.datasets.staging import Item, Staging
 from braid_cli.datasets.streaming import DatasetFiles, content_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator, Mapping
 
     from braid.ports.schema_registry import SchemaVersion
 
@@ -129,7 +130,7 @@ def read_dataset(
     edges: list[tuple[str, Relationship]] = []
     with DatasetFiles(folder, tenant_id, graph) as files:
         files.check(errors, on_item=items.append, on_edge=edges.append)
-    asked = _judged(folder / questions if questions else folder, split, tenant_id, errors) if judged else ()
+    asked = _judged(folder, Path(questions or ""), split, tenant_id, errors) if judged else ()
     errors.raise_any()
     corpus = [(item.place, item.record) for item in items if item.record is not None and item.vertex is None]
     corpus += [(item.place, item.record) for item in items if item.record is not None and item.vertex is not None]
@@ -173,17 +174,25 @@ def _qrels_file(folder: Path, split: str | None) -> Path:
     raise DatasetError(f"{path}: missing; evaluation needs questions and their judgements")
 
 
-def _judged(folder: Path, split: str | None, tenant_id: str, errors: Mistakes) -> tuple[JudgedQuery, ...]:
-    if not (folder / "queries.jsonl").is_file():
-        raise DatasetError(f"{folder / 'queries.jsonl'}: missing; evaluation needs questions and their judgements")
-    qrels_path = _qrels_file(folder, split)
-    qrels = _qrels(qrels_path, errors)
+def _judged(
+    folder: Path, subfolder: Path, split: str | None, tenant_id: str, errors: Mistakes
+) -> tuple[JudgedQuery, ...]:
+    queries = folder / subfolder / "queries.jsonl"
+    if not queries.is_file():
+        raise DatasetError(f"{queries}: missing; evaluation needs questions and their judgements")
+    judgements = subfolder / "qrels" / _qrels_file(folder / subfolder, split).name
+    try:
+        inside(folder, str(subfolder / queries.name))
+        with open_inside(folder, str(judgements)) as file:
+            qrels = _qrels(folder / judgements, file, errors)
+    except NotRegular as error:
+        raise DatasetError(f"{error.filename}: {error.strerror}") from error
 
     def parse(row: dict[str, Any]) -> JudgedQuery:
         require_fields(row, "_id", "text")
         return _question(row, tenant_id, qrels.get(str(row["_id"]), {}))
 
-    parsed = read_lines(folder / "queries.jsonl", parse, errors, _CALLED)
+    parsed = read_lines(queries, parse, errors, _CALLED)
     _refuse_duplicates([(place, question.id) for place, question in parsed], errors)
     return tuple(question for _, question in parsed if question.relevant)
 
@@ -223,14 +232,14 @@ def read_judgements(path: Path, tenant_id: str) -> tuple[JudgedQuery, ...]:
     return judged
 
 
-def _qrels(path: Path, errors: Mistakes) -> dict[str, dict[str, int]]:
+def _qrels(path: Path, lines: Iterable[bytes], errors: Mistakes) -> dict[str, dict[str, int]]:
     """Read TREC-like judgements: ``query-id``, ``corpus-id``, ``score``, separated by tabs, after one header line."""
     qrels: dict[str, dict[str, int]] = {}
-    for number, raw in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for number, raw in enumerate(lines, start=1):
         if not raw.strip():
             continue
         try:
-            parts = raw.decode("utf-8").rstrip("\r").split("\t")
+            parts = raw.decode("utf-8").rstrip("\r\n").split("\t")
             if number == 1 and parts[0] == "query-id":
                 continue
             query_id, record_id, score = parts

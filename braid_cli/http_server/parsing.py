@@ -16,9 +16,9 @@ HEADER_BYTES: Final = 16_384
 """Size limit of a request's line and headers together, and of its trailers; API Gateway's is 10,240."""
 HEADER_LINES: Final = 128
 """Limit of header lines, and of trailer lines: parsing time grows with their number, not their length."""
-CHUNKS: Final = 256
+CHUNKS: Final = 64
 """Limit of a body's chunks, plus one for each :data:`CHUNK_BYTES` bytes received."""
-CHUNK_BYTES: Final = 64
+CHUNK_BYTES: Final = 512
 READ_BYTES: Final = 16_384
 """Bytes that are read from a connection at a time, before other connections have their turn."""
 _END: Final = re.compile(rb"\n\r?\n")

@@ -390,7 +390,7 @@ def _event(
         "headers": dict(headers),
         "requestContext": {
             "http": {
-                "method": scope["method"],
+                "method": scope["method"].upper(),  # as the function reads it, and shares and workers have to
                 "path": scope["path"],
                 "protocol": "HTTP/1.1",
                 "sourceIp": (scope.get("client") or ("",))[0],

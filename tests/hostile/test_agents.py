@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +12,10 @@ import pytest
 from braid import Braid
 from braid.client.in_process import InProcess
 from braid.settings import Settings
+from mcp.server.auth.middleware.auth_context import get_access_token
 
 from braid_cli.http_server.mcp_http import AnyToken, mcp_over_http, of_callers
+from braid_cli.mcp_server import CALLS_AT_ONCE
 from tests.served import listening, served, token
 from tests.stages import DemoStages
 
@@ -19,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TENANTS = {"ours": "Ledger", "theirs": "Quayside"}
+MANY = "many"
+"""Token of a caller with many calls."""
 
 
 @pytest.fixture(scope="module")
@@ -121,3 +127,34 @@ def test_nobody_holds_a_connection_open_to_listen_to_nothing(url: str, more: dic
     headers = {"Accept": "text/event-stream", "Authorization": f"Bearer {token('ours')}", **more}
     assert httpx2.get(url, headers=headers, timeout=10).status_code == 405
     assert httpx2.delete(url, headers=headers, timeout=10).status_code == 405
+
+
+def test_however_many_calls_of_one_caller_run_a_few_at_a_time_and_others_do_not_wait_for_them(
+    stages: DemoStages,
+) -> None:
+    ended, begun, running, most = threading.Event(), threading.Semaphore(0), Counter[str](), Counter[str]()
+    counting = threading.Lock()
+
+    def store() -> Braid:
+        caller = get_access_token()
+        if caller is not None and caller.token == MANY:
+            with counting:
+                running[MANY] += 1
+                most[MANY] = max(most[MANY], running[MANY])
+            begun.release()
+            ended.wait(30)
+            with counting:
+                running[MANY] -= 1
+        return Braid._of(InProcess(stages.settings, stages), "ours")
+
+    with listening(mcp_over_http(store, AnyToken())) as here, ThreadPoolExecutor(60) as agents:
+        tools = [call("facts", entity="same"), ("resources/read", {"uri": "braid://records/same"})] * 30
+        calls = [agents.submit(asked, f"{here}/mcp", MANY, *one, Authorization=f"Bearer {MANY}") for one in tools]
+        try:
+            for _ in range(CALLS_AT_ONCE):
+                assert begun.acquire(timeout=30)
+            assert "Ledger" in asked(f"{here}/mcp", "ours", *REQUESTS[0])
+        finally:
+            ended.set()
+        assert all("Ledger" in one.result() for one in calls)
+    assert most[MANY] == CALLS_AT_ONCE

@@ -31,6 +31,7 @@ from braid.models.records import MAX_METADATA_VALUE_BYTES
 from braid.ports.ingestion import ImportJob, ImportStatus, JobStatus
 from braid.settings import Settings
 
+from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.streaming import open_dataset
 from tests.contract.imports import ended
 from tests.document_files import SENTENCE, docx, pdf, xlsx
@@ -313,6 +314,36 @@ def test_a_file_of_a_dataset_that_is_a_link_out_of_its_folder_is_not_read(name: 
     if name in DATASET:
         with pytest.raises(InvalidRequest, match=f"{name}: is a link that leads out of the folder"):
             list(items_of(folder, "content"))
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Path:
+    """Return a dataset folder with a judged question."""
+    folder = tmp_path / "dataset"
+    (folder / "qrels").mkdir(parents=True)
+    (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "The quay."}')
+    (folder / "queries.jsonl").write_text('{"_id": "q", "text": "Which quay?"}')
+    (folder / "qrels" / "test.tsv").write_text("q\t1\t1\n")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["queries.jsonl", "qrels/test.tsv", "qrels"])
+def test_questions_and_judgements_are_not_read_through_a_link_out_of_their_folder(judged: Path, name: str) -> None:
+    (judged / name).rename(elsewhere := judged.parent / "elsewhere")
+    (judged / name).symlink_to(elsewhere)
+    with pytest.raises(DatasetError, match=f"{name}.*: is a link that leads out of the folder"):
+        read_dataset(judged, TENANT, judged=True)
+    elsewhere.rename(inside := judged / "other")
+    (judged / name).unlink()
+    (judged / name).symlink_to(inside)
+    assert [one.relevant for one in read_dataset(judged, TENANT, judged=True).judged] == [{"1": 1}]
+
+
+def test_judgements_that_are_a_pipe_are_refused_and_not_waited_for(judged: Path) -> None:
+    (judged / "qrels" / "test.tsv").unlink()
+    os.mkfifo(judged / "qrels" / "test.tsv")
+    with pytest.raises(DatasetError, match="is no regular file"):
+        read_dataset(judged, TENANT, judged=True)
 
 
 def test_a_file_of_a_dataset_may_be_a_link_within_its_folder(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,7 +15,10 @@ from braid_cli.http_server.heavy_tenants import (
     ProcessorTime,
     Shares,
 )
+from braid_cli.http_server.server import Server
 from braid_cli.http_server.turns import Turns
+from braid_cli.http_server.workers import is_question
+from tests.served import KEY, token
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -74,6 +77,30 @@ class Door:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+@pytest.mark.parametrize("method", ["GET", "get", "Get"])
+def test_a_question_counts_as_one_however_its_method_is_spelt(method: str) -> None:
+    events: list[dict[str, Any]] = []
+
+    def answer(event: dict[str, Any], _context: object) -> dict[str, Any]:
+        events.append(event)
+        return {"statusCode": 200, "headers": {}, "body": ""}
+
+    server = Server(answer, key=KEY)
+    scope = {"type": "http", "method": method, "path": "/records", "query_string": b"", "state": {}}
+    scope["headers"] = [(b"authorization", f"Bearer {token('acme')}".encode())]
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    async def send(_message: object) -> None:
+        pass
+
+    asyncio.run(server(scope, receive, send))
+    server.close()
+    (event,) = events
+    assert is_question(event)
 
 
 def test_a_tenant_that_asks_alone_has_everything() -> None:
