@@ -17,11 +17,13 @@ from braid.retrieval.context.selection import episode_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from braid.models import FieldCondition
     from braid.models.scalars import MetadataValue
     from braid.ports.cache import ResilientCache
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
 
@@ -36,12 +38,19 @@ class EpisodeStore(Protocol):
         """The search index that episodes are written to."""
 
     @property
+    def graph(self) -> WritableGraph:
+        """The knowledge graph, in which edges may name an episode before it is written."""
+
+    @property
     def schemas(self) -> SchemaRegistry:
         """The schema registry, for the record's schema version."""
 
     @property
     def cache(self) -> ResilientCache:
-        """The cache, whose write generation advances."""
+        """The cache, which holds the marks of tenants that are being deleted."""
+
+    def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
+        """Commit the block's writes and a new write generation, as :class:`braid.ports.ingestion.DeleteStore` does."""
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
@@ -220,16 +229,24 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
     refuse_while_deleted(record.tenant_id, store.cache)
     if record_id is not None:
         record = _in_place_of_stored(record, store.index)
-    store.index.upsert([record])
-    store.cache.advance(record.tenant_id)
+    with store.transaction(record.tenant_id):
+        store.index.upsert([record])
+        if record_id is not None and not record.trusted:
+            _distrust_in_graph(record, store.graph)
     return record
+
+
+def _distrust_in_graph(record: Record, graph: WritableGraph) -> None:
+    """Mark the edges that named a record as their evidence before it was written, and its vertex, as untrusted."""
+    graph.distrust_relationships(record.tenant_id, [record.id])
+    if stubs := [vertex for vertex in graph.get_many(record.tenant_id, [record.id]) if vertex.trusted]:
+        graph.upsert([vertex.altered(trusted=False) for vertex in stubs], [])
 
 
 def _in_place_of_stored(record: Record, index: SearchIndex) -> Record:
     """Return an episode with the end of the one that it replaces.
 
-    Raises InvalidRequest where the graph would have to change with the record, which no episode's writing does: its
-    vertex, or the trust of edges that have it as their evidence.
+    Raises InvalidRequest where the stored one is no episode, or would no longer be trusted.
     """
     for before in index.get_many(record.tenant_id, [record.id]):
         if before.kind not in EPISODES:
