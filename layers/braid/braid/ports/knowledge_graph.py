@@ -330,9 +330,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Remove those of ``ids`` that were found in texts and have no edge left; return how many there were."""
 
     def distrust_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many.
+        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
 
-        Those with more than :data:`MAX_TRUST_EDGES` edges stay as they are.
+        Returns how many. Those with more than :data:`MAX_TRUST_EDGES` edges stay as they are.
         """
 
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
@@ -364,9 +364,10 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def distrust_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:
-        """Mark the edges of which these records are the evidence as untrusted.
+        """Mark the edges of which these records are the evidence as untrusted, and stubs that they lead to.
 
-        Returns how many were changed; edges that are untrusted already are not read.
+        Returns how many edges were changed; those that are untrusted already are not read. A stub is marked as
+        :meth:`distrust_unmentioned` does.
         """
 
     def given_entities(

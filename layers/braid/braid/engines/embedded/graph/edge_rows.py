@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.embedded.graph.vertex_rows import numbers_of
+from braid.engines.embedded.graph.vertex_rows import distrust_unmentioned, numbers_of, stubs_of_evidence
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
@@ -149,12 +149,16 @@ def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, d
 
 
 def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
-    """Mark the trusted edges with this evidence as untrusted, and return how many there were."""
-    return connection.execute(
+    """Mark the trusted edges with this evidence as untrusted, and stubs that have none left; return how many edges."""
+    stubs = stubs_of_evidence(connection, tenant, evidence)
+    changed = connection.execute(
         "UPDATE edges INDEXED BY edges_by_evidence SET trusted = 0"
         " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted",
         (tenant, json.dumps(list(evidence))),
     ).rowcount
+    if stubs:
+        distrust_unmentioned(connection, tenant, stubs)
+    return changed
 
 
 def reassign_mentions(connection: sqlite3.Connection, tenant: int, successors: Mapping[str, str]) -> int:
