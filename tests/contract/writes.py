@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
 from braid.ingestion import item_checks, record_supersession, writing
+from braid.ingestion.deleting import delete_records
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -477,6 +478,9 @@ class WritesContract:
         assert named() == [("Keelson", ("Keel",), True)]
         written(store, strange)
         assert named() == [("Keelson", ("Keel",), True)]
+        refused = record("x", "a stranger's", kind=kind, trusted=False, supersedes=("nobody",))
+        assert len(written(store, refused, strange, partial=True).errors) == 1
+        assert named() == [("Keelson", ("Keel",), True)]
         # Of a text that no edge names there is no vertex yet.
         written(store, record("y", "a text"), vertex("y", name="A stranger's name", trusted=False))
         assert store.graph.get_many(ACME, ["y"]) == []
@@ -495,8 +499,10 @@ class WritesContract:
         assert trusted() == {"v": True, "x": False, "y": True, "z": True}
         written(store, edge("y", "z", trusted=False))
         assert trusted() == {"v": True, "x": False, "y": False, "z": True}
-        written(store, edge("v", "x"))
-        assert trusted() == {"v": True, "x": True, "y": False, "z": True}
+        written(store, record("own", "v leads to x"), edge("v", "x", evidence="own"), edge("y", "z"))
+        assert trusted() == {"v": True, "x": True, "y": True, "z": True}
+        delete_records(ACME, ["own", "z"], store)
+        assert trusted() == {"v": True, "x": False, "y": False}
 
     def test_an_edge_to_nothing_makes_a_stub_when_asked_which_a_later_write_completes(self, store: WriteStore) -> None:
         report = written(store, vertex("v"), edge("v", "x"), edge("x", "y"), missing=MissingEnds.STUB)

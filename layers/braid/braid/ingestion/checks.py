@@ -114,7 +114,6 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
         refuse_long_replacements(given, store)
         refuse_vectors(given, store)
     refuse_newer(given, store)
-    _leave_out_strangers_names(given, store)
     named = sorted({*given.records, *given.vertices})
     given.in_graph = {vertex.id: vertex for vertex in store.graph.get_many(request.tenant_id, named)}
     if not request.supersede_only:
@@ -126,6 +125,7 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
+    _leave_out_strangers_names(given, store)  # when no check refuses a record any more
     if store.graph_source is GraphSource.GIVEN:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     else:

@@ -349,7 +349,10 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Remove the remaining rows of removed mentions, in batches; called outside a transaction."""
 
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were."""
+        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were.
+
+        Stubs that have no trusted edge left are marked as :meth:`distrust_unmentioned` does.
+        """
 
     def remove_most_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove such edges in batches until few are left, and return how many; called outside a transaction.

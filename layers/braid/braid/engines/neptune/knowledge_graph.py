@@ -220,14 +220,19 @@ class GremlinGraph:
         """Remove all edges that a traversal fetches, in batches, and return how many there were.
 
         A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
+        Stubs without a trusted edge left are marked as untrusted.
         """
-        removed = 0
+        removed, ends = 0, set[str]()
         while True:
             rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(elements.EDGES_AT_ONCE))
-            gone = self.delete_relationships(tenant_id, [elements.edge_of(tenant_id, row) for row in rows])
+            edges = [elements.edge_of(tenant_id, row) for row in rows]
+            gone = self.delete_relationships(tenant_id, edges)
             removed += gone
+            ends |= {end for edge in edges if edge.trusted and not edge.found for end in (edge.source, edge.target)}
             if len(rows) < elements.EDGES_AT_ONCE or not gone:
-                return removed
+                break
+        self.distrust_unmentioned(tenant_id, sorted(ends))
+        return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
         """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""

@@ -122,6 +122,14 @@ def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collect
     return delete(connection, tenant, [row[0] for row in unmentioned])
 
 
+_EDGES = (
+    "(SELECT trusted FROM edges WHERE tenant = v.tenant AND source = v.number"
+    " UNION ALL SELECT trusted FROM edges WHERE target = v.number LIMIT :most + 1)"
+)
+_DISTRUST = (
+    "UPDATE vertices AS v SET trusted = 0 WHERE v.tenant = :tenant AND v.trusted"  # noqa: S608 - constants
+    f" AND NOT EXISTS (SELECT 1 FROM {_EDGES} WHERE trusted) AND (SELECT count(*) FROM {_EDGES}) <= :most"
+)
 _STUB = (
     "(NOT v.has_record AND v.name IS NULL AND v.aliases = '[]' AND v.timestamp IS NULL AND v.valid_at IS NULL"
     f" AND v.invalid_at IS NULL AND v.entity_type = '{DEFAULT_ENTITY_TYPE}')"
@@ -129,35 +137,24 @@ _STUB = (
 """SQL expression: whether a vertex is a stub, unless it was found, as :attr:`braid.models.Vertex.is_stub` says."""
 
 
-def stubs_of_evidence(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> list[str]:
-    """Return the ids of the trusted stubs that trusted edges with this evidence lead to or from."""
-    edges = (
-        "edges AS e INDEXED BY edges_by_evidence"
-        " WHERE e.tenant = :tenant AND e.evidence IN (SELECT value FROM json_each(:evidence)) AND e.trusted"
-    )
-    rows = connection.execute(
-        f"SELECT v.id FROM (SELECT e.source AS number FROM {edges} UNION SELECT e.target FROM {edges}) AS ends"  # noqa: S608 - from above
-        f" CROSS JOIN vertices AS v ON v.number = ends.number WHERE v.trusted AND NOT v.found AND {_STUB}",
-        {"tenant": tenant, "evidence": json.dumps(list(evidence))},
-    )
-    return [row[0] for row in rows]
-
-
 def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
     """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
 
     Returns how many.
     """
-    edges = (
-        "(SELECT trusted FROM edges WHERE tenant = v.tenant AND source = v.number"
-        " UNION ALL SELECT trusted FROM edges WHERE target = v.number LIMIT :most + 1)"
-    )
     return connection.execute(
-        f"UPDATE vertices AS v SET trusted = 0 WHERE v.tenant = :tenant AND (v.found OR {_STUB}) AND v.trusted"  # noqa: S608 - columns
-        f" AND v.id IN (SELECT value FROM json_each(:ids)) AND NOT EXISTS (SELECT 1 FROM {edges} WHERE trusted)"
-        f" AND (SELECT count(*) FROM {edges}) <= :most",
-        {"tenant": tenant, "ids": json.dumps(list(ids)), "most": MAX_TRUST_EDGES},
+        f"{_DISTRUST} AND (v.found OR {_STUB}) AND v.id IN (SELECT value FROM json_each(:among))",  # noqa: S608 - constants
+        {"tenant": tenant, "among": json.dumps(list(ids)), "most": MAX_TRUST_EDGES},
     ).rowcount
+
+
+def distrust_stubs(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> None:
+    """Mark those of some vertices as untrusted that are stubs and have no trusted edge."""
+    if numbers:
+        connection.execute(
+            f"{_DISTRUST} AND {_STUB} AND NOT v.found AND v.number IN (SELECT value FROM json_each(:among))",  # noqa: S608 - constants
+            {"tenant": tenant, "among": json.dumps(sorted(numbers)), "most": MAX_TRUST_EDGES},
+        )
 
 
 def read_ids(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> list[str]:
