@@ -228,7 +228,8 @@ class _Repair:
                     self._add(Fault.NO_VERTEX, record.id, "the record of an entity has no vertex")
                     mended.append(vertex_of(record))
                 continue
-            better = vertex
+            # A trusted record's vertex keeps no name that an untrusted one had.
+            better = vertex_of(record) if record.trusted and not vertex.trusted else vertex
             if not vertex.has_record:
                 self._add(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
                 better = better.model_copy(update={"has_record": True})
@@ -250,6 +251,7 @@ class _Repair:
         vertices: list[Vertex] = []
         edges: list[Relationship] = []
         gone: list[Relationship] = []
+        doubtful: set[str] = set()
         for vertex in page.vertices:
             if vertex.has_record and vertex.id not in there:
                 self._add(Fault.NO_RECORD, vertex.id, "the vertex claims a record that is not there")
@@ -263,11 +265,14 @@ class _Repair:
             elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
                 self._add(Fault.OTHER_TRUST, edge.source, message)
-                edges.append(edge.model_copy(update={"trusted": False}))
+                doubtful.add(edge.evidence)
         alone = self._alone(page)
         for identity in alone:
             self._add(Fault.NO_MENTION, identity, "no text mentions the name that was found")
         self._write(vertices, edges)
+        if doubtful and not self._dry_run:
+            with self._store.transaction(self._tenant_id):
+                self._store.graph.distrust_relationships(self._tenant_id, doubtful)
         self._remove(gone, alone)
 
     def compare_counts(self) -> None:
