@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.key_value import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.ports.cache import NoCache, ResilientCache
@@ -52,6 +53,16 @@ class Remembered:
     @property
     def index(self) -> SearchIndex:
         return self.replaced or self._own
+
+    @cached_property
+    def graph(self) -> EmbeddedKnowledgeGraph:
+        return EmbeddedKnowledgeGraph(self.store)
+
+    @contextmanager
+    def transaction(self, tenant_id: str) -> Iterator[None]:
+        with self.store.transaction():
+            yield
+            self.cache.advance(tenant_id)
 
     @cached_property
     def schemas(self) -> EmbeddedSchemaRegistry:

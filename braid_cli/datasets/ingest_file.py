@@ -100,7 +100,8 @@ def ingest_file(
             report = write(part_of(whole, phase, refused, in_order), application, threads=threads)
             errors = (*items.errors, *report.errors) if phase is Phase.ITEMS else report.errors
             refused.update(error.place for error in report.errors)
-            untrusted |= dict.fromkeys(refused_records(whole, errors) if phase is Phase.ITEMS else ())
+            if phase is Phase.ITEMS:
+                untrusted |= dict.fromkeys(refused_records(whole, errors, items.unread))
             done.add(report, errors, phase, lines=len(lines))
             for error in errors:
                 on_error(error)

@@ -217,6 +217,31 @@ class BadInputContract:
         assert file(store, tmp_path, [record("mail"), edge("a", "b", evidence="mail")], MissingEnds.REFUSE) == []
         assert all(one.trusted for one in store.graph.scan("file").relationships)
 
+    @pytest.mark.parametrize(
+        "wrong",
+        [
+            pytest.param("[" * 40 + "]" * 40, id="too deep"),
+            pytest.param('{"id": "other"}, "metadata": {"a": 1}', id="twice"),
+            pytest.param('{"a": NaN}', id="no number"),
+            pytest.param('{"a": "\udcff"}', id="no UTF-8"),
+        ],
+    )
+    def test_an_edge_is_not_trusted_whose_evidence_is_on_a_line_that_cannot_be_parsed(
+        self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+    ) -> None:
+        monkeypatch.setattr(steps, "BATCH_LINES", 1)
+        mail = f'{{"record": {{"metadata": {wrong}, "id": "m\\u00e4il", "trusted": false, "content": "a"}}}}'
+        ends = jsonl([record("a"), record("b"), record("other")])
+        edges = jsonl([edge("a", "b", evidence="mäil"), edge("b", "a", evidence="other")])
+        lines = b"%b%b\n%b" % (ends, mail.encode("utf-8", "surrogateescape"), edges)
+        (tmp_path / "lines.jsonl").write_bytes(lines)
+        ingest_file(tmp_path / "lines.jsonl", "file", store, missing=MissingEnds.REFUSE)
+        store.objects.put("object", KEY, lines)
+        assert imported(store, "object", "lines", MissingEnds.REFUSE).status is ImportStatus.WITH_ERRORS
+        for tenant in PARTIAL:
+            stored = {one.evidence: one.trusted for one in store.graph.scan(tenant).relationships}
+            assert stored == {"mäil": False, "other": True}, tenant
+
     @pytest.mark.parametrize("is_refused", [False, True])
     def test_an_import_replaces_no_trusted_edge_by_one_whose_evidence_is_not_trusted_or_refused(
         self, store: DemoStages, tmp_path: Path, *, is_refused: bool

@@ -383,6 +383,22 @@ class RepairContract:
         assert [one.trusted for one in store.graph.get_many(ACME, ["fact"])] == [False]
         assert self.faults(store) == {}
 
+    def test_a_stub_of_an_edge_that_ceases_to_be_trusted_does_so_too(self, store: Application) -> None:
+        store.graph.upsert([vertex("stub", has_record=False)], [edge("ada", "stub", "OWNS", evidence="fact")])
+        store.index.upsert([stored(store, "fact").model_copy(update={"trusted": False})])
+        assert self.faults(store) == {Fault.OTHER_TRUST: 3}
+        repair(ACME, store)
+        assert [one.trusted for one in store.graph.get_many(ACME, ["stub", "hall"])] == [False, True]
+
+    def test_a_trusted_record_s_vertex_gets_no_name_that_was_not_trusted(self, store: Application) -> None:
+        strange = vertex("fact", name="A stranger's name", aliases=("Mallory",), has_record=False, trusted=False)
+        store.graph.upsert([strange], [])
+        assert self.faults(store) == {Fault.NOT_MARKED: 1, Fault.OTHER_TRUST: 1}
+        repair(ACME, store)
+        (fact,) = store.graph.get_many(ACME, ["fact"])
+        assert (fact.name, fact.aliases, fact.trusted, fact.has_record) == (None, (), True, True)
+        assert self.faults(store) == {}
+
     def test_the_edges_of_a_write_that_broke_off_are_written_from_its_note(
         self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:

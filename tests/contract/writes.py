@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
 from braid.ingestion import item_checks, record_supersession, writing
+from braid.ingestion.deleting import delete_records
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -449,6 +450,59 @@ class WritesContract:
         written(store, edge("x", "z"), edge("x", "z", "KNOWS", trusted=False), *by_mail, missing=MissingEnds.STUB)
         assert trusted() == [True, True]
         assert [one.trusted for one in store.graph.get_many(ACME, ["z"])] == [True]
+
+    def test_an_entity_that_is_not_trusted_becomes_so_by_no_edge(self, store: WriteStore) -> None:
+        def ship() -> tuple[str | None, bool]:
+            (one,) = store.graph.get_many(ACME, ["x"])
+            return one.name, one.trusted
+
+        strange = vertex("x", name="A stranger's name", aliases=("Keelson",), trusted=False)
+        own = edge("v", "x")
+        written(store, vertex("v"), strange, own)
+        assert ship() == ("A stranger's name", False)
+        written(store, own)
+        assert ship() == ("A stranger's name", False)
+        written(store, vertex("x", name="Keelson"), own)
+        assert ship() == ("Keelson", True)
+
+    @pytest.mark.parametrize("kind", [Kind.ENTITY, Kind.CHUNK])
+    def test_an_entity_that_is_not_trusted_names_no_record_that_is(self, store: WriteStore, kind: Kind) -> None:
+        def named() -> list[tuple[str | None, tuple[str, ...], bool]]:
+            return [(one.name, one.aliases, one.trusted) for one in store.graph.get_many(ACME, ["x"])]
+
+        own = record("x", "a ship", kind=kind, entity_type="Ship", name="Keelson", aliases=("Keel",))
+        strange = vertex("x", name="A stranger's name", aliases=("Mallory",), trusted=False)
+        report = written(store, own, strange, vertex("v"))
+        assert (report.errors, report.vertices) == ((), 1 + (kind is Kind.ENTITY))
+        written(store, edge("v", "x"))
+        assert named() == [("Keelson", ("Keel",), True)]
+        written(store, strange)
+        assert named() == [("Keelson", ("Keel",), True)]
+        refused = record("x", "a stranger's", kind=kind, trusted=False, supersedes=("nobody",))
+        assert len(written(store, refused, strange, partial=True).errors) == 1
+        assert named() == [("Keelson", ("Keel",), True)]
+        # Of a text that no edge names there is no vertex yet.
+        written(store, record("y", "a text"), vertex("y", name="A stranger's name", trusted=False))
+        assert store.graph.get_many(ACME, ["y"]) == []
+        written(store, record("x", "a ship", kind=kind, trusted=False), strange)
+        assert named() == [("A stranger's name", ("Mallory",), False)]
+
+    def test_a_stub_is_not_trusted_once_no_edge_to_it_is(self, store: WriteStore) -> None:
+        def trusted() -> dict[str, bool]:
+            return {one.id: one.trusted for one in store.graph.get_many(ACME, ["v", "x", "y", "z"])}
+
+        ends = (vertex("v", name="V"), vertex("z", name="Z"))
+        by_mail = [edge("v", end, evidence="mail") for end in ("x", "y", "z")]
+        written(store, *ends, *by_mail, edge("y", "z"), missing=MissingEnds.STUB)
+        assert trusted() == dict.fromkeys("vxyz", True)
+        written(store, record("mail", "m", trusted=False))
+        assert trusted() == {"v": True, "x": False, "y": True, "z": True}
+        written(store, edge("y", "z", trusted=False))
+        assert trusted() == {"v": True, "x": False, "y": False, "z": True}
+        written(store, record("own", "v leads to x"), edge("v", "x", evidence="own"), edge("y", "z"))
+        assert trusted() == {"v": True, "x": True, "y": True, "z": True}
+        delete_records(ACME, ["own", "z"], store)
+        assert trusted() == {"v": True, "x": False, "y": False}
 
     def test_an_edge_to_nothing_makes_a_stub_when_asked_which_a_later_write_completes(self, store: WriteStore) -> None:
         report = written(store, vertex("v"), edge("v", "x"), edge("x", "y"), missing=MissingEnds.STUB)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import InvalidRequest
-from braid.models import Kind
+from braid.models import Kind, Relationship, Vertex
 from braid.ports.cache import NoCache
 from braid.ports.schema_registry import SchemaVersion
 from braid.ports.search_index import SearchHits
@@ -238,3 +238,11 @@ def test_an_episode_takes_the_place_of_no_other_record_and_of_no_trusted_one_whe
         decide(memory, "the gateway is shut", record_id="mine", trusted=trusted)
     assert error.value.field == field
     assert memory.index.get_many(TENANT, ["mine"])[0].content == before.content
+
+
+def test_what_an_episode_that_is_not_trusted_is_the_evidence_of_is_not_either(memory: Remembered) -> None:
+    said = Relationship(tenant_id=TENANT, source="anna", type="DECIDED", target="mine", evidence="mine")
+    memory.graph.upsert([Vertex(id=name, tenant_id=TENANT) for name in ("anna", "mine")], [said])
+    decide(memory, "the gateway is shut", record_id="mine", trusted=False)
+    assert [one.trusted for one in memory.graph.relationships(TENANT, ids=["anna"])] == [False]
+    assert [one.trusted for one in memory.graph.get_many(TENANT, ["mine"])] == [False]

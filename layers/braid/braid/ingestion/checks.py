@@ -60,7 +60,8 @@ class Accepted:
     mentions: int = 0
     """Found mentions, stored or not."""
     doubtful: set[str] = field(default_factory=set)
-    """Ids of found names, stored as trusted, that a text mentions which is not, and perhaps was until now."""
+    """Ids of found names, stored as trusted, that a text mentions which is not, and perhaps was until now; and of stubs
+    with an edge that was trusted until now."""
     stale: list[Relationship] = field(default_factory=list)
     """Stored mentions that were found in earlier versions of the records, and are no longer in them."""
     successors: dict[str, str] = field(default_factory=dict)
@@ -124,12 +125,24 @@ def check(request: WriteRequest, store: WriteStore) -> Accepted:
     _find_supersession(given, store, accepted)
     if request.supersede_only:
         given.records = {}
+    _leave_out_strangers_names(given, store)  # when no check refuses a record any more
     if store.graph_source is GraphSource.GIVEN:
         accepted.stale = stale_mentions(request.tenant_id, given.in_graph, given.records, (), store)
     else:
         _find_names(given, store, accepted)
     _resolve_endpoints(given, store, accepted)
     return accepted
+
+
+def _leave_out_strangers_names(given: Given, store: WriteStore) -> None:
+    """Leave out vertices that are not trusted where their records are: these keep the names that they have."""
+    doubtful = [vertex.id for vertex in given.vertices.values() if not vertex.trusted]
+    stored = sorted(set(doubtful) - set(given.records))
+    written = store.index.written(given.request.tenant_id, stored) if stored else {}
+    for name in doubtful:
+        record = given.records.get(name) or written.get(name)
+        if record is not None and record.trusted:
+            del given.vertices[name]
 
 
 def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
@@ -146,7 +159,7 @@ def _find_names(given: Given, store: WriteStore, accepted: Accepted) -> None:
     accepted.stale = found.stale
     accepted.names = len(found.vertices.keys() - found.stored.keys())
     accepted.mentions = len(found.edges)
-    accepted.doubtful = {
+    accepted.doubtful |= {
         edge.source
         for edge in found.edges.values()
         if not edge.trusted and edge.source in found.stored and found.stored[edge.source].trusted
@@ -302,6 +315,9 @@ def _wanted_edges(
             accepted.stated.add(identity)
         before = stored.get(identity)
         meant = _edge_meant(edge, before, request, accepted.supersession)
+        if before is not None and before.trusted and not meant.trusted:
+            ends = (in_graph[end] for end in (edge.source, edge.target) if end not in wanted)
+            accepted.doubtful.update(vertex.id for vertex in ends if vertex.is_stub)
         # An interrupted write may have stored an edge without counting its type, which questions would not look for.
         if request.rewrite or before is None or meant != before or meant.type not in counted:
             edges.append(meant)
@@ -329,13 +345,10 @@ def _doubtful_replacements(given: Given, stored: Mapping[EdgeId, Relationship], 
 def _trusted_stubs(
     endpoints: tuple[str, str], wanted: Mapping[str, Vertex], in_graph: Mapping[str, Vertex]
 ) -> Iterator[tuple[str, Vertex]]:
-    """Yield the endpoints that only untrusted edges had before, as trusted, by id.
-
-    Of the vertices that are neither a record's nor found in texts, no others are untrusted.
-    """
+    """Yield the endpoints that only untrusted edges named before, as trusted, by id."""
     for endpoint in endpoints:
         vertex = wanted.get(endpoint) or in_graph[endpoint]
-        if not (vertex.trusted or vertex.has_record or vertex.found):
+        if vertex.is_stub and not vertex.trusted:
             yield endpoint, vertex.altered(trusted=True)
 
 

@@ -7,6 +7,8 @@ BEIR's format can be written unchanged.
 from __future__ import annotations
 
 import json
+import re
+from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -33,6 +35,8 @@ FOUND = {"position": "unknown field"}
 """Fields of relationships that are found in texts."""
 NO_VECTORS = {"embeddings": "unknown field"}
 """Fields that only records may set, if the settings allow it; not corpus items and not entities."""
+_ID = re.compile(rb'"_?id"\s*:\s*("(?:[^"\\]|\\.){1,%d}")' % (6 * MAX_ID_BYTES))
+"""An id in a line of JSON, with quotes; each character may be an escape."""
 _KEY_CHARACTERS = 64
 """Maximum length of a metadata key in an error."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
@@ -156,24 +160,26 @@ class Items:
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
         self.errors: list[ItemError] = []
+        self.unread: dict[str, None] = {}
+        """Every id in the lines that could not be parsed; which one is the item's is not known."""
         self._records: dict[str, list[Any]] = {"records": [], "vertices": [], "relationships": []}
         self._places: dict[str, list[str]] = {"records": [], "vertices": [], "relationships": []}
 
     def add_line(self, place: str, line: bytes) -> None:
         """Parse one line; an empty line is skipped."""
         if len(line) > MAX_LINE_BYTES:
-            self._refuse(place, {}, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
+            self._refuse_unread(place, line, f"the line is longer than {MAX_LINE_BYTES:,} bytes")
             return
         if not line.strip():
             return
         try:
             row = read_json(line.decode("utf-8-sig"))
         except UnicodeDecodeError:
-            self._refuse(place, {}, "not UTF-8")
+            self._refuse_unread(place, line, "not UTF-8")
         except json.JSONDecodeError as error:
-            self._refuse(place, {}, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
+            self._refuse_unread(place, line, f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}")
         except NotJson as error:
-            self._refuse(place, {}, f"not JSON: the line {error}")
+            self._refuse_unread(place, line, f"not JSON: the line {error}")
         else:
             self.add(place, row)
 
@@ -212,6 +218,12 @@ class Items:
     def _keep(self, what: str, place: str, item: Record | Vertex | Relationship) -> None:
         self._records[what].append(item)
         self._places[what].append(place)
+
+    def _refuse_unread(self, place: str, line: bytes, problem: str) -> None:
+        self._refuse(place, {}, problem)
+        for found in _ID.findall(line):
+            with suppress(ValueError):
+                self.unread[json.loads(found)] = None
 
     def _refuse(self, place: str, row: Mapping[str, Any], problem: str) -> None:
         field, colon, message = problem.partition(": ")

@@ -138,6 +138,8 @@ class _Differences:
     vertices: list[Vertex] = field(default_factory=list)
     """Vertices and ``edges`` as they should be."""
     edges: list[Relationship] = field(default_factory=list)
+    doubtful: list[Relationship] = field(default_factory=list)
+    """Trusted edges whose evidence is not."""
     gone: list[Relationship] = field(default_factory=list)
     """Found mentions of texts that do not exist."""
     alone: list[str] = field(default_factory=list)
@@ -253,7 +255,8 @@ class _Repair:
                     found.add(Fault.NO_VERTEX, record.id, "the record of an entity has no vertex")
                     found.vertices.append(vertex_of(record))
                 continue
-            better = vertex
+            # A trusted record's vertex keeps no name that an untrusted one had.
+            better = vertex_of(record) if record.trusted and not vertex.trusted else vertex
             if not vertex.has_record:
                 found.add(Fault.NOT_MARKED, record.id, "the vertex does not know that it has a record")
                 better = better.model_copy(update={"has_record": True})
@@ -270,7 +273,8 @@ class _Repair:
     def compare_graph(self, page: GraphPage) -> None:
         """Compare a page of the graph with the records that it refers to, and repair its vertices and edges."""
         graph, found = self._store.graph, self._of_graph(page.vertices, page.relationships)
-        ids, edges = [*(vertex.id for vertex in found.vertices), *found.alone], [*found.edges, *found.gone]
+        ids = [*(vertex.id for vertex in found.vertices), *found.alone]
+        edges = [*found.edges, *found.doubtful, *found.gone]
         self._settle(
             found,
             lambda: self._of_graph(graph.get_many(self._tenant_id, ids), graph.as_stored(self._tenant_id, edges)),
@@ -296,7 +300,7 @@ class _Repair:
             elif edge.evidence and edge.trusted and not there[edge.evidence].trusted:
                 message = f"{edge.source!r} {edge.type} {edge.target!r}: its evidence {edge.evidence!r} is not trusted"
                 found.add(Fault.OTHER_TRUST, edge.source, message)
-                found.edges.append(edge.model_copy(update={"trusted": False}))
+                found.doubtful.append(edge)
         found.alone += self._alone(vertices, edges)
         for identity in found.alone:
             found.add(Fault.NO_MENTION, identity, "no text mentions the name that was found")
@@ -314,6 +318,8 @@ class _Repair:
                 found = look_again()
                 if found.vertices or found.edges:
                     self._store.graph.upsert(found.vertices, found.edges)
+                doubtful = {edge.evidence for edge in found.doubtful if edge.evidence}
+                self._store.graph.distrust_relationships(self._tenant_id, doubtful)
                 self._remove(found.gone, found.alone)
         for each in found.findings:
             self._add(each.fault, each.id, each.message)

@@ -187,6 +187,11 @@ class Vertex(NewVertex):
     found: Annotated[bool, Field(strict=True, exclude_if=lambda found: not found)] = False
     """Whether it is a name that was found in texts, not given; it is removed with the last text that mentions it."""
 
+    @property
+    def is_stub(self) -> bool:
+        """Whether nothing but its id is known, as of an end that only edges name."""
+        return self == Vertex(id=self.id, tenant_id=self.tenant_id, trusted=self.trusted)
+
 
 class RelationshipKey(Frozen):
     """Identity of an edge within its tenant; a missing predicate equals an empty one."""

@@ -330,9 +330,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Remove those of ``ids`` that were found in texts and have no edge left; return how many there were."""
 
     def distrust_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many.
+        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
 
-        Those with more than :data:`MAX_TRUST_EDGES` edges stay as they are.
+        Returns how many. Those with more than :data:`MAX_TRUST_EDGES` edges stay as they are.
         """
 
     def delete_relationships(self, tenant_id: TenantId, relationships: Sequence[Relationship]) -> int:
@@ -349,7 +349,10 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Remove the remaining rows of removed mentions, in batches; called outside a transaction."""
 
     def delete_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were."""
+        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were.
+
+        Stubs that have no trusted edge left are marked as :meth:`distrust_unmentioned` does.
+        """
 
     def remove_most_relationships_of(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
         """Remove such edges in batches until few are left, and return how many; called outside a transaction.
@@ -364,9 +367,10 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def distrust_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:
-        """Mark the edges of which these records are the evidence as untrusted.
+        """Mark the edges of which these records are the evidence as untrusted, and stubs that they lead to.
 
-        Returns how many were changed; edges that are untrusted already are not read.
+        Returns how many edges were changed; those that are untrusted already are not read. A stub is marked as
+        :meth:`distrust_unmentioned` does.
         """
 
     def given_entities(

@@ -173,11 +173,12 @@ class GremlinGraph:
         return removed
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many."""
+        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
         changed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             rows = self._connection.submit(partial(elements.fetch_to_distrust, tenant_id=tenant_id, keys=batch))
-            vertices = [vertex for vertex in (elements.vertex_of(tenant_id, row) for row in rows) if vertex.found]
+            read = (elements.vertex_of(tenant_id, row) for row in rows)
+            vertices = [vertex for vertex in read if vertex.found or vertex.is_stub]
             for some in batches(vertices, BATCH):
                 with self._counts.changing(tenant_id, [vertex.id for vertex in some], []):
                     self._connection.submit(partial(elements.distrust, vertices=some))
@@ -219,14 +220,19 @@ class GremlinGraph:
         """Remove all edges that a traversal fetches, in batches, and return how many there were.
 
         A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
+        Stubs without a trusted edge left are marked as untrusted.
         """
-        removed = 0
+        removed, ends = 0, set[str]()
         while True:
             rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(elements.EDGES_AT_ONCE))
-            gone = self.delete_relationships(tenant_id, [elements.edge_of(tenant_id, row) for row in rows])
+            edges = [elements.edge_of(tenant_id, row) for row in rows]
+            gone = self.delete_relationships(tenant_id, edges)
             removed += gone
+            ends |= {end for edge in edges if edge.trusted and not edge.found for end in (edge.source, edge.target)}
             if len(rows) < elements.EDGES_AT_ONCE or not gone:
-                return removed
+                break
+        self.distrust_unmentioned(tenant_id, sorted(ends))
+        return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
         """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
@@ -245,16 +251,24 @@ class GremlinGraph:
         )
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
-        """Mark the edges of which these records are the evidence as untrusted, and return how many were changed."""
-        return sum(
+        """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
+        ends: set[str] = set()
+
+        def distrust(edge: Relationship) -> Relationship:
+            ends.update((edge.source, edge.target))
+            return edge.model_copy(update={"trusted": False})
+
+        changed = sum(
             self._change(
                 tenant_id,
                 partial(elements.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
-                lambda edge: edge.model_copy(update={"trusted": False}),
+                distrust,
                 counted=True,
             )
             for batch in batches(sorted(set(evidence)), _IDS_AT_ONCE)
         )
+        self.distrust_unmentioned(tenant_id, sorted(ends))
+        return changed
 
     def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[Vertex]:
         """Return the trusted vertices with one of these names, found names excepted."""

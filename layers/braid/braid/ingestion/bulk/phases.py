@@ -144,13 +144,14 @@ def _link(new: str, old: str) -> EdgeId:
     return (new, SUPERSEDES, old, "")
 
 
-def refused_records(request: WriteRequest, errors: Iterable[ItemError]) -> tuple[str, ...]:
+def refused_records(request: WriteRequest, errors: Iterable[ItemError], unread: Iterable[str]) -> tuple[str, ...]:
     """Return the ids of a batch's refused lines that may be records which are not trusted.
 
-    A line that cannot be parsed does not say whether it is.
+    A line that cannot be parsed does not say whether it is; ``unread`` are the ids in those.
     """
     trusted = {record.id for record in request.records if record.trusted}
-    return tuple(dict.fromkeys(error.id for error in errors if error.id and error.id not in trusted))
+    refused = dict.fromkeys([*(error.id for error in errors if error.id), *unread])
+    return tuple(name for name in refused if name not in trusted)
 
 
 def distrust_edges_of(refused: Iterable[str], tenant_id: str, store: WriteStore) -> None:

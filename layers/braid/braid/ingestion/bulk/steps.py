@@ -191,7 +191,7 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
         relationships=0 if task.phase is Phase.ENDS else report.relationships,  # they were counted before
         superseded=report.superseded,
         errors=tuple(errors),
-        refused=refused_records(request, errors) if task.phase is Phase.ITEMS else (),
+        refused=refused_records(request, errors, items.unread) if task.phase is Phase.ITEMS else (),
     )
     return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
 

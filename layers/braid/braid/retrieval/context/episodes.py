@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from braid.models import FieldCondition
     from braid.models.scalars import MetadataValue
     from braid.ports.cache import ResilientCache
+    from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
 
@@ -37,6 +38,10 @@ class EpisodeStore(Protocol):
         """The search index that episodes are written to."""
 
     @property
+    def graph(self) -> WritableGraph:
+        """The knowledge graph, in which edges may name an episode before it is written."""
+
+    @property
     def schemas(self) -> SchemaRegistry:
         """The schema registry, for the record's schema version."""
 
@@ -45,7 +50,7 @@ class EpisodeStore(Protocol):
         """The cache, which holds the marks of tenants that are being deleted."""
 
     def transaction(self, tenant_id: str) -> AbstractContextManager[None]:
-        """As of :class:`braid.ports.ingestion.DeleteStore`."""
+        """Commit the block's writes and a new write generation, as :class:`braid.ports.ingestion.DeleteStore` does."""
 
     def now(self) -> datetime:
         """Return the present moment, in UTC."""
@@ -226,14 +231,22 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         if record_id is not None:
             record = _in_place_of_stored(record, store.index)
         store.index.upsert([record])
+        if record_id is not None and not record.trusted:
+            _distrust_in_graph(record, store.graph)
     return record
+
+
+def _distrust_in_graph(record: Record, graph: WritableGraph) -> None:
+    """Mark the edges that named a record as their evidence before it was written, and its vertex, as untrusted."""
+    graph.distrust_relationships(record.tenant_id, [record.id])
+    if stubs := [vertex for vertex in graph.get_many(record.tenant_id, [record.id]) if vertex.trusted]:
+        graph.upsert([vertex.altered(trusted=False) for vertex in stubs], [])
 
 
 def _in_place_of_stored(record: Record, index: SearchIndex) -> Record:
     """Return an episode with the end of the one that it replaces.
 
-    Raises InvalidRequest where the graph would have to change with the record, which no episode's writing does: its
-    vertex, or the trust of edges that have it as their evidence.
+    Raises InvalidRequest where the stored one is no episode, or would no longer be trusted.
     """
     for before in index.get_many(record.tenant_id, [record.id]):
         if before.kind not in EPISODES:

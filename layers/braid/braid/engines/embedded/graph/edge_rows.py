@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.embedded.graph.vertex_rows import numbers_of
+from braid.engines.embedded.graph.vertex_rows import distrust_stubs, numbers_of
 from braid.engines.embedded.graph_changes import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
@@ -94,26 +94,39 @@ def mentions_by_number(
 
 
 def delete_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Remove a tenant's edges with an endpoint or their evidence among ``ids``, and return how many there were."""
-    return sum(
-        connection.execute(f"DELETE FROM edges WHERE {condition}", values).rowcount  # noqa: S608 - conditions of ours
-        for condition, values in _edges_of(connection, tenant, ids)
-    )
+    """Remove a tenant's edges with an endpoint or their evidence among ``ids``, and return how many there were.
+
+    Stubs without a trusted edge left are marked as untrusted.
+    """
+    removed, ends = 0, set[int]()
+    for condition, values in _edges_of(connection, tenant, ids):
+        ends |= _ends_of_trusted(connection, f"edges WHERE {condition}", values)
+        removed += connection.execute(f"DELETE FROM edges WHERE {condition}", values).rowcount  # noqa: S608 - conditions of ours
+    distrust_stubs(connection, tenant, ends)
+    return removed
 
 
 def delete_some_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, at_most: int) -> int:
     """Remove such edges, ``at_most`` each by source, target and evidence, and return how many were removed."""
-    removed = 0
+    removed, ends = 0, set[int]()
     for condition, values in _edges_of(connection, tenant, ids):
-        identities = connection.execute(
-            f"SELECT tenant, source, type, target, predicate FROM edges WHERE {condition} LIMIT ?",  # noqa: S608 - as above
+        rows = connection.execute(
+            f"SELECT tenant, source, type, target, predicate, trusted FROM edges WHERE {condition} LIMIT ?",  # noqa: S608 - as above
             (*values, at_most),
         ).fetchall()
+        ends.update(end for row in rows if row[5] for end in (row[1], row[3]))
         removed += connection.executemany(
             "DELETE FROM edges WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
-            identities,
+            [row[:5] for row in rows],
         ).rowcount
+    distrust_stubs(connection, tenant, ends)
     return removed
+
+
+def _ends_of_trusted(connection: sqlite3.Connection, edges: str, values: tuple[object, ...]) -> set[int]:
+    """Return the numbers of the vertices at both ends of trusted edges, given by the SQL after FROM and its values."""
+    ends = f"SELECT source FROM {edges} AND trusted UNION SELECT target FROM {edges} AND trusted"  # noqa: S608 - SQL of ours
+    return {number for (number,) in connection.execute(ends, (*values, *values))}
 
 
 def has_more_edges_of(connection: sqlite3.Connection, tenant: int, ids: Collection[str], *, than: int) -> bool:
@@ -149,12 +162,14 @@ def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, d
 
 
 def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
-    """Mark the trusted edges with this evidence as untrusted, and return how many there were."""
-    return connection.execute(
-        "UPDATE edges INDEXED BY edges_by_evidence SET trusted = 0"
-        " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted",
-        (tenant, json.dumps(list(evidence))),
-    ).rowcount
+    """Mark the trusted edges with this evidence as untrusted, and stubs that have none left; return how many edges."""
+    edges = "edges INDEXED BY edges_by_evidence"
+    these = "WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?))"
+    values = (tenant, json.dumps(list(evidence)))
+    ends = _ends_of_trusted(connection, f"{edges} {these}", values)
+    changed = connection.execute(f"UPDATE {edges} SET trusted = 0 {these} AND trusted", values).rowcount  # noqa: S608 - SQL of ours
+    distrust_stubs(connection, tenant, ends)
+    return changed
 
 
 def reassign_mentions(connection: sqlite3.Connection, tenant: int, successors: Mapping[str, str]) -> int:

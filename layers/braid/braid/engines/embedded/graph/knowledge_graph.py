@@ -97,7 +97,7 @@ class EmbeddedKnowledgeGraph:
         return self._change(tenant_id, ids, vertex_rows.delete_unmentioned)
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many."""
+        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
         return self._change(tenant_id, ids, vertex_rows.distrust_unmentioned)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
@@ -146,7 +146,7 @@ class EmbeddedKnowledgeGraph:
         return self._change(tenant_id, until, edge_rows.end_edges)
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
-        """Mark the edges of which these records are the evidence as untrusted, and return how many were changed."""
+        """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
         return self._change(tenant_id, evidence, edge_rows.distrust_edges)
 
     def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[Vertex]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.graph import name_rows
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Vertex
+from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.knowledge_graph import MAX_TRUST_EDGES
 
 if TYPE_CHECKING:
@@ -121,18 +122,39 @@ def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collect
     return delete(connection, tenant, [row[0] for row in unmentioned])
 
 
+_EDGES = (
+    "(SELECT trusted FROM edges WHERE tenant = v.tenant AND source = v.number"
+    " UNION ALL SELECT trusted FROM edges WHERE target = v.number LIMIT :most + 1)"
+)
+_DISTRUST = (
+    "UPDATE vertices AS v SET trusted = 0 WHERE v.tenant = :tenant AND v.trusted"  # noqa: S608 - constants
+    f" AND NOT EXISTS (SELECT 1 FROM {_EDGES} WHERE trusted) AND (SELECT count(*) FROM {_EDGES}) <= :most"
+)
+_STUB = (
+    "(NOT v.has_record AND v.name IS NULL AND v.aliases = '[]' AND v.timestamp IS NULL AND v.valid_at IS NULL"
+    f" AND v.invalid_at IS NULL AND v.entity_type = '{DEFAULT_ENTITY_TYPE}')"
+)
+"""SQL expression: whether a vertex is a stub, unless it was found, as :attr:`braid.models.Vertex.is_stub` says."""
+
+
 def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Mark those of ``ids`` as untrusted that were found in texts and have no trusted edge; return how many."""
-    edges = (
-        "(SELECT trusted FROM edges WHERE tenant = v.tenant AND source = v.number"
-        " UNION ALL SELECT trusted FROM edges WHERE target = v.number LIMIT :most + 1)"
-    )
+    """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
+
+    Returns how many.
+    """
     return connection.execute(
-        "UPDATE vertices AS v SET trusted = 0 WHERE v.tenant = :tenant AND v.found AND v.trusted"  # noqa: S608 - columns
-        f" AND v.id IN (SELECT value FROM json_each(:ids)) AND NOT EXISTS (SELECT 1 FROM {edges} WHERE trusted)"
-        f" AND (SELECT count(*) FROM {edges}) <= :most",
-        {"tenant": tenant, "ids": json.dumps(list(ids)), "most": MAX_TRUST_EDGES},
+        f"{_DISTRUST} AND (v.found OR {_STUB}) AND v.id IN (SELECT value FROM json_each(:among))",  # noqa: S608 - constants
+        {"tenant": tenant, "among": json.dumps(list(ids)), "most": MAX_TRUST_EDGES},
     ).rowcount
+
+
+def distrust_stubs(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> None:
+    """Mark those of some vertices as untrusted that are stubs and have no trusted edge."""
+    if numbers:
+        connection.execute(
+            f"{_DISTRUST} AND {_STUB} AND NOT v.found AND v.number IN (SELECT value FROM json_each(:among))",  # noqa: S608 - constants
+            {"tenant": tenant, "among": json.dumps(sorted(numbers)), "most": MAX_TRUST_EDGES},
+        )
 
 
 def read_ids(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> list[str]:
