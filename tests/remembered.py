@@ -74,12 +74,6 @@ class Remembered:
 
     context_cache: ContextCache | None = None
 
-    @contextmanager
-    def transaction(self, tenant_id: str) -> Iterator[None]:
-        with self.store.transaction():
-            yield
-            self.cache.advance(tenant_id)
-
     def answer(self, query: Query) -> Answer:
         self.asked.append(query)
         return self.reply(query)
