@@ -121,7 +121,11 @@ def to_format(connection: sqlite3.Connection, wanted: int) -> None:
 
 
 _ADDED = {
-    15: ["DROP TABLE record_generations", "DROP TABLE removed_vectors"],
+    15: [
+        "DROP TABLE record_generations",
+        "DROP TABLE removed_vectors",
+        *(f"DROP INDEX records_by_{what}" for what in ("time", "task", "tool")),
+    ],
     13: ["DROP TABLE graph_counts", "DROP TABLE graph_changes"],
     12: ["DROP TABLE removals"],
     11: ["DROP TABLE misspellings"],

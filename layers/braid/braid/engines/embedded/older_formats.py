@@ -57,7 +57,7 @@ DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
 """,  # noqa: S608 - a mark from the code
     12: tables.REMOVALS,
     13: tables.GRAPH_CHANGES,
-    15: tables.VECTOR_LOG,
+    15: tables.FILTER_INDEXES + tables.VECTOR_LOG,
 }
 """SQL of the changes of each format; the tables of a new store have all of them."""
 

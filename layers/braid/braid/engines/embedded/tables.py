@@ -221,6 +221,12 @@ CREATE TABLE graph_changes (
     PRIMARY KEY (tenant, generation)
 ) WITHOUT ROWID;
 """
+FILTER_INDEXES = """
+-- By conditions that few records meet: so no question reads them all.
+CREATE INDEX records_by_time ON records (tenant, timestamp) WHERE timestamp IS NOT NULL;
+CREATE INDEX records_by_task ON records (tenant, task_id) WHERE task_id IS NOT NULL;
+CREATE INDEX records_by_tool ON records (tenant, tool_name) WHERE tool_name IS NOT NULL;
+"""
 VECTOR_LOG = """
 -- Which vectors the last writes removed (key: as in vectors): see braid.engines.embedded.search.vector_log.
 CREATE TABLE record_generations (
@@ -237,7 +243,19 @@ CREATE TABLE removed_vectors (
     PRIMARY KEY (tenant, generation, space, key)
 ) WITHOUT ROWID;
 """
-ALL = SCHEMA + CACHE_QUEUE_AND_OBJECTS + NOTES + METADATA + MISSPELLINGS + REMOVALS + GRAPH_CHANGES + VECTOR_LOG
+ALL = "".join(
+    (
+        SCHEMA,
+        CACHE_QUEUE_AND_OBJECTS,
+        NOTES,
+        METADATA,
+        MISSPELLINGS,
+        REMOVALS,
+        GRAPH_CHANGES,
+        FILTER_INDEXES,
+        VECTOR_LOG,
+    )
+)
 """Every table but the words of each tenant."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.engines.embedded.tables import UNTRUSTED, to_microseconds
+from braid.engines.embedded.tables import is_trusted, to_microseconds
 from braid.models.metadata_filters import term_tests
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
             clauses.append(f"r.{column} = :{column}")
             values[column] = exactly
     if filters.trusted_only:
-        # Uses the partial index: looking up the few untrusted rows costs less than reading every row's body.
-        clauses.append(f"r.number NOT IN (SELECT number FROM records WHERE tenant = :tenant AND {UNTRUSTED})")  # noqa: S608 - a constant
+        clauses.append(is_trusted("r.number"))
     if filters.time_range is not None:
         clauses.append("r.timestamp IS NOT NULL")
         for bound, comparison in (("start", ">="), ("end", "<")):
