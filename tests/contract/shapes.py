@@ -124,7 +124,7 @@ _ADDED = {
     15: [
         "DROP TABLE record_generations",
         "DROP TABLE removed_vectors",
-        *(f"DROP INDEX records_by_{what}" for what in ("time", "task", "tool")),
+        *(f"DROP INDEX records_by_{what}" for what in ("time", "task", "tool", "schema")),
     ],
     13: ["DROP TABLE graph_counts", "DROP TABLE graph_changes"],
     12: ["DROP TABLE removals"],

@@ -226,6 +226,7 @@ FILTER_INDEXES = """
 CREATE INDEX records_by_time ON records (tenant, timestamp) WHERE timestamp IS NOT NULL;
 CREATE INDEX records_by_task ON records (tenant, task_id) WHERE task_id IS NOT NULL;
 CREATE INDEX records_by_tool ON records (tenant, tool_name) WHERE tool_name IS NOT NULL;
+CREATE INDEX records_by_schema ON records (tenant, schema_version);
 """
 VECTOR_LOG = """
 -- Which vectors the last writes removed (key: as in vectors): see braid.engines.embedded.search.vector_log.

@@ -295,9 +295,9 @@ class Best(NamedTuple):
 
 
 class Matches:
-    """The rows of a tenant with any of a question's words, and upper bounds of their scores."""
+    """The rows of a tenant, or some of them, with any of a question's words, and upper bounds of their scores."""
 
-    def __init__(self, reader: WordReader, words: Sequence[str]) -> None:
+    def __init__(self, reader: WordReader, words: Sequence[str], among: Sequence[int] | None = None) -> None:
         self._reader, self._words = reader, words
         self._held: dict[str, WordRows] = {}
         exact = True
@@ -313,6 +313,9 @@ class Matches:
             else:  # all words together would take many times the memory
                 together, size = [_added(together)], _ADDED_AT
         self._numbers, self._bounds = _added(together)
+        if among is not None:
+            kept = np.isin(self._numbers, np.array(among, dtype=np.int64))
+            self._numbers, self._bounds = self._numbers[kept], self._bounds[kept]
         # NaN where only the bound is known.
         self._scores = self._bounds if exact else np.full(len(self._bounds), np.nan)
 
@@ -380,9 +383,9 @@ def search(
     Sorted best first or newest first; a row without a timestamp is the oldest.
     """
     words = search_words(text)
-    if not words:
+    if not words or row_filter.few == []:
         return [], set()
-    matches = Matches(known.reader(connection, tenant, words), words)
+    matches = Matches(known.reader(connection, tenant, words), words, row_filter.few)
     ranked: list[tuple[float, str, int]] = []
     if newest_first:
         best = matches.best(len(matches))

@@ -6,10 +6,13 @@ import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.engines.embedded.tables import is_trusted, to_microseconds
+from braid.models import Kind
 from braid.models.metadata_filters import term_tests
 
 if TYPE_CHECKING:
-    from braid.models.metadata_filters import FieldCondition
+    import sqlite3
+    from collections.abc import Iterator
+
     from braid.models.metadata_terms import TermTest
     from braid.ports.search_index import SearchRequest
 
@@ -21,9 +24,19 @@ class RowFilter(NamedTuple):
     """A SQL condition and its bound values; validity is left out, so that superseded rows can be counted."""
 
     where: str
+    """Tests one row in a time that does not depend on the others."""
     values: dict[str, str | int]
     narrow: bool
     """Whether there is any condition beyond tenant and schema version, so that few rows may pass."""
+    by_index: tuple[str, ...]
+    """For each condition that an index answers, the statement that selects the numbers of the rows that meet it."""
+    few: list[int] | None = None
+    """The numbers of the rows that pass; None if they are unknown, or many."""
+
+
+class _Condition(NamedTuple):
+    where: str
+    by_index: str | None = None
 
 
 def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> RowFilter:
@@ -34,47 +47,83 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
     outdated
         Select only rows with a schema version below ``min_schema_version`` instead of the others.
     """
-    clauses = ["r.tenant = :tenant"]
     values: dict[str, str | int] = {"tenant": tenant, "as_of": to_microseconds(request.as_of) or 0}
+    conditions = [*_on_columns(request, values), *_on_time(request, values)]
+    if request.filters.trusted_only:
+        conditions.append(_Condition(is_trusted("r.number")))
+    tests = term_tests(request.filters.metadata) if request.filters.metadata else ()
+    conditions += [_on_terms(test, number, values) for number, test in enumerate(tests)]
+    narrow = bool(conditions) or outdated
+    if request.min_schema_version > 1:
+        values["min_schema_version"] = request.min_schema_version
+        conditions.append(
+            _indexed("r.schema_version < :min_schema_version")
+            if outdated
+            else _Condition("r.schema_version >= :min_schema_version")
+        )
+    where = " AND ".join(["r.tenant = :tenant", *(condition.where for condition in conditions)])
+    return RowFilter(where, values, narrow, tuple(one.by_index for one in conditions if one.by_index))
+
+
+def few_numbers(connection: sqlite3.Connection, row_filter: RowFilter, most: int) -> list[int] | None:
+    """Return the numbers of the rows that pass a filter; None unless a condition is met by at most ``most`` rows."""
+    for statement in row_filter.by_index:
+        found = connection.execute(f"{statement} LIMIT :most + 1", {**row_filter.values, "most": most}).fetchall()
+        if len(found) <= most:
+            passing = connection.execute(
+                "SELECT DISTINCT r.number FROM json_each(:numbers) AS n CROSS JOIN records AS r ON r.number = n.value"  # noqa: S608 - bound values only
+                f" WHERE {row_filter.where}",
+                {**row_filter.values, "numbers": json.dumps([row[0] for row in found])},
+            )
+            return [row[0] for row in passing]
+    return None
+
+
+def _indexed(where: str, more: str = "") -> _Condition:
+    """Return a condition that an index of ``records`` answers, with another one that all rows meet, if it needs it."""
+    return _Condition(where, f"SELECT r.number FROM records AS r WHERE r.tenant = :tenant AND {where}{more}")  # noqa: S608 - conditions of ours
+
+
+def _on_columns(request: SearchRequest, values: dict[str, str | int]) -> Iterator[_Condition]:
     filters = request.filters
     # A subquery is evaluated once and looked up by hash; it takes any number of values.
-    for column, wanted in (("id", request.ids), ("kind", filters.kinds), ("entity_type", filters.entity_types)):
-        if wanted or (column == "id" and wanted is not None):
-            clauses.append(f"r.{column} IN (SELECT value FROM json_each(:{column}))")  # noqa: S608 - a column's name from above
-            values[column] = json.dumps(list(wanted or ()))
+    among = "r.{0} IN (SELECT value FROM json_each(:{0}))".format
+    if request.ids is not None:
+        values["id"] = json.dumps(list(request.ids))
+        yield _indexed(among("id"))
+    if filters.kinds:
+        values["kind"] = json.dumps(list(filters.kinds))
+        yield _indexed(among("kind"))
+    if filters.entity_types:
+        values |= {"entity_type": json.dumps(list(filters.entity_types)), "any_kind": json.dumps(list(Kind))}
+        yield _indexed(among("entity_type"), " AND r.kind IN (SELECT value FROM json_each(:any_kind))")
     for column, exactly in (("task_id", filters.task_id), ("tool_name", filters.tool_name)):
         if exactly is not None:
-            clauses.append(f"r.{column} = :{column}")
             values[column] = exactly
-    if filters.trusted_only:
-        clauses.append(is_trusted("r.number"))
-    if filters.time_range is not None:
-        clauses.append("r.timestamp IS NOT NULL")
-        for bound, comparison in (("start", ">="), ("end", "<")):
-            moment = to_microseconds(getattr(filters.time_range, bound))
-            if moment is not None:
-                clauses.append(f"r.timestamp {comparison} :{bound}")
-                values[bound] = moment
-    clauses += _by_metadata(filters.metadata, values)
-    narrow = len(clauses) > 1
-    if request.min_schema_version > 1:
-        clauses.append(f"r.schema_version {'<' if outdated else '>='} :min_schema_version")
-        values["min_schema_version"] = request.min_schema_version
-    return RowFilter(" AND ".join(clauses), values, narrow or outdated)
+            yield _indexed(f"r.{column} = :{column}")
 
 
-def _by_metadata(conditions: tuple[FieldCondition, ...], values: dict[str, str | int]) -> list[str]:
-    tests = term_tests(conditions) if conditions else ()
-    return [_by_terms(test, number, values) for number, test in enumerate(tests)]
+def _on_time(request: SearchRequest, values: dict[str, str | int]) -> Iterator[_Condition]:
+    time_range = request.filters.time_range
+    if time_range is None:
+        return
+    clauses = ["r.timestamp IS NOT NULL"]
+    for bound, moment, comparison in (("start", time_range.start, ">="), ("end", time_range.end, "<")):
+        if moment is not None:
+            clauses.append(f"r.timestamp {comparison} :{bound}")
+            values[bound] = to_microseconds(moment) or 0
+    yield _indexed(" AND ".join(clauses))
 
 
-def _by_terms(test: TermTest, number: int, values: dict[str, str | int]) -> str:
-    """Return the SQL condition of a test on a row's metadata, and add its bound values to ``values``."""
+def _on_terms(test: TermTest, number: int, values: dict[str, str | int]) -> _Condition:
+    """Return the condition of a test on a row's metadata, and add its bound values to ``values``."""
     if test.span is None:
         values[f"terms_{number}"] = json.dumps(test.terms)
         held = f"m.term IN (SELECT value FROM json_each(:terms_{number}))"  # noqa: S608 - a number
     else:
         values |= {f"term_from_{number}": test.span.start, f"term_until_{number}": test.span.end}
         held = f"m.term >= :term_from_{number} AND m.term < :term_until_{number}"
-    which = "IN" if test.wanted else "NOT IN"
-    return f"r.number {which} (SELECT m.record FROM metadata AS m WHERE m.tenant = :tenant AND {held})"  # noqa: S608 - as above
+    has = f"EXISTS (SELECT 1 FROM metadata AS m WHERE m.record = r.number AND {held})"  # noqa: S608 - as above
+    if not test.wanted:
+        return _Condition(f"NOT {has}")
+    return _Condition(has, f"SELECT m.record FROM metadata AS m WHERE m.tenant = :tenant AND {held}")  # noqa: S608 - as above

@@ -14,7 +14,7 @@ from braid.deadline import Locks, holding, suspended, within
 from braid.engines.embedded.files import interrupted_in_time, remove_files
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import row_reads, row_writes
-from braid.engines.embedded.search.filters import to_sql
+from braid.engines.embedded.search.filters import few_numbers, to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
@@ -187,6 +187,7 @@ class EmbeddedSearchIndex:
     ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
         """Return the vector hits, the lexical hits, and the ids that validity excluded from either."""
         row_filter = to_sql(request, tenant, outdated=outdated)
+        row_filter = row_filter._replace(few=few_numbers(connection, row_filter, self._exact_rows))
         vector: list[NearRecord] = []
         lexical: list[tuple[float, str]] = []
         superseded: set[str] = set()
@@ -198,7 +199,13 @@ class EmbeddedSearchIndex:
             if self._words is None:
                 self._words = bm25.WordCache(self._store)
             lexical, superseded_too = bm25.search(
-                connection, self._words, tenant, request.text, row_filter, k=k, newest_first=request.newest_first
+                connection,
+                self._words,
+                tenant,
+                request.text,
+                row_filter,
+                k=k,
+                newest_first=request.newest_first,
             )
             superseded = superseded | superseded_too
         return vector, lexical, superseded
@@ -310,7 +317,12 @@ class EmbeddedSearchIndex:
                     self._hnsw_graph(tenant, space).bring_up_to_date(connection, dimension)
 
     def _nearest(
-        self, connection: sqlite3.Connection, tenant: int, row_filter: RowFilter, embedding: Embedding, k: int
+        self,
+        connection: sqlite3.Connection,
+        tenant: int,
+        row_filter: RowFilter,
+        embedding: Embedding,
+        k: int,
     ) -> tuple[list[NearRecord], set[str]]:
         expected = self._dimensions.get(embedding.space)
         if expected is None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.search.filters import VALID
+from braid.engines.embedded.search.filters import VALID, few_numbers
 from braid.engines.embedded.search.hnsw_segments import COSINE_ERROR
 from braid.engines.embedded.search.row_reads import has_more_vectors
 from braid.ranking.scoring import from_cosine
@@ -32,6 +32,8 @@ _OVERFETCH = 4
 """The HNSW graph is first asked for so many times ``k`` vectors, and each time for so many times more."""
 _MIN_FETCH, _MAX_FETCH = 100, 4_096
 """Fewest vectors that it is asked for, and most after which all rows are scored instead."""
+_MAX_SCORED = 50_000
+"""Most rows that meet a condition which are scored before all rows are; a tenth of a second."""
 _LEAST_READ = 8
 """Fewest rows that are read at once."""
 _DIGITS = 6  # precision of float32; without rounding, cosines of equal vectors may differ by their row in the matrix
@@ -77,9 +79,10 @@ def search(
 
     ==================================================================  ==============================================
     There is no HNSW graph                                              all that pass the filter
-    The filter is narrow, and at most ``exact_rows`` records pass it    these
-    The filter is not narrow, and there are at most so many vectors     all that pass the filter
+    The numbers of the rows that pass are known, as they are few        these
+    There are at most ``exact_rows`` vectors                            all that pass the filter
     ``k`` of the vectors that the HNSW graph finds pass the filter      these, see :func:`_through_hnsw`
+    A condition of the filter is met by at most ``_MAX_SCORED`` rows    all that pass the filter
     Otherwise: so a filter never costs hits                             all that pass the filter
     ==================================================================  ==============================================
 
@@ -95,33 +98,16 @@ def search(
         Shape (dimension,), of length 1.
     """
     values = {**row_filter.values, "space": space}
-    scored = None
-    if hnsw is None:
-        scored = _score_all(connection, query, row_filter.where, values)
-    elif row_filter.narrow:
-        numbers = _few_numbers(connection, row_filter.where, values, exact_rows)
-        if numbers is not None:
-            among = "r.number IN (SELECT value FROM json_each(:numbers))"
-            scored = _score_all(connection, query, among, {**values, "numbers": json.dumps(numbers)})
-    elif not has_more_vectors(connection, tenant, space, than=exact_rows):
-        scored = _score_all(connection, query, row_filter.where, values)
-    if scored is None and hnsw is not None:
+    scored, few = None, row_filter.few
+    if hnsw is not None and few is None and has_more_vectors(connection, tenant, space, than=exact_rows):
         scored = _through_hnsw(connection, hnsw(), query, row_filter=row_filter, space=space, k=k)
+        few = None if scored is not None else few_numbers(connection, row_filter, _MAX_SCORED)
+    if scored is None and few is not None:
+        among = "r.tenant = :tenant AND r.number IN (SELECT value FROM json_each(:numbers))"
+        scored = _score_all(connection, query, among, {**values, "numbers": json.dumps(few)})
     if scored is None:
         scored = _score_all(connection, query, row_filter.where, values)
     return _best(scored, k)
-
-
-def _few_numbers(
-    connection: sqlite3.Connection, where: str, values: dict[str, str | int], most: int
-) -> list[int] | None:
-    """Return the numbers of the rows that pass the filter; None when there are more than ``most``."""
-    # Only numbers, which an index covers for most conditions: reading a thousand vectors in vain would be slow.
-    rows = connection.execute(
-        f"SELECT r.number FROM records AS r WHERE {where} LIMIT :most + 1",  # noqa: S608 - conditions hold bound values only
-        {**values, "most": most},
-    ).fetchall()
-    return [row[0] for row in rows] if len(rows) <= most else None
 
 
 def _score_all(
