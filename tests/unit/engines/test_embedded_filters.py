@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.embedded.search import knn
-from braid.engines.embedded.search.filters import few_numbers, to_sql
+from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import FieldCondition, Filters, Kind
@@ -82,7 +82,7 @@ def test_few_rows_are_those_that_pass(index: EmbeddedSearchIndex, filters: Filte
         row_filter = to_sql(request, tenant or 0, outdated=outdated)
         statement = f"SELECT r.number FROM records AS r WHERE {row_filter.where}"  # noqa: S608 - a filter's
         passing = sorted(row[0] for row in connection.execute(statement, row_filter.values))
-        few = few_numbers(connection, row_filter, most)
+        few = row_filter.with_few(connection, most).few
     assert few is None or sorted(few) == passing
     if most == MANY and row_filter.by_index:
         assert few is not None

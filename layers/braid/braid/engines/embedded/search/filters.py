@@ -33,6 +33,26 @@ class RowFilter(NamedTuple):
     few: list[int] | None = None
     """The numbers of the rows that pass; None if they are unknown, or many."""
 
+    @property
+    def rows(self) -> str:
+        """The rows to read, as SQL for FROM: all records, or the few."""
+        if self.few is None:
+            return "records AS r"
+        return "json_each(:few) AS n CROSS JOIN records AS r ON r.number = n.value"
+
+    def with_few(self, connection: sqlite3.Connection, most: int) -> RowFilter:
+        """Return the filter with ``few``, if one of its conditions is met by at most ``most`` rows."""
+        for statement in self.by_index:
+            found = connection.execute(f"{statement} LIMIT :most + 1", {**self.values, "most": most}).fetchall()
+            if len(found) <= most:
+                candidates = self._of([row[0] for row in found])
+                passing = f"SELECT DISTINCT r.number FROM {candidates.rows} WHERE {candidates.where}"  # noqa: S608 - bound values only
+                return self._of([row[0] for row in connection.execute(passing, candidates.values)])
+        return self
+
+    def _of(self, numbers: list[int]) -> RowFilter:
+        return self._replace(few=numbers, values={**self.values, "few": json.dumps(numbers)})
+
 
 class _Condition(NamedTuple):
     where: str
@@ -63,20 +83,6 @@ def to_sql(request: SearchRequest, tenant: int, *, outdated: bool = False) -> Ro
         )
     where = " AND ".join(["r.tenant = :tenant", *(condition.where for condition in conditions)])
     return RowFilter(where, values, narrow, tuple(one.by_index for one in conditions if one.by_index))
-
-
-def few_numbers(connection: sqlite3.Connection, row_filter: RowFilter, most: int) -> list[int] | None:
-    """Return the numbers of the rows that pass a filter; None unless a condition is met by at most ``most`` rows."""
-    for statement in row_filter.by_index:
-        found = connection.execute(f"{statement} LIMIT :most + 1", {**row_filter.values, "most": most}).fetchall()
-        if len(found) <= most:
-            passing = connection.execute(
-                "SELECT DISTINCT r.number FROM json_each(:numbers) AS n CROSS JOIN records AS r ON r.number = n.value"  # noqa: S608 - bound values only
-                f" WHERE {row_filter.where}",
-                {**row_filter.values, "numbers": json.dumps([row[0] for row in found])},
-            )
-            return [row[0] for row in passing]
-    return None
 
 
 def _indexed(where: str, more: str = "") -> _Condition:

@@ -14,7 +14,7 @@ from braid.deadline import Locks, holding, suspended, within
 from braid.engines.embedded.files import interrupted_in_time, remove_files
 from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import row_reads, row_writes
-from braid.engines.embedded.search.filters import few_numbers, to_sql
+from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.store import VECTORS
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
@@ -186,8 +186,7 @@ class EmbeddedSearchIndex:
         self, connection: Connection, tenant: int, request: SearchRequest, k: int, *, outdated: bool = False
     ) -> tuple[list[NearRecord], list[tuple[float, str]], set[str]]:
         """Return the vector hits, the lexical hits, and the ids that validity excluded from either."""
-        row_filter = to_sql(request, tenant, outdated=outdated)
-        row_filter = row_filter._replace(few=few_numbers(connection, row_filter, self._exact_rows))
+        row_filter = to_sql(request, tenant, outdated=outdated).with_few(connection, self._exact_rows)
         vector: list[NearRecord] = []
         lexical: list[tuple[float, str]] = []
         superseded: set[str] = set()
@@ -304,7 +303,8 @@ class EmbeddedSearchIndex:
         with within(self._question_s), counting, self._question(request.tenant_id) as (connection, tenant):
             if tenant is None or not fields or request.ids == ():
                 return {}
-            return row_reads.count_values(connection, to_sql(request, tenant), list(dict.fromkeys(fields)))
+            row_filter = to_sql(request, tenant).with_few(connection, self._exact_rows)
+            return row_reads.count_values(connection, row_filter, list(dict.fromkeys(fields)))
 
     def optimise(self, tenant_id: str) -> None:
         """Build and save a tenant's vector graphs, so that the next process need not. Optional."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.search.filters import VALID, few_numbers
+from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.search.hnsw_segments import COSINE_ERROR
 from braid.engines.embedded.search.row_reads import has_more_vectors
 from braid.ranking.scoring import from_cosine
@@ -97,26 +97,23 @@ def search(
     query
         Shape (dimension,), of length 1.
     """
-    values = {**row_filter.values, "space": space}
-    scored, few = None, row_filter.few
-    if hnsw is not None and few is None and has_more_vectors(connection, tenant, space, than=exact_rows):
+    scored = None
+    if hnsw is not None and row_filter.few is None and has_more_vectors(connection, tenant, space, than=exact_rows):
         scored = _through_hnsw(connection, hnsw(), query, row_filter=row_filter, space=space, k=k)
-        few = None if scored is not None else few_numbers(connection, row_filter, _MAX_SCORED)
-    if scored is None and few is not None:
-        among = "r.tenant = :tenant AND r.number IN (SELECT value FROM json_each(:numbers))"
-        scored = _score_all(connection, query, among, {**values, "numbers": json.dumps(few)})
+        if scored is None:
+            row_filter = row_filter.with_few(connection, _MAX_SCORED)
     if scored is None:
-        scored = _score_all(connection, query, row_filter.where, values)
+        scored = _score_all(connection, query, row_filter, space)
     return _best(scored, k)
 
 
 def _score_all(
-    connection: sqlite3.Connection, query: NDArray[np.float32], where: str, values: dict[str, str | int]
+    connection: sqlite3.Connection, query: NDArray[np.float32], row_filter: RowFilter, space: str
 ) -> ScoredRows:
     rows = connection.execute(
-        f"SELECT r.id, {VALID}, v.start, v.vector FROM records AS r"  # noqa: S608 - as above
-        f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {where}",
-        values,
+        f"SELECT r.id, {VALID}, v.start, v.vector FROM {row_filter.rows}"  # noqa: S608 - conditions hold bound values only
+        f" CROSS JOIN vectors AS v ON v.record = r.number AND v.space = :space WHERE {row_filter.where}",
+        {**row_filter.values, "space": space},
     )
     return _score(rows, query)
 

@@ -308,7 +308,7 @@ def count_values(
 ) -> dict[str, tuple[FacetValue, ...]]:
     """Return the most frequent values of fields among the valid records that pass a filter, evaluated once."""
     values: dict[str, str | int] = {**row_filter.values, "most": FACET_VALUES}
-    passing = f"SELECT r.number AS number FROM records AS r WHERE {row_filter.where} AND {VALID}"  # noqa: S608 - bound values only
+    passing = f"SELECT r.number AS number FROM {row_filter.rows} WHERE {row_filter.where} AND {VALID}"  # noqa: S608 - bound values only
     # Without conditions each record is looked up: reading all of them may cost more than the fields' values.
     passes = "m.record IN passing" if row_filter.narrow else f"EXISTS ({passing} AND r.number = m.record)"
     selects: list[str] = []
