@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import tempfile
 from pathlib import Path
@@ -14,7 +15,7 @@ from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.contract.shapes import ACME, embedding, random_vector, record
+from tests.contract.shapes import ACME, embedding, random_vector, record, to_format
 from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, through_graph
 
 if TYPE_CHECKING:
@@ -129,6 +130,36 @@ def test_what_is_removed_and_written_again_during_a_rebuild_is_found(tmp_path: P
     assert through_graph(opened(tmp_path), 60) == exactly(tmp_path, 60)
 
 
+def test_a_rebuild_that_a_write_overtakes_is_left_to_later_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its snapshot lacks what was written meanwhile."""
+    index, other = written(tmp_path), opened(tmp_path)
+    first = {each.id: each for each in rows(60)}
+    with patch.object(index, "_keep_up"):
+        index.delete(ACME, [f"r{number:04}" for number in range(40)])
+    really = HnswGraph._rebuild_some
+    steps: list[bool] = []
+
+    def overtaken(self: HnswGraph, connection: object) -> bool:
+        more = really(self, connection)  # type: ignore[arg-type] - passed on as it came
+        steps.append(more)
+        if len(steps) == 1:
+            other.upsert([first["r0005"], first["r0006"]])
+            with index._store.read() as later, monkeypatch.context() as patched:
+                patched.setattr(HnswGraph, "_rebuild_some", really)
+                self._follow(later, len(first["r0005"].embeddings[0].vector) // 4, 0)
+        return more
+
+    monkeypatch.setattr(HnswGraph, "_rebuild_some", overtaken)
+    index.optimise(ACME)
+    assert steps == [True]
+    monkeypatch.setattr(HnswGraph, "_rebuild_some", really)
+    index.optimise(ACME)
+    assert through_graph(index, 60) == exactly(tmp_path, 60)
+    assert through_graph(opened(tmp_path), 60) == exactly(tmp_path, 60)
+
+
 def test_a_graph_beyond_the_log_is_compared_with_all_rows(
     tmp_path: Path, compared: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +172,9 @@ def test_a_graph_beyond_the_log_is_compared_with_all_rows(
         index.delete(ACME, [f"r{number:04}"])
     assert through_graph(other) == exactly(tmp_path)
     assert "_compare" in compared
+    compared.clear()
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
+    assert compared == []
     with index._store.read() as connection:
         for table in ("record_generations", "removed_vectors"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] <= 3  # noqa: S608 - a table
@@ -166,3 +200,20 @@ def test_of_many_removed_vectors_the_others_are_found(tmp_path: Path, monkeypatc
     with patch.object(index, "_keep_up"):
         index.delete(ACME, gone)
     assert through_graph(index) == exactly(tmp_path)
+
+
+def test_the_graph_of_an_older_store_is_compared_once(tmp_path: Path, compared: list[str]) -> None:
+    index = written(tmp_path)
+    index.delete(ACME, ["r0007"])
+    with index._store.transaction() as connection:
+        to_format(connection, 14)
+    index._store.close()
+    (manifest,) = (tmp_path / "vectors").glob("*.json")
+    older = {name: part for name, part in json.loads(manifest.read_text()).items() if name not in {"crc32", "position"}}
+    manifest.write_text(json.dumps(older))
+    compared.clear()
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
+    assert "_compare" in compared
+    compared.clear()
+    assert through_graph(opened(tmp_path)) == exactly(tmp_path)
+    assert compared == []

@@ -57,7 +57,9 @@ DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
 """,  # noqa: S608 - a mark from the code
     12: tables.REMOVALS,
     13: tables.GRAPH_CHANGES,
-    15: tables.FILTER_INDEXES + tables.VECTOR_LOG,
+    15: f"""{tables.FILTER_INDEXES}{tables.VECTOR_LOG}
+INSERT INTO record_generations SELECT number, record_generation, lower(hex(randomblob(8))) FROM tenants;
+""",
 }
 """SQL of the changes of each format; the tables of a new store have all of them."""
 

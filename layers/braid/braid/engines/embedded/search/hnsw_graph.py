@@ -156,14 +156,12 @@ class HnswGraph:
 
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
         """Add all newer vectors to segments, rebuild those with many removed ones, and save what changed."""
-        with self._lock:
-            more = self._follow(connection, dimension, 0)
-        while more:  # meanwhile others search
+        more = True
+        while more:  # between two steps others search, or write: these then go on
             with self._lock:
-                more = self._rebuild_some(connection)
-        with self._lock:
-            if self._unsaved:
-                self._save()
+                more = self._follow(connection, dimension, 0) and self._rebuild_some(connection)
+                if not more and self._unsaved:
+                    self._save()
 
     @property
     def _parts(self) -> list[Tail | Segment]:
@@ -219,6 +217,8 @@ class HnswGraph:
                 self._removals.append((self._generation, generation, keys))
             self._generation, self._is_followed = generation, True
             self._position = vector_log.position(connection, self._tenant)
+            if removed is None and self._segments:
+                self._save()  # so that the next process need not compare it
         if len(self._tail) > most_in_tail:
             self._flush()
         return True
