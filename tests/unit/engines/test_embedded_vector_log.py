@@ -217,3 +217,16 @@ def test_the_graph_of_an_older_store_is_compared_once(tmp_path: Path, compared: 
     compared.clear()
     assert through_graph(opened(tmp_path)) == exactly(tmp_path)
     assert compared == []
+
+
+def test_a_segment_whose_file_another_process_replaced_is_saved_and_then_added_to(tmp_path: Path) -> None:
+    written(tmp_path)
+    index, other = opened(tmp_path), opened(tmp_path)
+    assert through_graph(index) == through_graph(other)
+    other.upsert(rows(2, seed=3, first=100))
+    other.optimise(ACME)
+    index.delete(ACME, ["r0001", "r0009"])
+    assert through_graph(index) == exactly(tmp_path)
+    index.upsert(rows(9, seed=4, first=200))
+    assert through_graph(index, 80) == exactly(tmp_path, 80)
+    assert through_graph(opened(tmp_path), 80) == exactly(tmp_path, 80)

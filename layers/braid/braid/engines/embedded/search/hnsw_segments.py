@@ -232,7 +232,7 @@ class Segment:
                 unfinished.unlink(missing_ok=True)
             raise OSError(str(error)) from error
         self._file, self._crc32, self._version, self._index = name, checksum, version, index
-        self._is_mapped = is_done
+        self._is_mapped |= is_done  # one that was read stays mapped, even if its file was removed
 
     def manifest_entry(self) -> SegmentFile:
         """Return the manifest's entry for a segment that was written."""
