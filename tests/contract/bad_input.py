@@ -224,6 +224,7 @@ class BadInputContract:
             pytest.param('{"id": "other"}, "metadata": {"a": 1}', id="twice"),
             pytest.param('{"a": NaN}', id="no number"),
             pytest.param('{"a": "\udcff"}', id="no UTF-8"),
+            pytest.param('{"id": "\\ud800", "a": NaN}', id="half a character"),
         ],
     )
     def test_an_edge_is_not_trusted_whose_evidence_is_on_a_line_that_cannot_be_parsed(

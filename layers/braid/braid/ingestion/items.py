@@ -12,10 +12,10 @@ from contextlib import suppress
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
-from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, Relationship, Vertex
+from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, RecordId, Relationship, Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
 from braid.models.scalars import MAX_METADATA_LIST, dates_as_text, printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
@@ -37,6 +37,7 @@ NO_VECTORS = {"embeddings": "unknown field"}
 """Fields that only records may set, if the settings allow it; not corpus items and not entities."""
 _ID = re.compile(rb'"_?id"\s*:\s*("(?:[^"\\]|\\.){1,%d}")' % (6 * MAX_ID_BYTES))
 """An id in a line of JSON, with quotes; each character may be an escape."""
+_RECORD_ID: TypeAdapter[str] = TypeAdapter(RecordId)
 _KEY_CHARACTERS = 64
 """Maximum length of a metadata key in an error."""
 CORPUS_NAMES = {"id": "_id", "content": "text"}
@@ -222,8 +223,8 @@ class Items:
     def _refuse_unread(self, place: str, line: bytes, problem: str) -> None:
         self._refuse(place, {}, problem)
         for found in _ID.findall(line):
-            with suppress(ValueError):
-                self.unread[json.loads(found)] = None
+            with suppress(ValidationError):  # what is no id is nothing's evidence
+                self.unread[_RECORD_ID.validate_json(found)] = None
 
     def _refuse(self, place: str, row: Mapping[str, Any], problem: str) -> None:
         field, colon, message = problem.partition(": ")
