@@ -59,7 +59,7 @@ DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
     13: tables.GRAPH_CHANGES,
     15: f"""{tables.FILTER_INDEXES}{tables.VECTOR_LOG}
 INSERT INTO record_generations SELECT number, record_generation, lower(hex(randomblob(8))) FROM tenants;
-""",
+""",  # noqa: S608 - tables of the code
 }
 """SQL of the changes of each format; the tables of a new store have all of them."""
 
