@@ -230,3 +230,24 @@ def test_a_segment_whose_file_another_process_replaced_is_saved_and_then_added_t
     index.upsert(rows(9, seed=4, first=200))
     assert through_graph(index, 80) == exactly(tmp_path, 80)
     assert through_graph(opened(tmp_path), 80) == exactly(tmp_path, 80)
+
+
+def test_rows_of_a_restored_database_are_found_whose_numbers_the_graph_had_for_others(tmp_path: Path) -> None:
+    index = written(tmp_path)
+    index._store.close()
+    names = [path.name for path in tmp_path.glob("braid.db*")]
+    copy = {name: (tmp_path / name).read_bytes() for name in names}
+    index = opened(tmp_path)
+    index.delete(ACME, [each.id for each in rows(60)])
+    index.upsert(rows(60))  # equal vectors, in rows with greater numbers
+    index.optimise(ACME)
+    index._store.close()
+    for name, content in copy.items():
+        (tmp_path / name).write_bytes(content)
+    index = opened(tmp_path)
+    for number in range(4):
+        index.upsert([record(f"without a vector {number}")])
+    assert through_graph(index) == exactly(tmp_path)
+    index.upsert(rows(5, seed=3, first=100))
+    assert through_graph(index, 80) == exactly(tmp_path, 80)
+    assert through_graph(opened(tmp_path), 80) == exactly(tmp_path, 80)

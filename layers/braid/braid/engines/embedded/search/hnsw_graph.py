@@ -211,6 +211,9 @@ class HnswGraph:
                 self._removals.clear()
                 if self._differs(connection):
                     self._compare(connection)
+                # The graph may be of other rows, whose vectors are the same and whose numbers are greater.
+                self._newest = self._newest_number(connection)
+                self._newest_in_segment = min(self._newest_in_segment, self._newest)
             else:
                 keys = np.array(removed, dtype=np.uint64)
                 self._remove(keys)
@@ -240,6 +243,10 @@ class HnswGraph:
             newest=self._newest_in_segment,
         ):
             self._unsaved = 0
+
+    def _newest_number(self, connection: sqlite3.Connection) -> int:
+        statement = "SELECT max(number) FROM vectors WHERE space = ? AND tenant = ?"
+        return connection.execute(statement, (self._space, self._tenant)).fetchone()[0] or 0
 
     def _differs(self, connection: sqlite3.Connection) -> bool:
         """Return whether the vectors of the graph are not those of the rows, by their number and a checksum."""
