@@ -21,6 +21,7 @@ from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, thro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from braid.engines.embedded.search.hnsw_manifest import SegmentFile
     from braid.engines.embedded.search.index import EmbeddedSearchIndex
 
 VECTORS = [random_vector(random.Random(seed)) for seed in range(40)]  # noqa: S311 - fixed sequences
@@ -251,3 +252,28 @@ def test_rows_of_a_restored_database_are_found_whose_numbers_the_graph_had_for_o
     index.upsert(rows(5, seed=3, first=100))
     assert through_graph(index, 80) == exactly(tmp_path, 80)
     assert through_graph(opened(tmp_path), 80) == exactly(tmp_path, 80)
+
+
+def test_a_process_that_only_searches_maps_what_writers_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And reads of the files only those that are new."""
+    monkeypatch.setattr(hnsw_graph, "MAX_TAIL", 24)
+    index, reader = written(tmp_path), opened(tmp_path)
+    through_graph(reader)
+    (graph,) = reader._graphs.values()
+    read: list[str] = []
+    added: list[int] = []
+    really = hnsw_segments.Segment.read
+
+    def watched(folder: Path, stem: str, entry: SegmentFile, dimension: int) -> hnsw_segments.Segment:
+        read.append(entry.file)
+        return really(folder, stem, entry, dimension)
+
+    monkeypatch.setattr(hnsw_segments.Segment, "read", watched)
+    monkeypatch.setattr(graph, "_flush", lambda: added.append(len(graph._tail)))
+    for number in range(100, 160):
+        index.upsert(rows(1, seed=number, first=number))
+        index.delete(ACME, [f"r{number - 90:04}"])
+        assert through_graph(reader) == exactly(tmp_path)
+    assert added == []
+    assert len(read) == len(set(read))
+    assert read

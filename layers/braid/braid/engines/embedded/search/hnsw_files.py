@@ -18,12 +18,12 @@ from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, remove_fi
 from braid.engines.embedded.search.hnsw_manifest import GraphManifest
 from braid.engines.embedded.search.hnsw_segments import Segment
 from braid.engines.embedded.search.row_reads import has_any
+from braid.engines.embedded.search.vector_log import Position
 from braid.engines.embedded.store import VECTORS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from braid.engines.embedded.search.vector_log import Position
     from braid.engines.embedded.store import EmbeddedStore
 
 _LOG = logging.getLogger(__name__)
@@ -46,11 +46,17 @@ class GraphFiles:
         self.folder = store.folder / VECTORS
         self.manifest = self.folder / f"{self._stem}.json"
 
-    def read(self, dimension: int) -> tuple[GraphManifest, list[Segment]] | None:
-        """Return the saved graph of vectors of a dimension; if it is damaged, log that and return None."""
+    def read(self, dimension: int, held: Sequence[Segment]) -> tuple[GraphManifest, list[Segment]] | None:
+        """Return the saved graph of vectors of a dimension; if it is damaged, log that and return None.
+
+        Parameters
+        ----------
+        held
+            Segments of an earlier state, of which those that are still listed are taken over.
+        """
         for _ in range(_READS):
             try:
-                return self._read(dimension)
+                return self._read(dimension, held)
             except FileNotFoundError:
                 continue  # another process may just have saved it under other names
             except (OSError, ValueError, RuntimeError) as error:
@@ -61,18 +67,26 @@ class GraphFiles:
             _LOG.warning("vector index %s lacks a file and is built again", self.manifest)
         return None
 
-    def _read(self, dimension: int) -> tuple[GraphManifest, list[Segment]] | None:
+    def _read(self, dimension: int, held: Sequence[Segment]) -> tuple[GraphManifest, list[Segment]] | None:
         manifest = GraphManifest.read(self.manifest)
         found = (manifest.format, manifest.store, manifest.tenant, manifest.space, manifest.dimension)
         if found != (_FORMAT, self._store.identity, self._tenant, self._space, dimension):
             return None
-        return manifest, [Segment.read(self.folder, self._stem, each, dimension) for each in manifest.segments]
+        known = {segment.file: segment for segment in held}
+        segments: list[Segment] = []
+        for entry in manifest.segments:
+            if entry.file not in known:
+                known[entry.file] = Segment.read(self.folder, self._stem, entry, dimension)
+            known[entry.file].mark_removed(entry)
+            segments.append(known[entry.file])
+        return manifest, segments
 
-    def newest_row(self) -> int:
-        """Return the number of the newest row in the segments of the saved graph; 0 if there is none."""
+    def saved_until(self) -> tuple[int, Position]:
+        """Return the number of the newest row in the segments of the saved graph, and its position; 0 without one."""
         with suppress(OSError, ValueError):
-            return GraphManifest.read(self.manifest).newest
-        return 0
+            manifest = GraphManifest.read(self.manifest)
+            return manifest.newest, manifest.position
+        return 0, Position()
 
     def write(
         self, segments: Sequence[Segment], dimension: int, *, generation: int, position: Position, newest: int

@@ -32,7 +32,7 @@ from braid.engines.embedded.search.vector_log import Position
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,9 +45,9 @@ _LOG = logging.getLogger(__name__)
 
 REMOVED_SHARE = 0.2
 """Share of removed vectors beyond which a segment is rebuilt: they still cost memory and reachability."""
-MAX_TAIL = 8_192
-"""Most vectors that a search compares beside the segments, .4 ms for 384 dimensions. More are those of a graph that no
-writer keeps up, and the search adds them to a segment, at a quarter of a millisecond each."""
+MAX_TAIL = 16_384
+"""Most vectors that a search compares beside the segments, .8 ms for 384 dimensions: more than writers leave unsaved.
+If there are more, no writer keeps the graph up, and the search adds them to a segment, .25 ms each."""
 ADDED_AT_ONCE = 1_024
 """Vectors that a writer adds to a segment at once, and most of a segment that it rebuilds after one write."""
 _LOW_BITS = 0xFFFF_FFFF
@@ -132,10 +132,10 @@ class HnswGraph:
         with holding(self._lock):
             # A half-updated graph would be of no use to the next search either.
             with suspended():
-                unsaved = self._unsaved
+                newest = self._newest_in_segment
                 followed = self._follow(connection, len(query), MAX_TAIL)
-                if self._unsaved > unsaved:  # else saving failed before, or there was nothing to save
-                    self._save_if_grown()
+                if self._newest_in_segment != newest:  # else saving failed before, or there was nothing to save
+                    self._save_if_grown(connection)
             since = NO_KEYS if followed else self._removed_since(Generation.RECORDS.read(connection, self._tenant))
             if since is None:
                 return None
@@ -148,11 +148,11 @@ class HnswGraph:
     def keep_up(self, connection: sqlite3.Connection, dimension: int) -> None:
         """After a write: add the newer vectors to a segment if they are many, and go on with a rebuild."""
         with self._lock:
-            newest = self._newest_in_segment if self._dimension else self._files.newest_row()
+            newest = self._newest_in_segment if self._dimension else self._files.saved_until()[0]
             is_behind = has_more_vectors(connection, self._tenant, self._space, than=ADDED_AT_ONCE, after=newest)
             if (is_behind or self._worn()) and self._follow(connection, dimension, ADDED_AT_ONCE):
                 self._rebuild_some(connection)
-                self._save_if_grown()
+                self._save_if_grown(connection)
 
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
         """Add all newer vectors to segments, rebuild those with many removed ones, and save what changed."""
@@ -161,7 +161,7 @@ class HnswGraph:
             with self._lock:
                 more = self._follow(connection, dimension, 0) and self._rebuild_some(connection)
                 if not more and self._unsaved:
-                    self._save()
+                    self._save(connection)
 
     @property
     def _parts(self) -> list[Tail | Segment]:
@@ -195,13 +195,10 @@ class HnswGraph:
                 "a file of vector index %s was changed while it was open; it is read again", self._files.manifest
             )
             self._reset(0)
-        if self._dimension != dimension or (
-            generation > self._generation
-            and has_more_vectors(connection, self._tenant, self._space, than=MAX_TAIL, after=self._newest)
-            and self._files.newest_row() > self._newest  # saved by another process after a large write
-        ):
-            self._reset(dimension)
-            self._load()
+        if self._dimension != dimension:
+            self._load(dimension)
+        elif generation > self._generation and self._is_overtaken(connection):
+            self._load(dimension, self._segments)
         if generation < self._generation and not self._reset_if_ahead_of_rows():
             return False
         if generation != self._generation or not self._is_followed:
@@ -221,21 +218,34 @@ class HnswGraph:
             self._generation, self._is_followed = generation, True
             self._position = vector_log.position(connection, self._tenant)
             if removed is None and self._segments:
-                self._save()  # so that the next process need not compare it
+                self._save(connection)  # so that the next process need not compare it
         if len(self._tail) > most_in_tail:
             self._flush()
         return True
 
-    def _load(self) -> None:
-        """Read the saved graph, if there is one."""
-        saved = self._files.read(self._dimension)
+    def _is_overtaken(self, connection: sqlite3.Connection) -> bool:
+        """Return whether the tail gets too long, and another process has saved some of it in segments."""
+        room = max(0, MAX_TAIL - len(self._tail))
+        is_full = has_more_vectors(connection, self._tenant, self._space, than=room, after=self._newest)
+        return is_full and self._is_saved_later(connection)
+
+    def _is_saved_later(self, connection: sqlite3.Connection) -> bool:
+        """Return whether another process has saved a later state, of the same store."""
+        newest, position = self._files.saved_until()
+        return newest > self._newest_in_segment and vector_log.is_known(connection, self._tenant, position)
+
+    def _load(self, dimension: int, held: Sequence[Segment] = ()) -> None:
+        """Read the saved graph, if there is one; of ``held`` segments, those that are still part of it stay."""
+        self._reset(dimension)
+        saved = self._files.read(dimension, held)
         if saved is not None:
             manifest, self._segments = saved
             self._generation, self._position = manifest.generation, manifest.position
             self._newest = self._newest_in_segment = manifest.newest
 
-    def _save(self) -> None:
-        if self._files.write(
+    def _save(self, connection: sqlite3.Connection) -> None:
+        """Save the segments, unless another process has saved a later state."""
+        if self._is_saved_later(connection) or self._files.write(
             self._segments,
             self._dimension,
             generation=self._generation,
@@ -384,7 +394,7 @@ class HnswGraph:
             self._add(some, vectors)
         self._flush()  # these rows are no newer than those of the segments
 
-    def _save_if_grown(self) -> None:
+    def _save_if_grown(self, connection: sqlite3.Connection) -> None:
         growing = len(self._segments[-1]) if self._segments else 0
         if self._unsaved >= max(_MIN_UNSAVED, int(_UNSAVED_SHARE * growing)):
-            self._save()
+            self._save(connection)

@@ -127,7 +127,6 @@ class Segment:
         _open(segment._index.view, path)
         if (segment.dimension, len(segment)) != (dimension, entry.size):
             raise Damaged(f"{name} holds other vectors than were described")
-        segment.remove(np.frombuffer(base64.b64decode(entry.removed, validate=True), dtype="<u8"))
         return segment
 
     def __len__(self) -> int:
@@ -171,6 +170,11 @@ class Segment:
     def remove(self, keys: Keys) -> None:
         """Mark those of ``keys`` that the segment has as removed."""
         self.removed = np.union1d(self.removed, keys[self.contains(keys)])
+
+    def mark_removed(self, entry: SegmentFile) -> None:
+        """Mark those vectors as removed, and no others, that the manifest says are."""
+        self.removed = NO_KEYS
+        self.remove(np.frombuffer(base64.b64decode(entry.removed, validate=True), dtype="<u8"))
 
     def restore(self, keys: Keys) -> None:
         """Mark ``keys`` as not removed."""

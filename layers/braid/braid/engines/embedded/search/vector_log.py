@@ -70,12 +70,17 @@ def position(connection: sqlite3.Connection, tenant: int) -> Position:
     return Position() if row is None else Position(*row)
 
 
-def removed_since(connection: sqlite3.Connection, tenant: int, space: str, known: Position) -> list[int] | None:
-    """Return the keys of a space's vectors that were removed since a position and are in no row; None if unknown."""
+def is_known(connection: sqlite3.Connection, tenant: int, known: Position) -> bool:
+    """Return whether the log reaches back to a position, which is of this store and not of a copy of it."""
     stamp = connection.execute(
         "SELECT stamp FROM record_generations WHERE tenant = ? AND generation = ?", (tenant, known.generation)
     ).fetchone()
-    if stamp is None or stamp[0] != known.stamp:
+    return stamp is not None and stamp[0] == known.stamp
+
+
+def removed_since(connection: sqlite3.Connection, tenant: int, space: str, known: Position) -> list[int] | None:
+    """Return the keys of a space's vectors that were removed since a position and are in no row; None if unknown."""
+    if not is_known(connection, tenant, known):
         return None
     removed = connection.execute(
         "SELECT DISTINCT key FROM removed_vectors AS r WHERE tenant = :tenant AND generation > :generation"
