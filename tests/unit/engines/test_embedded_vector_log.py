@@ -180,6 +180,21 @@ def test_a_graph_beyond_the_log_is_compared_with_all_rows(
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] <= 3  # noqa: S608 - a table
 
 
+def test_the_log_is_bounded_in_vectors_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few vectors that are replaced again and again would have a log that takes longer to read than they do."""
+    monkeypatch.setattr(vector_log, "VECTORS_KEPT", 30)
+    monkeypatch.setattr(vector_log, "_LOOKED_AFTER", 4)
+    index = written(tmp_path)
+    other = opened(tmp_path)
+    for seed in range(25):
+        if seed == 21:
+            through_graph(other)
+        index.upsert(rows(10, seed=seed + 5))
+    with index._store.read() as connection:
+        assert connection.execute("SELECT count(*) FROM removed_vectors").fetchone()[0] <= 30 + 4 * 10
+    assert through_graph(other, 60) == through_graph(index, 60) == exactly(tmp_path, 60)
+
+
 def test_a_tenant_without_records_has_no_log(tmp_path: Path) -> None:
     index = written(tmp_path)
     index.delete(ACME, [f"r{number:04}" for number in range(60)])
