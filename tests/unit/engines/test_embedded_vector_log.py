@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from braid.engines.embedded.search import hnsw_graph, hnsw_segments, vector_log
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.shapes import ACME, embedding, random_vector, record, to_format
-from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, through_graph
+from tests.unit.engines.test_embedded_vectors import QUESTION, exactly, opened, rows, through_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -266,3 +267,21 @@ def test_rows_of_a_restored_database_are_found_whose_numbers_the_graph_had_for_o
     index.upsert(rows(5, seed=3, first=100))
     assert through_graph(index, 80) == exactly(tmp_path, 80)
     assert through_graph(opened(tmp_path), 80) == exactly(tmp_path, 80)
+
+
+def test_older_snapshots_now_and_then_have_no_graph_built_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only one that stays newer than all snapshots is of a database that was restored."""
+    index, other = written(tmp_path), opened(tmp_path)
+    through_graph(other)
+    (graph,) = other._graphs.values()
+    for seed in range(4):
+        with other._store.read() as connection:
+            connection.execute("SELECT count(*) FROM records").fetchone()
+            index.upsert(rows(10, seed=seed + 5, first=100 * seed))
+            index.optimise(ACME)
+            graph._reset(0)  # as when its file was changed
+            assert graph.nearest(connection, np.frombuffer(QUESTION, "<f4"), 5) is None
+        assert through_graph(other) == exactly(tmp_path)
+    assert "built again" not in caplog.text
