@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from braid.engines.embedded.search import hnsw_graph, hnsw_segments, vector_log
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.contract.shapes import ACME, embedding, random_vector, record, to_format
-from tests.unit.engines.test_embedded_vectors import exactly, opened, rows, through_graph
+from tests.unit.engines.test_embedded_vectors import QUESTION, exactly, opened, rows, through_graph
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,6 +182,21 @@ def test_a_graph_beyond_the_log_is_compared_with_all_rows(
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] <= 3  # noqa: S608 - a table
 
 
+def test_the_log_is_bounded_in_vectors_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few vectors that are replaced again and again would have a log that takes longer to read than they do."""
+    monkeypatch.setattr(vector_log, "VECTORS_KEPT", 30)
+    monkeypatch.setattr(vector_log, "_LOOKED_AFTER", 4)
+    index = written(tmp_path)
+    other = opened(tmp_path)
+    for seed in range(25):
+        if seed == 21:
+            through_graph(other)
+        index.upsert(rows(10, seed=seed + 5))
+    with index._store.read() as connection:
+        assert connection.execute("SELECT count(*) FROM removed_vectors").fetchone()[0] <= 30 + 4 * 10
+    assert through_graph(other, 60) == through_graph(index, 60) == exactly(tmp_path, 60)
+
+
 def test_a_tenant_without_records_has_no_log(tmp_path: Path) -> None:
     index = written(tmp_path)
     index.delete(ACME, [f"r{number:04}" for number in range(60)])
@@ -277,3 +293,21 @@ def test_a_process_that_only_searches_maps_what_writers_saved(tmp_path: Path, mo
     assert added == []
     assert len(read) == len(set(read))
     assert read
+
+
+def test_older_snapshots_now_and_then_have_no_graph_built_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only one that stays newer than all snapshots is of a database that was restored."""
+    index, other = written(tmp_path), opened(tmp_path)
+    through_graph(other)
+    (graph,) = other._graphs.values()
+    for seed in range(4):
+        with other._store.read() as connection:
+            connection.execute("SELECT count(*) FROM records").fetchone()
+            index.upsert(rows(10, seed=seed + 5, first=100 * seed))
+            index.optimise(ACME)
+            graph._reset(0)  # as when its file was changed
+            assert graph.nearest(connection, np.frombuffer(QUESTION, "<f4"), 5) is None
+        assert through_graph(other) == exactly(tmp_path)
+    assert "built again" not in caplog.text

@@ -59,7 +59,8 @@ _MIN_UNSAVED, _UNSAVED_SHARE = 256, 0.05
 _REMOVALS_KEPT = 64
 """Updates of the graph by which a search whose snapshot is older still finds what they removed."""
 _MAX_READS_AHEAD = 2
-"""Searches that scan the rows while a saved graph is newer: their snapshot may be older. Then the graph is rebuilt."""
+"""Searches in a row that scan the rows while a saved graph is newer: their snapshot may be older. Then the graph is
+rebuilt."""
 _ROWS_AFTER = "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ? AND number > ? ORDER BY number"
 _ROWS_OF_KEYS = (
     "SELECT number, key, vector FROM vectors WHERE space = ? AND tenant = ?"
@@ -201,6 +202,7 @@ class HnswGraph:
             self._load(dimension, self._segments)
         if generation < self._generation and not self._reset_if_ahead_of_rows():
             return False
+        self._reads_ahead = 0
         if generation != self._generation or not self._is_followed:
             removed = vector_log.removed_since(connection, self._tenant, self._space, self._position)
             self._add_since(connection, self._newest, most_in_tail)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 GENERATIONS_KEPT: Final = 10_000
 """Number of write generations that the log keeps; a graph that is further behind is compared with all rows."""
+VECTORS_KEPT: Final = 500_000
+"""About the number of removed vectors that the log of a tenant keeps, 30 MB: a search reads them in a second."""
+_LOOKED_AFTER: Final = 100
+"""Write generations after which the log's vectors are counted again."""
 _TABLES: Final = ("record_generations", "removed_vectors")
 
 
@@ -29,16 +33,23 @@ class Position(NamedTuple):
 
 
 def begin_write(connection: sqlite3.Connection, tenant: int) -> None:
-    """Stamp the generation that a write will begin, and remove the oldest one from the log."""
+    """Stamp the generation that a write will begin, and remove the oldest ones from the log."""
     generation = 1 + Generation.RECORDS.read(connection, tenant)
     connection.execute(
         "INSERT OR IGNORE INTO record_generations (tenant, generation, stamp) VALUES (?, ?, ?)",
         (tenant, generation, secrets.token_hex(8)),
     )
+    last_removed = generation - GENERATIONS_KEPT
+    if generation % _LOOKED_AFTER == 0:
+        beyond = connection.execute(
+            "SELECT generation FROM removed_vectors WHERE tenant = ? ORDER BY generation DESC LIMIT 1 OFFSET ?",
+            (tenant, VECTORS_KEPT),
+        ).fetchone()
+        last_removed = max(last_removed, beyond[0] if beyond else 0)
     for table in _TABLES:
         connection.execute(
             f"DELETE FROM {table} WHERE tenant = ? AND generation <= ?",  # noqa: S608 - a table of ours
-            (tenant, generation - GENERATIONS_KEPT),
+            (tenant, last_removed),
         )
 
 
