@@ -118,6 +118,24 @@ def trusted_words(store: DemoStages) -> str:
     return "\n".join(said)
 
 
+def test_an_edge_makes_no_stranger_s_episode_trusted(tmp_path: Path) -> None:
+    store = DemoStages(Settings(home=tmp_path))
+
+    def write(*lines: Line) -> None:
+        items = Items(TENANT)
+        for number, line in enumerate(lines):
+            items.add(str(number), line)
+        assert not store.write(items.request(missing=MissingEnds.STUB)).errors
+
+    write({"relationship": {"source": "a", "type": "OWNS", "target": "mail1"}})
+    mail(store, "mail1")
+    write({"relationship": {"source": "mail1", "type": "OWNS", "target": "b"}})
+    vertices = {vertex.id: (vertex.trusted, vertex.has_record) for vertex in store.graph.scan(TENANT).vertices}
+    assert vertices == {"a": (True, False), "b": (True, False), "mail1": (False, True)}
+    assert repair(TENANT, store, dry_run=True).findings == ()
+    store.close()
+
+
 @pytest.mark.parametrize("seed", range(ORDERS))
 def test_no_order_of_writes_makes_a_stranger_s_word_trusted(tmp_path: Path, seed: int) -> None:
     random = Random(seed)  # noqa: S311 - nothing is kept secret by it

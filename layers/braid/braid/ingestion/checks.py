@@ -267,7 +267,8 @@ def _wanted_vertices(
     ]
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
-    unjoined = sorted(indexed - set(in_graph))
+    # Also of an episode that was written after an edge named it: its vertex is still that of a missing end.
+    unjoined = sorted(name for name in indexed if name not in in_graph or name not in vertices)
     stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
     found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
     trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
