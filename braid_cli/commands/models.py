@@ -22,7 +22,7 @@ from braid_cli.options import AsJson  # noqa: TC001 - typer reads annotations
 from braid_cli.terminal import examples, print_json
 
 if TYPE_CHECKING:
-    from braid.models.model_profiles import ModelConfig, Profiles
+    from braid.models.embedding_models import ModelConfig, Profiles
 
 app = typer.Typer(name="models", no_args_is_help=True, help="List models and make model folders.")
 

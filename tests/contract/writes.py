@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
-from braid.ingestion import item_checks, record_supersession, writing
+from braid.ingestion import item_checks, writing
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.supersession import records as superseded_records
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -301,7 +302,7 @@ class WritesContract:
     def test_what_is_not_trusted_keeps_nothing_that_is_from_superseding(
         self, store: WriteStore, trusted: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(record_supersession, "MAX_SUPERSESSIONS", 1)
+        monkeypatch.setattr(superseded_records, "MAX_SUPERSESSIONS", 1)
         mail, ends = record("mail", "open at 7", trusted=False), (vertex("old"), vertex("new"))
         links = (edge("old", "new", "SUPERSEDES", trusted=False), edge("mail", "old", "SUPERSEDES", trusted=trusted))
         assert written(store, *ends, mail, *links).errors == ()
@@ -317,7 +318,7 @@ class WritesContract:
     def test_links_that_are_not_trusted_take_no_room_of_those_that_are(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(record_supersession, "MAX_SUPERSESSIONS", 1)
+        monkeypatch.setattr(superseded_records, "MAX_SUPERSESSIONS", 1)
         mails = [record(name, "open at 7", trusted=False) for name in ("mail", "spam")]
         written(store, record("old", "open at 8"), record("new", "open at 9"), *mails)
         assert written(store, edge("new", "mail", "SUPERSEDES", trusted=False)).errors == ()

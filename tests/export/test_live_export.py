@@ -11,8 +11,8 @@ pytest.importorskip("sentence_transformers", reason="needs the extra `export`")
 
 import torch
 import transformers
+from braid.engines.onnx.encoders import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Precision
-from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
 from braid.errors import ModelError, ModelMissing
 from sentence_transformers import CrossEncoder, SentenceTransformer
 

@@ -13,10 +13,11 @@ from braid.engines.embedded import graph_changes
 from braid.engines.embedded.graph import vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, found_names, record_supersession, tenant_locks, writing
+from braid.ingestion import deleting, found_names, tenant_locks, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
+from braid.ingestion.supersession import records as superseded_records
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import SUPERSEDES
@@ -117,14 +118,14 @@ def test_a_record_that_would_need_a_long_walk_is_refused_with_the_way_out(
     write_versions(library)
     require_written(write(WriteRequest(tenant_id=ACME, records=[record("a", "a"), record("b", "b")]), library))
     require_written(write(WriteRequest(tenant_id=ACME, relationships=[edge("a", "b", SUPERSEDES)]), library))
-    monkeypatch.setattr(record_supersession, "MAX_WALKED", VERSIONS // 2)
+    monkeypatch.setattr(superseded_records, "MAX_WALKED", VERSIONS // 2)
     named = record("b", "b", supersedes=[version(VERSIONS - 1)])
     stated = [edge("b", version(VERSIONS - 1), SUPERSEDES)]
     for wrong in ({"records": [named]}, {"relationships": stated}):
         (error,) = write(WriteRequest(tenant_id=ACME, **wrong), library).errors
         assert error.field == "supersedes"
         assert "with a record that nothing supersedes" in error.message
-    monkeypatch.setattr(record_supersession, "MAX_WALKED", VERSIONS)
+    monkeypatch.setattr(superseded_records, "MAX_WALKED", VERSIONS)
     require_written(write(WriteRequest(tenant_id=ACME, relationships=stated), library))
 
 
@@ -132,7 +133,7 @@ def test_a_record_supersedes_a_bounded_number_of_others_and_is_superseded_by_as_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every write that names it reads them all."""
-    monkeypatch.setattr(record_supersession, "MAX_SUPERSESSIONS", 3)
+    monkeypatch.setattr(superseded_records, "MAX_SUPERSESSIONS", 3)
     require_written(write(WriteRequest(tenant_id=ACME, records=[record(name, name) for name in "abcdefg"]), library))
     for hub in ([edge("a", other, SUPERSEDES) for other in "bcd"], [edge(other, "g", SUPERSEDES) for other in "bcd"]):
         for _ in range(2):  # again changes nothing

@@ -9,12 +9,12 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.engine_selection import opened_once
 from braid.errors import StoreError
-from braid.model_selection import ModelSelection
 from braid.models import EmbeddingType
-from braid.models.model_profiles import AUTO, resolve
+from braid.models.embedding_models import AUTO, resolve
 from braid.models.query import check_reranker
+from braid.opened_engines import opened_once
+from braid.opened_models import OpenedModels
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
 from braid.retrieval.stages.seeds_and_hits import GraphLimits
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.reembedding import ReembeddingJob
     from braid.reembedding.outdated_queue import OutdatedRecordSender
@@ -62,7 +62,7 @@ SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
 
-class Application(ModelSelection):
+class Application(OpenedModels):
     """The five stages and the library's services: answers, contexts, writes, imports, deletes and re-embedding.
 
     Attributes

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 import pytest
+from braid.engines.onnx.encoders import OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Pooling, Precision, open_model
-from braid.engines.onnx.models import OnnxEncoder
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered, StoreReadOnly
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer

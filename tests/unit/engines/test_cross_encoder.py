@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+from braid.engines.onnx.encoders import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Precision
-from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.session import TokenisedText
 from braid.errors import ModelMissing, RerankFailed
 from braid.ports.encoder import Reranker

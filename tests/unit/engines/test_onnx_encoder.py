@@ -15,8 +15,8 @@ import onnx
 import pytest
 from braid.app import Application
 from braid.engines.onnx import models
+from braid.engines.onnx.encoders import OnnxEncoder
 from braid.engines.onnx.model_files import Precision, describe_file, open_model, read_manifest
-from braid.engines.onnx.models import OnnxEncoder
 from braid.engines.onnx.session import read_tokenizer
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 from braid.ports.encoder import Encoder
@@ -259,7 +259,7 @@ def test_a_tokenizer_that_knows_more_words_than_the_model_is_an_error(folder: Pa
 
 def test_importing_the_module_imports_no_runtime() -> None:
     code = (
-        "import sys, braid.engines.onnx.models; "
+        "import sys, braid.engines.onnx.encoders; "
         "print([name for name in ('numpy', 'onnxruntime', 'tokenizers', 'onnx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603 - our own code

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.models import Record
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
     from braid.reembedding.pages import IdRange, Listed, Position
 

@@ -9,9 +9,6 @@
     record_vectors.py     computes the vectors of records, once and ahead of their write
     found_names.py        makes vertices and edges of the names that understanding.name_finding finds in a write's texts
     given_entities.py     tells which given entity a name in a write's texts means
-    supersession.py       ends the validity of what newer records and edges supersede
-    record_supersession.py  which records a request supersedes, and why it must not
-    edge_supersession.py  the same of edges, and so of facts
     writing.py            embeds and writes one request to both stores
     writer_slots.py       limits of the batches and writes that run at once in all processes, re-embedding included
     intent_log.py         the intent log of writes that two stores cannot commit together; repair.py completes them
@@ -22,6 +19,7 @@
     repair.py             compares both stores and repairs the graph, when `braid repair` asks
     archive.py            exports a tenant to a folder, and verifies one
     archive_import.py     imports such a folder into a tenant
+    supersession/         ends the validity of what newer records and edges supersede, and refuses what must not
     documents/            reads documents, and keeps folders of them ingested
     bulk/                 imports of large JSON Lines objects
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from braid.models import EdgeId, Embedding
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.ingestion import WriteRequest, WriteStore
 
 OWN_ENTITY_TYPES: Final = frozenset({DOCUMENT_TYPE, DEFAULT_ENTITY_TYPE, *FOUND_TYPES})

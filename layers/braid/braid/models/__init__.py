@@ -3,7 +3,7 @@
 - ``query``: a question, its plan and parameters; ``answer``: hits, candidates, results
 - ``records``: records, vertices and relationships
 - ``metadata_filters``, ``metadata_terms``: conditions on metadata, and the terms by which stores find it
-- ``model_profiles``: which model embeds which question; ``scalars``: enumerations and scalar types of them all
+- ``embedding_models``: which model embeds which question; ``scalars``: enumerations and scalar types of them all
 
 The requests and responses of the stages are in :mod:`braid.retrieval.stages.stage_messages`.
 """

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
-from braid.models.model_profiles import AUTO, models_of, space_of
+from braid.models.embedding_models import AUTO, models_of, space_of
 from braid.ports.reembedding import move_job, refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require_job, save

@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
-from braid.models.model_profiles import resolve
+from braid.models.embedding_models import resolve
 from braid.ports.search_index import SearchRequest
 from braid.reembedding.jobs import Check
 

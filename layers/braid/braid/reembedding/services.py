@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from braid.models import Frozen
-from braid.models.model_profiles import AUTO, models_of, space_of
+from braid.models.embedding_models import AUTO, models_of, space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Record
-    from braid.models.model_profiles import ModelConfig, Profiles
+    from braid.models.embedding_models import ModelConfig, Profiles
     from braid.ports.encoder import Encoder
     from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError
-from braid.models.model_profiles import models_of
+from braid.models.embedding_models import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.services import RunBudget
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.models import Embedding, Record
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
     from braid.reembedding.services import Services

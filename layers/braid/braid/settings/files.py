@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import Frozen, FusionParameters
-from braid.models.model_profiles import Profiles
+from braid.models.embedding_models import Profiles
 
 if TYPE_CHECKING:
     from pathlib import Path

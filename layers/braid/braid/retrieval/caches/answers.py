@@ -1,7 +1,7 @@
 """Caches of answers and of contexts' retrievals, and the set of caches that the settings switch on.
 
 A write invalidates them: the tenant's write generation, which it advances (:mod:`braid.ports.cache`; most by
-``transaction`` of :mod:`braid.engine_selection`), is a part of each key. A value expires when something in it ceases to
+``transaction`` of :mod:`braid.opened_engines`), is a part of each key. A value expires when something in it ceases to
 be valid or ageing could change its order. Recency scores are recomputed at each hit.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Query, Ranking
-    from braid.models.model_profiles import Profiles
+    from braid.models.embedding_models import Profiles
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.settings import Settings

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import ValidationError
 
 from braid.models import Embedding
-from braid.models.model_profiles import space_of
+from braid.models.embedding_models import space_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.cache import ResilientCache
 
 _Found = TypeVar("_Found")

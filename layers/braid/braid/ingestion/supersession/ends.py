@@ -1,7 +1,7 @@
 """Finds, checks and applies supersession: the end of validity of records and edges, facts too, that newer ones replace.
 
-Which records end is decided by :mod:`braid.ingestion.record_supersession`, which edges by ``edge_supersession`` beside
-it; here the ends are brought together, checked and stored. Only what a writer states ends anything, never its age.
+Which records end is decided by ``records`` beside it, which edges by ``edges``; here the ends are brought together,
+checked and stored. Only what a writer states ends anything, never its age.
 
 A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
 record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from braid.ingestion.edge_supersession import edges_named, ended_edges
-from braid.ingestion.record_supersession import (
+from braid.ingestion.supersession.edges import edges_named, ended_edges
+from braid.ingestion.supersession.records import (
     READ_AT_ONCE,
     RefusedEdge,
     RefusedRecord,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from braid.errors import ConfigurationError
 from braid.models import EmbeddingType, TemporalContext, TimeRange
-from braid.models.model_profiles import Profiles, embedded_text, models_of, resolve, space_of
+from braid.models.embedding_models import Profiles, embedded_text, models_of, resolve, space_of
 from braid.settings.files import load_profiles
 
 SHARED = Path(__file__).parents[3] / "shared"

@@ -11,21 +11,21 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from braid.engine_selection import EngineSelection, opened_once
 from braid.errors import StoreError
 from braid.models import RerankerKind
-from braid.models.model_profiles import AUTO, models_of, resolve
+from braid.models.embedding_models import AUTO, models_of, resolve
 from braid.models.query import check_reranker
+from braid.opened_engines import OpenedEngines, opened_once
 from braid.ports.reembedding import MigrationState
 from braid.settings import EngineKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.engines.onnx.models import OnnxEncoder
+    from braid.engines.onnx.encoders import OnnxEncoder
     from braid.engines.rerankers.selection import Rerankers
     from braid.models import EmbeddingType
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder, Reranker
     from braid.reembedding import Services
     from braid.settings import Settings
@@ -88,7 +88,7 @@ class ServedProfiles:
             return self._known
 
 
-class ModelSelection(EngineSelection):
+class OpenedModels(OpenedEngines):
     """The engines, and the models: those that embed questions and records, and those that rerank."""
 
     def __init__(self, settings: Settings) -> None:
@@ -200,8 +200,8 @@ class ModelSelection(EngineSelection):
         Raises ModelError if its folder is missing, tampered with or not a model, or its vectors are not as long as
         configured.
         """
+        from braid.engines.onnx.encoders import OnnxEncoder
         from braid.engines.onnx.model_files import ModelKind, open_model
-        from braid.engines.onnx.models import OnnxEncoder
 
         shared = self.settings.encoder_threads if threads is None else 1 + max(0, threads - _MOST_BATCHES)
         with self._opening:

@@ -16,7 +16,7 @@ from braid.deadline import alarmed, check
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.engines.onnx.session import TokenisedText, first_line, load_session, no_panic, read_tokenizer
 from braid.errors import ConfigurationError, ModelError, RerankFailed
-from braid.models.model_profiles import space_of
+from braid.models.embedding_models import space_of
 from braid.telemetry import names
 from braid.telemetry.recording import operation
 

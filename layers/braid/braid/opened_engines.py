@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import GraphSource
-    from braid.models.model_profiles import Profiles
+    from braid.models.embedding_models import Profiles
     from braid.ports.cache import Cache, ResilientCache
     from braid.ports.knowledge_graph import StoredCounts, WritableGraph
     from braid.ports.members import MembershipStore
@@ -63,7 +63,7 @@ class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator
             return made
 
 
-class EngineSelection:
+class OpenedEngines:
     """The engine of each port, opened on first use."""
 
     def __init__(self, settings: Settings) -> None:

@@ -11,7 +11,7 @@ from braid import Braid, InvalidRequest
 from braid.models import GraphSource
 from braid.settings import Settings
 
-from braid_cli.gateway_tools import gateway_document
+from braid_cli.agent_gateway_openapi import gateway_document
 from braid_cli.openapi import TARGET
 from tests.served import served, token
 from tests.stages import DemoStages

@@ -2,14 +2,14 @@
 
 An edge names the edges that it supersedes. Refused are those that would close a cycle, that supersede what is not
 there, or by which something untrusted would end what is trusted.
-The ends are stored by :mod:`braid.ingestion.supersession`, and those of edges whose evidence ends are found there.
+The ends are stored by :mod:`braid.ingestion.supersession.ends`, and those of edges whose evidence ends are found there.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from braid.ingestion.record_supersession import RefusedEdge, earliest, one_cycle, unwritten_evidence, unwritten_problem
+from braid.ingestion.supersession.records import RefusedEdge, earliest, one_cycle, unwritten_evidence, unwritten_problem
 from braid.models import Relationship
 
 if TYPE_CHECKING:
