@@ -135,7 +135,8 @@ def ingest(
     """
 
     def once() -> Iterator[Event]:
-        return ingest_documents(path, application, tenant_id=tenant, options=options, on_embedded=show.embedded)
+        yield from ingest_documents(path, application, tenant_id=tenant, options=options, on_embedded=show.embedded)
+        application.graph.prepare_walks(tenant)
 
     whole = True
     with _shown(quiet=as_json) as show:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
     """Give a store of one tenant with files of a graph and of vectors."""
-    monkeypatch.setattr(tenant_graphs, "_LARGE", 0)  # every graph is large
+    monkeypatch.setattr(tenant_graphs, "_MIN_SAVED", 0)  # every graph is large
     with contextlib.closing(DemoStages(Settings(home=tmp_path))) as stages:
         stages.graph.upsert([vertex("a", name="Orla Quill"), vertex("b")], [edge("a", "b")])
         generator = random.Random(1)  # noqa: S311 - a fixed sequence

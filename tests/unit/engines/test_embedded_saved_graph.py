@@ -44,7 +44,7 @@ EDGES = st.builds(
 @pytest.fixture(autouse=True, scope="module")
 def _every_graph_is_large() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tenant_graphs, "_LARGE", 0)
+        patch.setattr(tenant_graphs, "_MIN_SAVED", 0)
         yield
 
 

@@ -284,7 +284,7 @@ class EmbeddedKnowledgeGraph:
             return answer_query(query, query_subgraph(graph, query, named))
 
     def prepare_walks(self, tenant_id: str) -> None:
-        """Save a graph that is too large for a question to load whole."""
+        """Save a large graph, so that no question loads it whole."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is not None:
                 self._graphs.save_large(connection, tenant)

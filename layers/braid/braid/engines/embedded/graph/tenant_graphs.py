@@ -6,7 +6,8 @@ What a process does depends on the number of edges of the tenant's graph, as of 
 - at most 1,000,000 (``_LARGE``): a walk reads the part that it can see, until this process has spent about as long on
   such reads since the last write as loading the whole graph takes; then it loads it;
 - more: loading is left to the end of an ingest, unless the part is too large to read;
-- at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it.
+- at least 100,000 (``_MIN_SAVED``): the end of an ingest loads the graph and saves it to a file, from which every
+  process maps it; so does a question that loads it.
 
 The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
 :data:`~braid.engines.embedded.graph.following.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
@@ -45,8 +46,7 @@ MAX_LOADED_FIRST = 5_000
 _LOADED_PER_EDGE_READ = 5
 """Edges that are loaded with a whole graph in the time in which one edge of a part is read."""
 _MIN_SAVED = 100_000
-"""Fewest edges of a graph that a question saves when it has loaded it: of a smaller one, texts in memory are faster
-than those decoded from a file."""
+"""Fewest edges of a graph that is saved: of a smaller one, texts in memory are faster than those decoded from a file."""
 _LARGE = 1_000_000
 """Most edges of a graph that a question loads, unless the part that it can see is too large to read."""
 
@@ -198,10 +198,10 @@ class TenantGraphs:
             return None
 
     def save_large(self, connection: sqlite3.Connection, tenant: int) -> None:
-        """Load and save a graph of more than ``_LARGE`` edges, unless one in memory or in a file can be followed."""
+        """Load and save a graph of ``_MIN_SAVED`` edges or more, unless one in memory or in a file can be followed."""
         from braid.engines.embedded.graph.adjacency import load
 
-        if self._store.read_only or graph_changes.read_edge_count(connection, tenant) <= _LARGE:
+        if self._store.read_only or graph_changes.read_edge_count(connection, tenant) < _MIN_SAVED:
             return
         generation = Generation.GRAPH.read(connection, tenant)
         self._map_newer_file(connection, tenant)
