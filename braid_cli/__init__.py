@@ -1,6 +1,6 @@
 """Braid on a laptop: the command line ``braid``.
 
-- ``main`` builds the command line from ``commands``; ``options``, ``question``, ``terminal`` and ``show`` are shared by
+- ``main`` builds the command line from ``commands``; ``options``, ``question_validation``, ``terminal`` and ``answer_rendering`` are shared by
   the commands, and ``languages`` detects texts that are not English
 - ``datasets`` and ``documents`` read and ingest; ``evaluation`` measures retrieval, and ``tuning`` fits the fusion
   parameters; ``export`` makes model folders

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from braid import __version__
-from braid.client.contents import id_of
-from braid.engines.rerankers.requests import cut, tokens
+from braid.client.added_contents import id_of
+from braid.engines.rerankers.hosted_calls import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
 from braid.models.query import NOT_RELATED, NOTHING_PASSES

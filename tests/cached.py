@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer
     from braid.ports.cache import Cache
-    from braid.retrieval.context.selection import Context
+    from braid.retrieval.context.message_selection import Context
 
 DIFFERS = {"trace_id", "latency_ms", "cached", "rerank_cost_usd", "holds_until"}
 """Of an answer: what is of the call itself, and until when it holds, which is said more carefully when it is older."""

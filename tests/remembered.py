@@ -15,7 +15,7 @@ from braid.ports.cache import NoCache, ResilientCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call
 from braid.retrieval.context.fence import unfenced
-from braid.retrieval.context.selection import Context, ContextSource
+from braid.retrieval.context.message_selection import Context, ContextSource
 
 from tests.fakes import NOW, TENANT, fused, searched
 

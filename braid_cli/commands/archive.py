@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant
+from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import complain, counted, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:

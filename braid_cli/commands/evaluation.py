@@ -10,7 +10,7 @@ import typer
 from braid.settings import read_settings
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Graph
-from braid_cli.question import check_tenant
+from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:

@@ -223,7 +223,7 @@ def _export(
         Console(stderr=True, markup=False).print(f"The model is taken from the folder {local.resolve()}.")
     with Console(stderr=True).status(f"Writing {target} via {chosen.value}"):
         if chosen is Via.DIRECT:
-            from braid_cli.export.direct import export_direct
+            from braid_cli.export.from_safetensors import export_direct
 
             if revision or allow_checkpoint:
                 raise ConfigurationError("--revision and --allow-checkpoint need --via sentence-transformers")

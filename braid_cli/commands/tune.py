@@ -14,7 +14,7 @@ from rich.text import Text
 from braid_cli.commands.evaluation import Asked, ir_datasets_folder
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine
-from braid_cli.question import check_tenant
+from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import EXIT_FAILED, complain, examples, open_application, out, print_json, progress
 
 app = typer.Typer()

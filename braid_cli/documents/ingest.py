@@ -14,7 +14,7 @@ from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 
-from braid_cli.show import print_found_names, printable
+from braid_cli.answer_rendering import print_found_names, printable
 from braid_cli.terminal import complain, counted, err, out, print_json
 
 if TYPE_CHECKING:

@@ -11,11 +11,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.answer_rendering import COLOURS, path_text, printable
 from braid_cli.evaluation.configurations import DEFAULT
 from braid_cli.evaluation.failures import INSTEAD
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.run import within
-from braid_cli.show import COLOURS, path_text, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -18,10 +18,10 @@ from braid.errors import ConfigurationError, ModelError, ModelMissing, needs_ext
 from braid.models.scalars import printable
 
 from braid_cli.export import t5
-from braid_cli.export.direct import build, chosen_tokens, plain_tokenizer
 from braid_cli.export.folder import Description, write_folder
-from braid_cli.export.graph import GraphWriter
-from braid_cli.export.head import Head, head_from_modules, read_json, write_head
+from braid_cli.export.from_safetensors import build, chosen_tokens, plain_tokenizer
+from braid_cli.export.onnx_graph import GraphWriter
+from braid_cli.export.pooling_head import Head, head_from_modules, read_json, write_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

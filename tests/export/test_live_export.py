@@ -17,7 +17,7 @@ from braid.errors import ModelError, ModelMissing
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from braid_cli.export.default_model import default_weights
-from braid_cli.export.direct import export_direct
+from braid_cli.export.from_safetensors import export_direct
 from braid_cli.export.via_sentence_transformers import export_via_sentence_transformers
 from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules, write_roberta, write_t5
 

@@ -98,7 +98,7 @@ def test_a_question_whose_search_is_ended_is_answered_without_it(
     stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stages.index, "_question_s", 1e-6)
-    monkeypatch.setattr("braid.engines.embedded.files._STEPS", 1)
+    monkeypatch.setattr("braid.engines.embedded.sqlite_files._STEPS", 1)
     with EmbeddedStore(stages.settings.home) as store:  # whose connections look at the clock at each step
         monkeypatch.setattr(stages.index, "_store", store)
         answered = door.ask("POST", "/search", {"text": "Heron v001"}).json()

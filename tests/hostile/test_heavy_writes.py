@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.deadline import Locks
-from braid.engines.embedded import graph_changes
+from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from braid.ingestion.checks import Accepted
+    from braid.ingestion.request_checks import Accepted
     from braid.models import Relationship
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.search_index import SearchIndex
@@ -323,7 +323,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
 @pytest.fixture
 def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many names each removal was given, of which one transaction has few."""
-    for module in (deleting, writing, graph_changes):
+    for module in (deleting, writing, graph_change_log):
         monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
     given: list[int] = []
     really = vertex_rows.delete_unmentioned
@@ -373,7 +373,7 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let more than two mentions leave after the write, two at a time."""
     monkeypatch.setattr(writing, "MENTIONS_AT_ONCE", 2)
-    monkeypatch.setattr(graph_changes, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(graph_change_log, "ROWS_AT_ONCE", 2)
 
 
 def of_names(*texts: str) -> WriteRequest:
@@ -394,13 +394,13 @@ def test_mentions_that_very_many_texts_lose_leave_few_at_a_time_and_nobody_sees_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_written(write(of_names("Here Aba met Cec, Dod, Eve and Fif.", "So Gig met Hah."), library))
-    really, seen = graph_changes.remove_rows, []
+    really, seen = graph_change_log.remove_rows, []
 
     def remove_rows(*given: Any) -> list[int]:
         seen.append(edges_and_rows(library))
         return really(*given)
 
-    monkeypatch.setattr(graph_changes, "remove_rows", remove_rows)
+    monkeypatch.setattr(graph_change_log, "remove_rows", remove_rows)
     require_written(write(of_names("Here Aba met nobody.", "So Gig met Hah."), library))
     assert seen == [(3, 3, 7), (3, 3, 5)]
     assert edges_and_rows(library) == (3, 3, 3)
@@ -419,7 +419,7 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
         raise StoreError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(graph_changes, "remove_rows", stop)
+        patch.setattr(graph_change_log, "remove_rows", stop)
         with pytest.raises(StoreError, match="stopped"):
             write(after, library)
     with closing(DemoStages(library.settings)) as next_process:

@@ -22,13 +22,13 @@ from braid.settings import EngineKind, load_settings
 from braid.settings.files import load_fitted
 from braid.settings.folders import in_lambda
 from braid.telemetry import names, recording
-from braid.understanding.selectivity import MAX_COUNTED
+from braid.understanding.graph_constraint_cost import MAX_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.api.quotas import Quotas
-    from braid.engines.aws.functions import AnswerFunction, IngestFunction
+    from braid.engines.aws.lambda_invocation import AnswerFunction, IngestFunction
     from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from braid.reembedding.outdated_queue import OutdatedRecordSender
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
-    from braid.retrieval.context.selection import Context, ContextRequest
+    from braid.retrieval.context.message_selection import Context, ContextRequest
     from braid.retrieval.stages.stage_messages import (
         AnswerRequest,
         Embedded,
@@ -229,7 +229,7 @@ class Application(OpenedModels):
         if self.settings.engine is not EngineKind.AWS:
             return None
         if self.settings.answer_function:
-            from braid.engines.aws.functions import AnswerFunction
+            from braid.engines.aws.lambda_invocation import AnswerFunction
 
             return AnswerFunction.connect(self.settings)
         if self.settings.retrieve_state_machine_arn:
@@ -314,7 +314,7 @@ class Application(OpenedModels):
 
     @opened_once
     def _ingest_function(self) -> IngestFunction:
-        from braid.engines.aws.functions import IngestFunction
+        from braid.engines.aws.lambda_invocation import IngestFunction
 
         return IngestFunction.connect(self.settings)
 

@@ -15,7 +15,7 @@ from braid.models import Query
 from braid.reembedding.outdated_queue import OutdatedRecordSender
 from braid.retrieval.caches.namespace import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
-from braid.retrieval.context.selection import Context, ContextMetrics
+from braid.retrieval.context.message_selection import Context, ContextMetrics
 
 from bench import costs
 from tests.fakes import fused, record, searched

@@ -25,7 +25,7 @@ from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import JobRequest, Step, StepName, run_step, work_off
 from braid.retrieval import pipeline
-from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.context.message_selection import ContextRequest
 from braid.settings import EngineKind, Settings
 from moto import mock_aws
 

@@ -17,7 +17,7 @@ from braid.ingestion.inline_writes import write_message
 from braid.models import Query, Record
 from braid.models.query import GraphConstraint, Ranking
 from braid.retrieval import pipeline
-from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.context.message_selection import ContextRequest
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import Bytecode, TraversalStrategies

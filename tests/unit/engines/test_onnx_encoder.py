@@ -23,7 +23,7 @@ from braid.ports.encoder import Encoder
 from braid.settings import Settings
 from braid.understanding.text_parts import parts
 
-from braid_cli.export.direct import export_direct
+from braid_cli.export.from_safetensors import export_direct
 from tests.tiny_models import INSTRUCTION, SENTENCES, WORDS, write_bert, write_modules, write_t5
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from braid.engines.rerankers.requests import cut, prepare, tokens
+from braid.engines.rerankers.hosted_calls import cut, prepare, tokens
 from braid.errors import RerankFailed
 from hypothesis import given
 from hypothesis import strategies as st

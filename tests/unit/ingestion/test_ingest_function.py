@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from braid.engines.aws.functions import IngestFunction
+from braid.engines.aws.lambda_invocation import IngestFunction
 from braid.errors import InvalidRequest, QueueFull, QuotaExceeded, StoreError, TransientStoreError
 from braid.ingestion import writing
 from braid.ingestion.bulk import steps

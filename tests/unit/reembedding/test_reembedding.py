@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from braid.models import Record
     from braid.models.embedding_models import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
-    from braid.reembedding.pages import IdRange, Listed, Position
+    from braid.reembedding.job_pages import IdRange, Listed, Position
 
     from tests.stages import DemoStages
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.retrieval.context.selection import Context
+    from braid.retrieval.context.message_selection import Context
 
 TENANT = "acme"
 QUESTION = Query(text="Why did the pump fail at Harbour?", tenant_id=TENANT)

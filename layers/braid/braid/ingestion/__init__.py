@@ -4,7 +4,7 @@
 
     items.py              parses JSON items into records, vertices and edges
     inline_writes.py      writes the items of one call or queue message
-    checks.py             validates a write request and resolves the endpoints of its edges
+    request_checks.py     validates a write request and resolves the endpoints of its edges
     item_checks.py        refuses items of a request, each with its field and the way out
     record_vectors.py     computes the vectors of records, once and ahead of their write
     found_names.py        makes vertices and edges of the names that understanding.name_finding finds in a write's texts

@@ -5,7 +5,7 @@
   boost of records that share an entity
 - ``neighbourhood``: the arrays that PageRank runs on; ``found_mentions``: its weights for mentions that were found in
   texts, and the share of propagation over them in the fused score
-- ``graph_answers``: evaluates declarative graph queries; groups and ranks relationships as answers
+- ``graph_queries_and_facts``: evaluates declarative graph queries; groups and ranks relationships as answers
 - ``scoring``: comparable scores, ranking profiles, schema drift and the schema window, freshness, closeness;
   ``braid.retrieval.stages.candidates`` applies drift and the window to candidates
 """

@@ -8,14 +8,14 @@ import numpy as np
 
 from braid.models import MENTIONS
 from braid.models.records import DOCUMENT_TYPE
-from braid.ranking.graph_answers import Node
+from braid.ranking.graph_queries_and_facts import Node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from braid.ranking.graph_answers import StoredEdge
+    from braid.ranking.graph_queries_and_facts import StoredEdge
 
     Numbers = NDArray[np.int64]
     Scores = NDArray[np.float64]

@@ -1,8 +1,8 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
 Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are found by the
-``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_answers`; which are shown is chosen by
-:mod:`braid.ranking.fusion`.
+``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_queries_and_facts`; which are shown is chosen
+by :mod:`braid.ranking.fusion`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_answers import Node, StoredEdge
+    from braid.ranking.graph_queries_and_facts import Node, StoredEdge
     from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12

@@ -1,6 +1,6 @@
 """Verifies a move to another model profile and switches to it, rolls it back, and drops the previous index.
 
-``pages`` has filled the next index before; the engine's migration manages both indexes.
+``job_pages`` has filled the next index before; the engine's migration manages both indexes.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MAX_IDS, move_job
 from braid.reembedding import jobs
+from braid.reembedding.job_pages import spaces_to_fill
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status, require_job, save
-from braid.reembedding.pages import spaces_to_fill
 from braid.reembedding.planning import tenant_pages
 from braid.reembedding.recall import compare
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.ports.reembedding import MigrationState
+    from braid.reembedding.job_services import Services
     from braid.reembedding.recall import RecallQuestion
-    from braid.reembedding.services import Services
 
 MAX_ROUNDS: Final = 5
 """Most further passes of a move; if records are left after them, they are written faster than the move embeds them."""

@@ -15,7 +15,7 @@ from braid.reembedding.outdated import outdated
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 COUNTED_S: Final = 60.0
 """Most seconds for counting a new job's records, tenant by tenant; well below the limit of the first step."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record
     from braid.ports.search_index import SearchHits
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 FIRST: Final = 10
 """k of recall@k."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 from braid.errors import BraidError
 from braid.models.embedding_models import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
+from braid.reembedding.job_services import RunBudget
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.services import RunBudget
 from braid.understanding.text_parts import embed
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 
 _VISIBILITY_S: Final = 900

@@ -18,7 +18,6 @@ from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from braid.ports.name_finder import FoundMention, FoundName
-from braid.understanding.given_names import LONGEST_PIECE, LONGEST_TEXT, given_in, longest_by_first_word
 from braid.understanding.name_keys import without_brackets
 from braid.understanding.name_patterns import (
     LONGEST_NAME,
@@ -29,6 +28,7 @@ from braid.understanding.name_patterns import (
     name_key,
     words_of,
 )
+from braid.understanding.tenant_names import LONGEST_PIECE, LONGEST_TEXT, given_in, longest_by_first_word
 from braid.understanding.tokens import cased_words, normalise, word_set
 
 if TYPE_CHECKING:

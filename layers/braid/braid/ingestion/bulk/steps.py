@@ -4,7 +4,7 @@
 writes one; ``lost`` records one that failed; ``finish`` gathers the results into a report. All steps read the version
 of the object that ``split`` saw.
 
-The lines are written in the phases of :mod:`braid.ingestion.bulk.phases`, so that their order does not matter.
+The lines are written in the phases of :mod:`braid.ingestion.bulk.batch_phases`, so that their order does not matter.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from braid.errors import InvalidRequest, ObjectChanged
 from braid.ingestion.bulk import manifest
-from braid.ingestion.bulk.fingerprints import Fingerprints
-from braid.ingestion.bulk.phases import (
+from braid.ingestion.bulk.batch_phases import (
     distrust_edges_of,
     fingerprints_of,
     has_fingerprints,
@@ -25,6 +24,7 @@ from braid.ingestion.bulk.phases import (
     phases_of,
     refused_records,
 )
+from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.step_messages import (
     Batch,
     BatchCounts,

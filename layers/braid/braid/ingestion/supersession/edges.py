@@ -2,7 +2,7 @@
 
 An edge names the edges that it supersedes. Refused are those that would close a cycle, that supersede what is not
 there, or by which something untrusted would end what is trusted.
-The ends are stored by :mod:`braid.ingestion.supersession.ends`, and those of edges whose evidence ends are found there.
+The ends are stored by ``validity_ends`` beside it, where those of edges whose evidence ends are found too.
 """
 
 from __future__ import annotations

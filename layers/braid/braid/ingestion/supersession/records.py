@@ -3,7 +3,7 @@
 A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
 which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
 of the links that a record implies, those that end an entity.
-The ends are stored by :mod:`braid.ingestion.supersession.ends`.
+The ends are stored by ``validity_ends`` beside it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from braid.models import (
 )
 from braid.models.scalars import can_be_id
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
-from braid.ranking.graph_answers import RankedFacts, rank_facts
+from braid.ranking.graph_queries_and_facts import RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite

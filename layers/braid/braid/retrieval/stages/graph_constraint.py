@@ -15,7 +15,7 @@ from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages.plan_and_search import best_ids
 from braid.retrieval.stages.seeds_and_hits import with_reason
 from braid.retrieval.stages.stage_messages import GraphFound
-from braid.understanding.selectivity import MAX_REACH
+from braid.understanding.graph_constraint_cost import MAX_REACH
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Expansion from a question's seeds: breadth-first search from all of them at once, with the best path to each vertex.
 
-Declarative graph queries are walked in :mod:`braid.ranking.graph_answers`.
+Declarative graph queries are walked in :mod:`braid.ranking.graph_queries_and_facts`.
 """
 
 from __future__ import annotations

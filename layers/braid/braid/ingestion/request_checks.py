@@ -23,8 +23,8 @@ from braid.ingestion.item_checks import (
     replacing_too_soon,
 )
 from braid.ingestion.supersession.edges import as_trusted_as_written, edge_to_store, stored_edge_stays
-from braid.ingestion.supersession.ends import Supersession, ended, find_supersession
 from braid.ingestion.supersession.records import RefusedRecord, stored_records, unwritten_evidence
+from braid.ingestion.supersession.validity_ends import Supersession, ended, find_supersession
 from braid.models import GraphSource, Kind, Record, Relationship, Vertex
 from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.ingestion import ItemError, MissingEnds

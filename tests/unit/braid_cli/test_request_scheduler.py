@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from braid_cli.http_server.turns import Turns
+from braid_cli.http_server.request_scheduler import Turns
 
 NEVER_S = 60.0
 

@@ -1,4 +1,4 @@
-"""``python -m braid_cli.evaluation.document FOLDER …``: evaluate dataset folders and document the figures.
+"""``python -m braid_cli.evaluation.published_figures FOLDER …``: evaluate dataset folders and document the figures.
 
 The figures are written between markers in README.md and docs/evaluation.md.
 """
@@ -165,7 +165,7 @@ def measured_by_graph(folders: Sequence[Path], engines: Application) -> dict[Gra
 
 def main(arguments: Sequence[str]) -> None:
     """Evaluate the folders and rewrite the documents."""
-    parser = argparse.ArgumentParser(prog="python -m braid_cli.evaluation.document", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m braid_cli.evaluation.published_figures", description=__doc__)
     parser.add_argument(
         "folders",
         nargs="+",

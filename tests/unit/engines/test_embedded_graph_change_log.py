@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded import graph_changes
-from braid.engines.embedded.generations import Generation
-from braid.engines.embedded.graph import adjacency, following
+from braid.engines.embedded import graph_change_log
+from braid.engines.embedded.graph import adjacency, write_overlay
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.embedded.write_generations import Generation
 from braid.ports.knowledge_graph import ExpandRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -44,7 +44,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def counted(store: EmbeddedStore) -> GraphStats:
     with store.read_tenant(ACME) as (connection, tenant):
         assert tenant is not None
-        return graph_changes.count(connection, tenant)
+        return graph_change_log.count(connection, tenant)
 
 
 def test_removed_mentions_are_counted_once_though_their_rows_go_later(store: EmbeddedStore) -> None:
@@ -93,7 +93,7 @@ def test_what_one_transaction_writes_twice_is_followed_whole(store: EmbeddedStor
 def test_a_graph_is_read_again_when_a_write_changes_more_than_the_log_names(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_changes, "MAX_LOGGED", 2)
+    monkeypatch.setattr(graph_change_log, "MAX_LOGGED", 2)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex("a")], [])
     graph.expand(WALK)
@@ -105,8 +105,8 @@ def test_a_graph_is_read_again_when_a_write_changes_more_than_the_log_names(
 def test_a_graph_is_read_again_when_much_was_written_since(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MAX_FOLLOWED", 4)
-    monkeypatch.setattr(following, "EDGES_JOINED_PER_REQUEST", 0)
+    monkeypatch.setattr(write_overlay, "MAX_FOLLOWED", 4)
+    monkeypatch.setattr(write_overlay, "EDGES_JOINED_PER_REQUEST", 0)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex("a")], [])
     for name in "bcd":
@@ -124,7 +124,7 @@ def known_at(graph: EmbeddedKnowledgeGraph) -> list[int]:
 def test_a_graph_is_joined_with_its_changes_once_as_many_questions_follow_as_that_costs(
     store: EmbeddedStore, reads: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "EDGES_JOINED_PER_REQUEST", 1)
+    monkeypatch.setattr(write_overlay, "EDGES_JOINED_PER_REQUEST", 1)
     graph = EmbeddedKnowledgeGraph(store)
     graph.upsert([vertex(name) for name in "abcd"], [edge("a", "b"), edge("b", "c")])
     graph.expand(WALK)
@@ -190,11 +190,11 @@ def test_a_graph_joined_with_its_changes_equals_the_rows(
         with store.read_tenant(ACME) as (connection, tenant):
             assert tenant is not None
             generation = Generation.GRAPH.read(connection, tenant)
-            since = graph_changes.since(connection, tenant, read.generation)
+            since = graph_change_log.since(connection, tenant, read.generation)
             assert since is not None
-            nothing = following.ChangedRows(read.generation, {}, {})
-            changed = following.read_changed(connection, tenant, generation, since, nothing)
-            joined = following.FollowedGraph(read, changed).joined()
+            nothing = write_overlay.ChangedRows(read.generation, {}, {})
+            changed = write_overlay.read_changed(connection, tenant, generation, since, nothing)
+            joined = write_overlay.FollowedGraph(read, changed).joined()
             assert joined is not None
             assert joined.generation == generation
             assert parts(joined) == parts(adjacency.load(connection, tenant, generation))
@@ -217,15 +217,17 @@ def test_the_counts_of_an_older_store_are_taken_when_it_is_opened(tmp_path: Path
 
 
 def test_the_log_keeps_the_last_generations(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_changes, "GENERATIONS_KEPT", 2)
+    monkeypatch.setattr(graph_change_log, "GENERATIONS_KEPT", 2)
     graph = EmbeddedKnowledgeGraph(store)
     for name in "abcd":
         graph.upsert([vertex(name)], [])
     with store.read_tenant(ACME) as (connection, tenant):
         assert tenant is not None
         now = Generation.GRAPH.read(connection, tenant)
-        assert graph_changes.since(connection, tenant, now - 3) is None
-        assert graph_changes.since(connection, tenant, now - 2) == graph_changes.Changes(frozenset("cd"), frozenset())
+        assert graph_change_log.since(connection, tenant, now - 3) is None
+        assert graph_change_log.since(connection, tenant, now - 2) == graph_change_log.Changes(
+            frozenset("cd"), frozenset()
+        )
         kept = [generation for (generation,) in connection.execute("SELECT generation FROM graph_changes ORDER BY 1")]
         assert kept == [-now, 1 - now, now - 1, now]  # each with its stamp
 

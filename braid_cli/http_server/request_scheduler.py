@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid_cli.http_server.heavy_tenants import Shares, Spent
+from braid_cli.http_server.fair_shares import Shares, Spent
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ class Turns:
 
     A slow request, such as one that embeds a long text, releases its turn after :data:`SLOW_S` and continues, so that
     others need not wait for its end. Questions of heavy tenants are also limited by
-    :class:`~braid_cli.http_server.heavy_tenants.Shares`. Only for the event loop's thread.
+    :class:`~braid_cli.http_server.fair_shares.Shares`. Only for the event loop's thread.
 
     Parameters
     ----------

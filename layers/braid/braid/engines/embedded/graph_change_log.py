@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Mapping
 
-    from braid.engines.embedded.files import Connection
+    from braid.engines.embedded.sqlite_files import Connection
 
 GENERATIONS_KEPT: Final = 256
 """Number of write generations that the log keeps."""

@@ -15,8 +15,8 @@ from braid.errors import ConfigurationError, ModelError, ModelMissing
 
 from braid_cli.export import bert, t5
 from braid_cli.export.folder import Description, write_folder
-from braid_cli.export.graph import GraphWriter
-from braid_cli.export.head import read_head, read_json, read_safetensors, write_head
+from braid_cli.export.onnx_graph import GraphWriter
+from braid_cli.export.pooling_head import read_head, read_json, read_safetensors, write_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from braid_cli.export.head import Head
+    from braid_cli.export.pooling_head import Head
 
     Weights = Mapping[str, np.ndarray[Any, Any]]
 

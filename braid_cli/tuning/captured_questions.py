@@ -14,15 +14,15 @@ from braid.ranking.fusion import best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphCache
 from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
-from braid.retrieval.stages import graph_expand, reordering
+from braid.retrieval.stages import graph_expand, reordering_by_text
 from braid.retrieval.stages.candidates import MAX_HYDRATED, hydrate
 from braid.retrieval.stages.fuse_rerank import fusion_method, hits_by_strand, strand_weights
-from braid.retrieval.stages.reordering import Mentions
+from braid.retrieval.stages.reordering_by_text import Mentions
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
 from braid.settings.files import Fitted
 
 from braid_cli.evaluation.metrics import DEPTH, measures
-from braid_cli.evaluation.recording import RecordingStages
+from braid_cli.evaluation.recorded_stages import RecordingStages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -171,7 +171,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
     if found.mentions.asked and weight > 0:
         coherences = found.mentions.coherences([read[one].stored for one in ids])
         cohered = sorted(
-            (-reordering.raised(scores[one], extra, weight, read[one].factor), rank, one)
+            (-reordering_by_text.raised(scores[one], extra, weight, read[one].factor), rank, one)
             for (_, one, rank), extra in zip(first, coherences, strict=True)
         )
         ids = [one for _, _, one in cohered]
@@ -179,7 +179,7 @@ def _first(found: Found, weights: Weights, parameters: FusionParameters) -> list
         query = found.request.query
         vector, lexical = found.texts[Source.VECTOR], found.texts[Source.LEXICAL]
         cut_off = query.graph_constraint is None
-        best = reordering.best_text(query.text, read, vector, lexical, weights, cut_off=cut_off, first=ids[0])
+        best = reordering_by_text.best_text(query.text, read, vector, lexical, weights, cut_off=cut_off, first=ids[0])
         if best is not None:
             ids = [best, *(one for one in ids if one != best)]
     return ids[:DEPTH]

@@ -19,9 +19,9 @@ from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion, MappedFile
 from braid.engines.embedded.graph.adjacency import Adjacency, Neighbours
 from braid.engines.embedded.graph.lazy_texts import CodedTexts, MappedTexts, SortedIndices
+from braid.engines.embedded.sqlite_files import PRIVATE_FILE, PRIVATE_FOLDER, FileVersion, MappedFile
 from braid.models import Direction, Frozen
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from braid.engines.embedded.graph.adjacency import (
     sorted_numbers,
 )
 from braid.engines.embedded.graph.lazy_texts import OverlaidTexts, SubgraphIndices
-from braid.engines.embedded.graph_changes import edges_seen
+from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.ranking.neighbourhood import are_among, distinct
 
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Mask, Numbers
-    from braid.engines.embedded.graph.surroundings import Hop, Walk
-    from braid.engines.embedded.graph_changes import Changes
+    from braid.engines.embedded.graph.graph_from_rows import Hop, Walk
+    from braid.engines.embedded.graph_change_log import Changes
     from braid.models import Direction
 
     Row = tuple[Any, ...]
@@ -192,7 +192,7 @@ class FollowedGraph:
         found
             All edges of the frontier, as :meth:`_edges_of` returns them.
         hop
-            The rule; see :class:`~braid.engines.embedded.graph.surroundings.Hop`.
+            The rule; see :class:`~braid.engines.embedded.graph.graph_from_rows.Hop`.
         """
         parents, edges, targets = found
         keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)

@@ -7,7 +7,7 @@ import math
 import pytest
 from braid.models import Direction, GraphConstraint
 from braid.ports.knowledge_graph import GraphStats
-from braid.understanding.selectivity import (
+from braid.understanding.graph_constraint_cost import (
     MAX_CANDIDATES,
     MAX_REACH,
     Estimate,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.deadline import check
 from braid.engines.embedded.graph.adjacency import BOUNDS, EDGE_COLUMNS, VERTEX_COLUMNS, of_rows
-from braid.engines.embedded.graph_changes import edges_seen
+from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import to_microseconds
 from braid.models import Direction
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
@@ -43,8 +43,8 @@ class Hop(NamedTuple):
     enough to recognise it as one. The next frontier is the ends of these edges that are valid, trusted if need be, and
     not reached before; none beyond a hub, and of each other vertex only those of its ``surest`` edges.
 
-    :mod:`~braid.engines.embedded.graph.following` takes the same hops in a graph in memory. The part may have more than
-    the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own bounds.
+    :mod:`~braid.engines.embedded.graph.write_overlay` takes the same hops in a graph in memory. The part may have more
+    than the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own bounds.
     """
 
     direction: Direction = Direction.BOTH

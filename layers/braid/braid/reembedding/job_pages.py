@@ -22,7 +22,7 @@ from braid.reembedding.outdated import outdated_conditions
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 _LOG = logging.getLogger(__name__)
 PAGED: Final = frozenset({Phase.FILL, Phase.RECONCILE, Phase.SWEEP})

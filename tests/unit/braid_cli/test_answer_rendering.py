@@ -24,7 +24,7 @@ from braid.models import (
 )
 from rich.console import Console
 
-from braid_cli.show import LOSSES, show_answer
+from braid_cli.answer_rendering import LOSSES, show_answer
 
 
 def result(**changed: Any) -> Result:
