@@ -1,7 +1,7 @@
 """Braid on a laptop: the command line ``braid``.
 
-- ``main`` builds the command line from ``commands``; ``options``, ``question_validation``, ``terminal`` and ``answer_rendering`` are shared by
-  the commands, and ``languages`` detects texts that are not English
+- ``main`` builds the command line from ``commands``; ``options``, ``question_validation``, ``terminal`` and
+  ``answer_rendering`` are shared by the commands, and ``languages`` detects texts that are not English
 - ``datasets`` and ``documents`` read and ingest; ``evaluation`` measures retrieval, and ``tuning`` fits the fusion
   parameters; ``export`` makes model folders
 - ``http_server`` serves the HTTP API, ``mcp_server`` the MCP tools for agents; ``openapi`` and

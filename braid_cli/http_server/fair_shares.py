@@ -1,6 +1,7 @@
 """Limits tenants with heavy (expensive) questions, or very many light ones, while other tenants are active.
 
-It limits their concurrent requests, for ``server``, and their running questions and their order, for ``request_scheduler``.
+It limits their concurrent requests, for ``server``, and their running questions and their order, for
+``request_scheduler``.
 """
 
 from __future__ import annotations

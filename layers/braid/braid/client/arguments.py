@@ -52,7 +52,7 @@ class QuestionFields(TypedDict, total=False):
 
 
 class ContextFields(TypedDict, total=False):
-    """Fields of :class:`braid.retrieval.context.message_selection.ContextQuestion` but the question and the messages."""
+    """Fields of :class:`braid.retrieval.context.message_selection.ContextQuestion` but question and messages."""
 
     task_id: str | None
     tool_name: str | None

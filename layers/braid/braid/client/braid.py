@@ -357,8 +357,8 @@ class Braid:
             fields are allowed, and passed on unchanged.
         fields
             Further fields of :class:`~braid.retrieval.context.message_selection.ContextQuestion`: ``task_id``,
-            ``tool_name``, ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``, ``untrusted``,
-            ``as_of``.
+            ``tool_name``, ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``,
+            ``untrusted``, ``as_of``.
         """
         from braid.retrieval.context.message_selection import ContextQuestion
 

@@ -44,7 +44,8 @@ class Hop(NamedTuple):
     not reached before; none beyond a hub, and of each other vertex only those of its ``surest`` edges.
 
     :mod:`~braid.engines.embedded.graph.write_overlay` takes the same hops in a graph in memory. The part may have more
-    than the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own bounds.
+    than the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own
+    bounds.
     """
 
     direction: Direction = Direction.BOTH
