@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
+from braid.models.enums_and_scalars import UNSEEN, values_in
 from braid.models.query import NOT_RELATED, NOTHING_PASSES
-from braid.models.scalars import UNSEEN, values_in
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table

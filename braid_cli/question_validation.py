@@ -9,7 +9,7 @@ from braid.models import Query, RerankerKind
 from braid.settings import EngineKind
 from pydantic import ValidationError
 
-from braid_cli.languages import mostly_foreign
+from braid_cli.english_detection import mostly_foreign
 from braid_cli.terminal import complain
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from braid.models.embedding_models import models_of
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 
-from braid_cli.export.default_model import DEFAULT_MODEL
+from braid_cli.model_export.default_model import DEFAULT_MODEL
 
 if TYPE_CHECKING:
     from braid.models.embedding_models import Profiles

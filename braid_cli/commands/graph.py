@@ -10,7 +10,7 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
 from braid.ports.graph_query import GraphQuestion
-from braid.retrieval.tenant_interface import TenantQuestions
+from braid.retrieval.tenant_search import TenantQuestions
 from braid.strict_json import NotJson, read_json
 from rich.table import Table
 from rich.text import Text

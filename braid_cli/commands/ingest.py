@@ -111,8 +111,8 @@ def ingest(
 
     Ingesting again resumes an interrupted run, and writes only what has changed.
     """
+    from braid_cli.documents.dataset_or_documents import is_dataset, is_lines
     from braid_cli.documents.ingest import check_same_folder, pairs
-    from braid_cli.documents.recognise import is_dataset, is_lines
 
     check_tenant(tenant)
     mapping = pairs("--map", columns or ())

@@ -142,7 +142,7 @@ def search(
         print_json(answer.model_dump(mode="json"))
         return
     if answer.unknown_entity:
-        from braid.retrieval.tenant_interface import TenantQuestions, did_you_mean
+        from braid.retrieval.tenant_search import TenantQuestions, did_you_mean
 
         similar = did_you_mean(TenantQuestions(application, tenant).similar_names(answer.unknown_entity))
         raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")

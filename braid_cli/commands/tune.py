@@ -1,4 +1,4 @@
-"""``braid tune``: fits the fusion parameters on judged questions; :mod:`braid.settings.files` reads its file."""
+"""``braid tune``: fits the fusion parameters on judged questions to a file, which ``braid.settings`` reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 from braid.errors import InvalidRequest
-from braid.settings.files import FITTED_FILE
+from braid.settings.configuration_files import FITTED_FILE
 from rich.text import Text
 
 from braid_cli.commands.evaluation import Asked, ir_datasets_folder

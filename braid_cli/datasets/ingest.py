@@ -18,7 +18,7 @@ from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import SUPERSEDES, Kind, Relationship
 
-from braid_cli.datasets.contradictions import refuse_contradictions, require_accepted
+from braid_cli.datasets.checks_against_stores import refuse_contradictions, require_accepted
 from braid_cli.datasets.manifest import (
     FOLDER,
     UNFINISHED,

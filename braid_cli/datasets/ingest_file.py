@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, BinaryIO
 from braid.errors import DatasetError
 from braid.ingestion.bulk.batch_phases import distrust_edges_of, fingerprints_of, part_of, phases_of, refused_records
 from braid.ingestion.bulk.fingerprints import Fingerprints
+from braid.ingestion.bulk.import_steps import in_batches
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.bulk.steps import in_batches
 from braid.ingestion.items import Items
 from braid.ingestion.regular_files import open_regular
 from braid.ingestion.writing import write

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import InvalidRequest
-from braid.ingestion.documents.files import find
+from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress

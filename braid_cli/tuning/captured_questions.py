@@ -13,13 +13,13 @@ from braid.ranking import scoring
 from braid.ranking.fusion import best_scores, combine
 from braid.retrieval import pipeline
 from braid.retrieval.caches.graph import GraphCache
-from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
+from braid.retrieval.caches.keys_and_generations import CacheCounts, WriteGeneration
 from braid.retrieval.stages import graph_expand, reordering_by_text
 from braid.retrieval.stages.candidates import MAX_HYDRATED, hydrate
 from braid.retrieval.stages.fuse_rerank import fusion_method, hits_by_strand, strand_weights
 from braid.retrieval.stages.reordering_by_text import Mentions
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
-from braid.settings.files import Fitted
+from braid.settings.configuration_files import Fitted
 
 from braid_cli.evaluation.metrics import DEPTH, measures
 from braid_cli.evaluation.recorded_stages import RecordingStages

@@ -14,7 +14,7 @@ from braid.errors import InvalidRequest
 from braid.models import Fusion, FusionParameters
 from braid.retrieval.stages.fuse_rerank import fusion_method
 from braid.settings import DEFAULT_TENANT
-from braid.settings.files import FittedFile
+from braid.settings.configuration_files import FittedFile
 
 from braid_cli.datasets.dataset import read_judgements
 from braid_cli.datasets.ingest import ingest

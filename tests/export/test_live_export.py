@@ -16,9 +16,9 @@ from braid.engines.onnx.model_files import ModelKind, Precision
 from braid.errors import ModelError, ModelMissing
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
-from braid_cli.export.default_model import default_weights
-from braid_cli.export.from_safetensors import export_direct
-from braid_cli.export.via_sentence_transformers import export_via_sentence_transformers
+from braid_cli.model_export.default_model import default_weights
+from braid_cli.model_export.from_safetensors import export_direct
+from braid_cli.model_export.via_sentence_transformers import export_via_sentence_transformers
 from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules, write_roberta, write_t5
 
 if TYPE_CHECKING:

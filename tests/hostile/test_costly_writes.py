@@ -7,14 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import graph_change_log, key_value
+from braid.engines.embedded import graph_change_log, small_tables
 from braid.engines.embedded.graph import edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.key_value import EmbeddedCache
+from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.found_names import found_id
+from braid.ingestion.vertices_of_found_names import found_id
 from braid.models import MENTIONS, SUPERSEDES, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.retrieval import pipeline
@@ -243,13 +243,13 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
     store, now = store_of(stages), [day(1)]
     cache = EmbeddedCache(store, clock=lambda: now[0])
     removed: list[int] = []
-    really = key_value._remove
+    really = small_tables._remove
 
     def remove(*given: Any) -> int:
         removed.append(really(*given))
         return removed[-1]
 
-    monkeypatch.setattr(key_value, "_remove", remove)
+    monkeypatch.setattr(small_tables, "_remove", remove)
 
     def fill() -> None:
         for number in range(120):

@@ -21,7 +21,7 @@ from braid.ingestion import record_vectors
 from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
-from braid.understanding import text_parts
+from braid.understanding import encoder_windows
 
 from tests.contract.shapes import AS_OF
 from tests.front_door import FrontDoor, claims
@@ -292,7 +292,7 @@ def test_texts_that_take_too_long_to_embed_are_refused_and_a_write_that_has_begu
         left.append(deadline.left())
         if slow:
             raise StoreTooSlow("the time that a request has is over")
-        return text_parts.embed(records, encoder)
+        return encoder_windows.embed(records, encoder)
 
     def upsert(records: Sequence[Record]) -> None:
         left.append(deadline.left())

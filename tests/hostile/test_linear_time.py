@@ -21,7 +21,7 @@ from braid.api.signed_tokens import InvalidToken, verify
 from braid.engines.rerankers import hosted_calls
 from braid.errors import InvalidRequest
 from braid.ingestion.bulk.batch_phases import phases_of
-from braid.ingestion.documents import reading
+from braid.ingestion.documents import reader_selection
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Section, Source, Unreadable
 from braid.ingestion.documents.readers import tables
@@ -173,7 +173,7 @@ def line(text: str) -> None:
 def document(suffix: str) -> Read:
     def read(text: str) -> None:
         with suppress(Unreadable):
-            reading.read(Source(f"a{suffix}", text.encode()))
+            reader_selection.read(Source(f"a{suffix}", text.encode()))
 
     return read
 

@@ -11,7 +11,7 @@ from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.tables import words_table
 from braid.errors import StoreError
-from braid.ingestion import deleting, item_checks
+from braid.ingestion import deleting, item_refusals
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
 from braid.ingestion.supersession import records as superseded_records
@@ -276,7 +276,7 @@ def test_one_request_supersedes_a_bounded_number(stages: DemoStages) -> None:
 def test_a_write_takes_the_place_of_a_bounded_amount_of_text(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(item_checks, "MAX_SHORTENED", 110)
+    monkeypatch.setattr(item_refusals, "MAX_SHORTENED", 110)
     written(stages, *(record(f"r{number}", "x" * 60) for number in range(4)))
     short = WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "y" * 10) for number in range(4)])
     (error,) = write(short, stages).errors

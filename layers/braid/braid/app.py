@@ -17,9 +17,9 @@ from braid.opened_engines import opened_once
 from braid.opened_models import OpenedModels
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.seeds_and_hits import GraphLimits
+from braid.retrieval.stages.walk_seeds_and_scores import GraphLimits
 from braid.settings import EngineKind, load_settings
-from braid.settings.files import load_fitted
+from braid.settings.configuration_files import load_fitted
 from braid.settings.folders import in_lambda
 from braid.telemetry import names, recording
 from braid.understanding.graph_constraint_cost import MAX_COUNTED

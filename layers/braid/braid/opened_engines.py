@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 from braid.errors import ConfigurationError
 from braid.settings import EngineKind
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -181,7 +181,7 @@ class OpenedEngines:
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
-            from braid.engines.embedded.key_value import EmbeddedSchemaRegistry
+            from braid.engines.embedded.small_tables import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
         from braid.engines.aws.dynamodb import DynamoSchemaRegistry
@@ -230,7 +230,7 @@ class OpenedEngines:
 
             return DynamoMembers.connect(self.settings)
         self._refuse_if_stores_are_shared("BRAID_MEMBERS_TABLE")
-        from braid.engines.embedded.key_value import EmbeddedMembers
+        from braid.engines.embedded.small_tables import EmbeddedMembers
 
         return EmbeddedMembers(self.store)
 
@@ -241,7 +241,7 @@ class OpenedEngines:
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.key_value import EmbeddedCache
+            from braid.engines.embedded.small_tables import EmbeddedCache
 
             cache = EmbeddedCache(self.store)
         elif not self.settings.cache_table:
@@ -311,7 +311,7 @@ class OpenedEngines:
         """Re-embedding jobs. Raises ConfigurationError if the stores are shared, and the settings name no table."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._refuse_if_stores_are_shared("BRAID_REEMBED_TABLE")
-            from braid.engines.embedded.key_value import EmbeddedJobStore
+            from braid.engines.embedded.small_tables import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
         from braid.engines.aws.dynamodb import DynamoJobStore

@@ -26,7 +26,6 @@ from braid_cli.evaluation import published_figures
 from braid_cli.evaluation import run as evaluating
 from braid_cli.evaluation.calibration import Asked, Reliability, WithoutRecords, ask
 from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
-from braid_cli.evaluation.failures import Failure, failures
 from braid_cli.evaluation.metrics import (
     CURVE,
     Difference,
@@ -41,6 +40,7 @@ from braid_cli.evaluation.plots import draw
 from braid_cli.evaluation.published_figures import write
 from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder, evaluate_stored
 from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
+from braid_cli.evaluation.worst_questions import Failure, failures
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTamp
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from braid_cli.export import default_model
-from braid_cli.export.default_model import ensure_default_model, export_default
-from braid_cli.export.from_safetensors import export_direct
+from braid_cli.model_export import default_model
+from braid_cli.model_export.default_model import ensure_default_model, export_default
+from braid_cli.model_export.from_safetensors import export_direct
 from tests.reference_models import bert_hidden, t5_hidden, unit
 from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules, write_roberta, write_t5
 

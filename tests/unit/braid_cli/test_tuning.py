@@ -15,7 +15,7 @@ from braid.retrieval.stages.candidates import Ranked
 from braid.retrieval.stages.reordering_by_text import Mentions
 from braid.retrieval.stages.stage_messages import FuseRequest
 from braid.settings import Settings
-from braid.settings.files import Fitted, load_fitted, read_fitted
+from braid.settings.configuration_files import Fitted, load_fitted, read_fitted
 from rich.console import Console
 
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset

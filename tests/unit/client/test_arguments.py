@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from braid import Braid
-from braid.client.arguments import ContextFields, QuestionFields, RelatedFields
+from braid.client.argument_types import ContextFields, QuestionFields, RelatedFields
 from braid.models import Question
 from braid.retrieval.context.message_selection import ContextQuestion
 

@@ -15,8 +15,8 @@ import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.index_migration import EmbeddedIndexMigration
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.ingestion.bulk.import_steps import run
 from braid.ingestion.bulk.step_messages import InlineWrite, Task
-from braid.ingestion.bulk.steps import run
 from braid.ingestion.inline_writes import write_message
 from braid.models import Query
 from braid.models.query import Ranking

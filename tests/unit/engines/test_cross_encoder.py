@@ -16,7 +16,7 @@ from braid.errors import ModelMissing, RerankFailed
 from braid.ports.encoder import Reranker
 from tokenizers import Tokenizer
 
-from braid_cli.export.from_safetensors import export_direct
+from braid_cli.model_export.from_safetensors import export_direct
 from tests.reference_models import bert_hidden
 from tests.tiny_models import SENTENCES, write_bert, write_roberta
 

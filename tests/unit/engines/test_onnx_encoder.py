@@ -21,9 +21,9 @@ from braid.engines.onnx.session import read_tokenizer
 from braid.errors import ConfigurationError, ModelError, ModelMissing, ModelTampered
 from braid.ports.encoder import Encoder
 from braid.settings import Settings
-from braid.understanding.text_parts import parts
+from braid.understanding.encoder_windows import parts
 
-from braid_cli.export.from_safetensors import export_direct
+from braid_cli.model_export.from_safetensors import export_direct
 from tests.tiny_models import INSTRUCTION, SENTENCES, WORDS, write_bert, write_modules, write_t5
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from braid_cli.export.default_model import default_weights
+from braid_cli.model_export.default_model import default_weights
 
 DEMO = Path(__file__).resolve().parents[3] / "braid_cli" / "demo"
 

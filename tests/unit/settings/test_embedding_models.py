@@ -10,7 +10,7 @@ import pytest
 from braid.errors import ConfigurationError
 from braid.models import EmbeddingType, TemporalContext, TimeRange
 from braid.models.embedding_models import Profiles, embedded_text, models_of, resolve, space_of
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 
 SHARED = Path(__file__).parents[3] / "shared"
 ENTITY = "Represent the search query for retrieving relevant entities:"

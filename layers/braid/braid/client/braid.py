@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
-    from braid.client.added_contents import Documents
-    from braid.client.arguments import ContextFields, Moment, QuestionFields, RelatedFields
+    from braid.client.add_argument import Documents
+    from braid.client.argument_types import ContextFields, Moment, QuestionFields, RelatedFields
     from braid.client.documents import Added
     from braid.client.results import Fact, Results
     from braid.ingestion.deleting import DeleteReport
@@ -226,7 +226,7 @@ class Braid:
             If an item is invalid, or a file that was given by its own path cannot be read; the message names its place,
             such as ``content[3]``. Earlier batches are written all the same.
         """
-        from braid.client.added_contents import Documents, batches
+        from braid.client.add_argument import Documents, batches
         from braid.client.documents import Added, skipped_lines
         from braid.settings import DEFAULT_TENANT
 

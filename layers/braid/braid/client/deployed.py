@@ -32,7 +32,7 @@ from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
 from braid.ports.graph_query import GraphResult
 from braid.ports.ingestion import MissingEnds
 from braid.retrieval.context.message_selection import Context
-from braid.retrieval.tenant_interface import nothing_called
+from braid.retrieval.tenant_search import nothing_called
 from braid.telemetry import names
 from braid.telemetry.recording import operation, trace_headers
 

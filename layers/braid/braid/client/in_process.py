@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from braid.ports.graph_query import GraphResult
     from braid.ports.ingestion import WriteRequest
     from braid.retrieval.context.message_selection import Context, ContextQuestion
-    from braid.retrieval.tenant_interface import TenantQuestions
+    from braid.retrieval.tenant_search import TenantQuestions
     from braid.settings import Settings
 
 _PAGE = 100
@@ -84,7 +84,7 @@ class InProcess:
             self._opened.close()
 
     def _questions(self, tenant: str | None) -> TenantQuestions:
-        from braid.retrieval.tenant_interface import TenantQuestions
+        from braid.retrieval.tenant_search import TenantQuestions
 
         return TenantQuestions(self.application, tenant or DEFAULT_TENANT)
 

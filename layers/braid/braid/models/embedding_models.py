@@ -1,7 +1,7 @@
 """Model configurations, and the model profiles that choose one for each type of question.
 
-They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.files` reads.
-Nothing here loads a model. Which profile is active, and which model a request or the settings force, is told by
+They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.configuration_files`
+reads. Nothing here loads a model. Which profile is active, and which model a request or the settings force, is told by
 :mod:`braid.opened_models`; whether a question is about code, by :mod:`braid.understanding.intent`.
 """
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field, StringConstraints, model_validator
 
 from braid.errors import ConfigurationError
-from braid.models.scalars import EmbeddingType, Frozen
+from braid.models.enums_and_scalars import EmbeddingType, Frozen
 
 if TYPE_CHECKING:
     from datetime import datetime

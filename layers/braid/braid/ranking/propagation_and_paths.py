@@ -14,8 +14,8 @@ import numpy as np
 from braid.deadline import check
 from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
-from braid.ranking.found_mentions import FoundMentions
-from braid.ranking.neighbourhood import distinct, group_begins
+from braid.ranking.mention_weights import FoundMentions
+from braid.ranking.neighbourhood_arrays import distinct, group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from braid.ports.knowledge_graph import PropagateRequest
     from braid.ranking.graph_queries_and_facts import Node, StoredEdge
-    from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
+    from braid.ranking.neighbourhood_arrays import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12
 """Sum of the changes of all shares in an iteration, below which they have converged."""

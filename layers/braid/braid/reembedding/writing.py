@@ -9,7 +9,7 @@ from braid.models.embedding_models import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
 from braid.reembedding.job_services import RunBudget
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.understanding.text_parts import embed
+from braid.understanding.encoder_windows import embed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

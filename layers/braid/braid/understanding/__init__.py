@@ -9,7 +9,7 @@
 - ``question_phrases``: which words of a question are meant as a name
 - ``name_keys``, ``misspelling_keys``: keys by which a name is stored, and by which questions look it up
 - ``name_finding``, for writes: the names in texts that are stored, both those that are written like names
-  (``name_patterns``, and the ``words_before_names``) and those that the tenant has given (``tenant_names``)
-- ``text_parts``: splits a long text into parts that fit the encoder's window
+  (``name_patterns``, and the ``sentence_openers``) and those that the tenant has given (``given_names_in_texts``)
+- ``encoder_windows``: splits a long text into parts that fit the encoder's window
 - ``tokens``: words, search terms, stop words, ideographs, normalisation in linear time
 """

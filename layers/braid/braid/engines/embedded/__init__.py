@@ -4,6 +4,6 @@
   serve it
 - ``search``, ``graph``: the search index and the knowledge graph
 - ``graph_change_log``: counts of the graph and a log of its writes, kept by triggers
-- ``key_value``: the cache, schema versions, memberships and jobs; ``message_queue``, ``object_store`` and
+- ``small_tables``: the cache, schema versions, memberships and jobs; ``message_queue``, ``object_store`` and
   ``index_migration``: one port each, by the same name
 """

@@ -16,7 +16,7 @@ from gremlin_python.process.traversal import Cardinality, Direction, Merge, P, T
 from gremlin_python.statics import long
 
 from braid.models import MENTIONS, Relationship, Vertex
-from braid.models.scalars import microseconds, moment_of
+from braid.models.enums_and_scalars import microseconds, moment_of
 from braid.ports.knowledge_graph import MAX_TRUST_EDGES
 from braid.ranking.graph_queries_and_facts import Node
 from braid.understanding.name_keys import stored_forms

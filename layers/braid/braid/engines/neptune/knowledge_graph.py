@@ -429,7 +429,7 @@ class GremlinGraph:
         """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal per hop."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.neighbourhood import Neighbourhood
+        from braid.ranking.neighbourhood_arrays import Neighbourhood
         from braid.ranking.propagation_and_paths import personalised_pagerank
 
         with self._bounded():

@@ -5,9 +5,9 @@
 
 A further one needs:
 
-- a module here, a kind in :class:`braid.models.scalars.RerankerKind`, and a line in ``selection``
-- where it costs money for each call: the kind in :data:`braid.models.scalars.HOSTED_RERANKERS`, by which quotas, the
-  setting ``hosted_rerankers`` and evaluations know it
+- a module here, a kind in :class:`braid.models.enums_and_scalars.RerankerKind`, and a line in ``selection``
+- where it costs money for each call: the kind in :data:`braid.models.enums_and_scalars.HOSTED_RERANKERS`, by which
+  quotas, the setting ``hosted_rerankers`` and evaluations know it
 - its settings in :mod:`braid.settings`, and in ``template.yaml`` the value of ``Reranker`` and the defaults of
   ``HostedRerankers``, the parameters that become those settings, and the permission that a call needs
 - where it has a key: its exclusion from the fingerprint of ``retrieval/caches/answers.py``, and checks that the key is

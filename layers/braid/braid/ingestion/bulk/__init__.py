@@ -3,7 +3,7 @@
 ::
 
     step_messages.py  requests and responses of the steps
-    steps.py          the steps of the workflow: split, page, batch, lost, finish
+    import_steps.py   the steps of the workflow: split, page, batch, lost, finish
     batch_phases.py   selects the part of a batch that each phase writes
     fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test
     manifest.py       state of a job in the object store: batches, results, report

@@ -18,7 +18,7 @@ from braid.deadline import Stopwatch
 from braid.models import Answer, Frozen, Record, Timestamp
 from braid.ranking.scoring import refreshed
 from braid.retrieval.caches.graph import GraphCache
-from braid.retrieval.caches.namespace import (
+from braid.retrieval.caches.keys_and_generations import (
     CacheCounts,
     CacheName,
     CacheNamespace,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.settings import Settings
-    from braid.settings.files import Fitted
+    from braid.settings.configuration_files import Fitted
 
     _Span = tuple[datetime, datetime | None]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FieldCondition
-    from braid.models.scalars import MetadataValue
+    from braid.models.enums_and_scalars import MetadataValue
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.schema_registry import SchemaRegistry

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import FailFast, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from braid.models import ContextRole, Frozen, Fusion, Name, QueryText, Ranking, Record, Score, TenantId
+from braid.models.enums_and_scalars import AskedTime
 from braid.models.metadata_filters import Conditions
-from braid.models.scalars import AskedTime
 from braid.ranking.scoring import (
     EPISODIC_SHARES,
     RECENCY_FLOOR,

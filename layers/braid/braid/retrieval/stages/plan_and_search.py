@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
     from braid.ports.search_index import SearchIndex
-    from braid.retrieval.caches.namespace import EmbeddingCache
+    from braid.retrieval.caches.keys_and_generations import EmbeddingCache
 
     FieldKinds: TypeAlias = Callable[[str, Sequence[str], bool], dict[str, frozenset[ValueKind]]]
 

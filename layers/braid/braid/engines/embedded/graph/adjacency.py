@@ -16,7 +16,7 @@ from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
 from braid.ranking.graph_queries_and_facts import Node, StoredEdge
-from braid.ranking.neighbourhood import group_begins
+from braid.ranking.neighbourhood_arrays import group_begins
 
 if TYPE_CHECKING:
     import sqlite3

@@ -13,7 +13,7 @@ from braid.deadline import check
 from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.knowledge_graph import Expansion
-from braid.ranking.neighbourhood import group_begins
+from braid.ranking.neighbourhood_arrays import group_begins
 from braid.ranking.propagation_and_paths import Way, hits_of_ways
 
 if TYPE_CHECKING:

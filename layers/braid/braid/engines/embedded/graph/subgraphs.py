@@ -16,7 +16,7 @@ from braid.models import MENTIONS, Direction
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.graph_query import MAX_FRONTIER
 from braid.ranking.graph_queries_and_facts import GatheredGraph, WalkEdge, max_starts
-from braid.ranking.neighbourhood import Neighbourhood, distinct
+from braid.ranking.neighbourhood_arrays import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from braid.engines.embedded.graph.adjacency import (
 from braid.engines.embedded.graph.lazy_texts import OverlaidTexts, SubgraphIndices
 from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import to_microseconds
-from braid.ranking.neighbourhood import are_among, distinct
+from braid.ranking.neighbourhood_arrays import are_among, distinct
 
 if TYPE_CHECKING:
     import sqlite3

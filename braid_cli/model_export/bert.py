@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from braid.errors import ModelError
 
-from braid_cli.export.onnx_graph import FUSED, GraphWriter
+from braid_cli.model_export.onnx_graph_builder import FUSED, GraphWriter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

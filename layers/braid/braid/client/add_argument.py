@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from pydantic import BaseModel
 
 from braid.errors import InvalidRequest
-from braid.ingestion.documents.reading import READERS
+from braid.ingestion.documents.reader_selection import READERS
 from braid.ingestion.items import Items
 from braid.ingestion.regular_files import open_inside
 from braid.models import NewRecord, NewRelationship, NewVertex

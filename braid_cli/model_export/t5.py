@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from braid.errors import ModelError
 
-from braid_cli.export.onnx_graph import FUSED
+from braid_cli.model_export.onnx_graph_builder import FUSED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid_cli.export.onnx_graph import GraphWriter
+    from braid_cli.model_export.onnx_graph_builder import GraphWriter
 
 MODEL_TYPES = {"t5", "mt5"}
 

@@ -20,8 +20,8 @@ from braid.ingestion.documents.readers.office import check_archive, read_docx, r
 from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
 from braid.ingestion.documents.readers.text import one_line, read_text, tidied
+from braid.models.enums_and_scalars import MAX_METADATA_LIST, printable, values_in
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_METADATA_KEYS, MAX_METADATA_VALUE_BYTES, MAX_WHOLE
-from braid.models.scalars import MAX_METADATA_LIST, printable, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

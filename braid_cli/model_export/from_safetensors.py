@@ -1,7 +1,7 @@
 """Exports a model folder directly from safetensors, without PyTorch.
 
-For encoders and cross-encoders of the BERT family (:mod:`braid_cli.export.bert`) and T5's encoder
-(:mod:`braid_cli.export.t5`).
+For encoders and cross-encoders of the BERT family (:mod:`braid_cli.model_export.bert`) and T5's encoder
+(:mod:`braid_cli.model_export.t5`).
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.onnx.model_files import ModelKind, Pooling, Precision
 from braid.errors import ConfigurationError, ModelError, ModelMissing
 
-from braid_cli.export import bert, t5
-from braid_cli.export.folder import Description, write_folder
-from braid_cli.export.onnx_graph import GraphWriter
-from braid_cli.export.pooling_head import read_head, read_json, read_safetensors, write_head
+from braid_cli.model_export import bert, t5
+from braid_cli.model_export.model_folder import Description, write_folder
+from braid_cli.model_export.onnx_graph_builder import GraphWriter
+from braid_cli.model_export.pooling_head import read_head, read_json, read_safetensors, write_head
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
-    from braid_cli.export.pooling_head import Head
+    from braid_cli.model_export.pooling_head import Head
 
     Weights = Mapping[str, np.ndarray[Any, Any]]
 
@@ -58,7 +58,7 @@ def export_direct(
     kind : ModelKind
         Encoder, or cross-encoder with one label.
     precision : Precision
-        See :func:`braid_cli.export.folder.write_folder`.
+        See :func:`braid_cli.model_export.model_folder.write_folder`.
     max_tokens : int, optional
         Maximum of tokens of a text; by default the source's own setting.
     origin : str, optional

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from braid.errors import DatasetError, NewerSchema
 from braid.ingestion.supersession.records import RefusedRecord
 from braid.ingestion.supersession.validity_ends import find_supersession
-from braid.models.scalars import printable
+from braid.models.enums_and_scalars import printable
 
 from braid_cli.datasets.json_lines import first_of
 

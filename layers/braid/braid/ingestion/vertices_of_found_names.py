@@ -18,7 +18,7 @@ from braid.ports.name_finder import FoundName, SourceText
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from braid.ingestion.given_entities import NamedEntities
+    from braid.ingestion.given_entity_linking import NamedEntities
     from braid.models import EdgeId, Record
     from braid.ports.ingestion import WriteStore
     from braid.ports.name_finder import FoundMention

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
-from braid.models.scalars import can_be_id
+from braid.models.enums_and_scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, GraphQuestion
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.understanding.name_keys import similar_keys

@@ -1,8 +1,8 @@
 """Exports a model folder with sentence-transformers, from a hub id or local path. Needs the extra ``export``.
 
 PyTorch exports the transformer that sentence-transformers has loaded; pooling, dense layers and L2 norm are then
-appended to the graph by the modules' configuration. T5's encoder is instead written by :mod:`braid_cli.export.t5` from
-the loaded weights, so that its graph is the same as with ``--via direct``.
+appended to the graph by the modules' configuration. T5's encoder is instead written by :mod:`braid_cli.model_export.t5`
+from the loaded weights, so that its graph is the same as with ``--via direct``.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from braid.engines.onnx.model_files import ModelKind, Pooling, Precision
 from braid.errors import ConfigurationError, ModelError, ModelMissing, needs_extra
-from braid.models.scalars import printable
+from braid.models.enums_and_scalars import printable
 
-from braid_cli.export import t5
-from braid_cli.export.folder import Description, write_folder
-from braid_cli.export.from_safetensors import build, chosen_tokens, plain_tokenizer
-from braid_cli.export.onnx_graph import GraphWriter
-from braid_cli.export.pooling_head import Head, head_from_modules, read_json, write_head
+from braid_cli.model_export import t5
+from braid_cli.model_export.from_safetensors import build, chosen_tokens, plain_tokenizer
+from braid_cli.model_export.model_folder import Description, write_folder
+from braid_cli.model_export.onnx_graph_builder import GraphWriter
+from braid_cli.model_export.pooling_head import Head, head_from_modules, read_json, write_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +67,7 @@ def export_via_sentence_transformers(
     kind : ModelKind
         Encoder, or cross-encoder with one label.
     precision : Precision
-        See :func:`braid_cli.export.folder.write_folder`.
+        See :func:`braid_cli.model_export.model_folder.write_folder`.
     max_tokens : int, optional
         Maximum of tokens of a text; by default the source's own setting.
     revision : str, optional

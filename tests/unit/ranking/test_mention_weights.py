@@ -6,9 +6,9 @@ import pytest
 from braid.models import MENTIONS
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.knowledge_graph import PropagateRequest
-from braid.ranking.found_mentions import FoundMentions
 from braid.ranking.graph_queries_and_facts import Node, StoredEdge
-from braid.ranking.neighbourhood import Neighbourhood
+from braid.ranking.mention_weights import FoundMentions
+from braid.ranking.neighbourhood_arrays import Neighbourhood
 from braid.ranking.propagation_and_paths import personalised_pagerank
 
 REQUEST = PropagateRequest(

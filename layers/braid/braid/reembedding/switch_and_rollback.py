@@ -13,14 +13,14 @@ from braid.reembedding import jobs
 from braid.reembedding.job_pages import spaces_to_fill
 from braid.reembedding.jobs import Phase, ReembeddingJob, Status, require_job, save
 from braid.reembedding.planning import tenant_pages
-from braid.reembedding.recall import compare
+from braid.reembedding.profile_recall import compare
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from braid.ports.reembedding import MigrationState
     from braid.reembedding.job_services import Services
-    from braid.reembedding.recall import RecallQuestion
+    from braid.reembedding.profile_recall import RecallQuestion
 
 MAX_ROUNDS: Final = 5
 """Most further passes of a move; if records are left after them, they are written faster than the move embeds them."""

@@ -13,7 +13,7 @@ import boto3
 import pytest
 from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
-from braid.ingestion.bulk import manifest, steps
+from braid.ingestion.bulk import import_steps, manifest
 from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, PageRequest, Phase, Split
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MAX_ID_BYTES
@@ -53,7 +53,7 @@ class OverS3(DemoStages):
 
 @pytest.fixture(params=["laptop", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
-    monkeypatch.setattr(steps, "BATCH_LINES", 4)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 4)
     monkeypatch.setattr(manifest, "PAGE_BATCHES", 2)
     with mock_aws():
         stages = (OverS3 if request.param == "s3" else DemoStages)(Settings(home=tmp_path))
@@ -76,14 +76,14 @@ def test_every_line_is_in_one_batch_whatever_the_file_ends_with(store: DemoStage
     assert [place.line for place in found_places] == [1, 5, 9]
     assert [place.start for place in found_places[1:]] == [place.end for place in found_places[:-1]]
     for task in batches(store, job, Phase.ITEMS):
-        steps.batch(task, store)
+        import_steps.batch(task, store)
     report = finished(store, job)
     assert (report.status, report.written, report.errors) == (JobStatus.WRITTEN, 11, 0)
     assert len(found(store, "turbine")) == 11
 
 
 def test_lines_longer_than_a_batch_are_batches_of_their_own(store: DemoStages, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "BATCH_BYTES", 10)
+    monkeypatch.setattr(import_steps, "BATCH_BYTES", 10)
     put(store, 3)
     assert [task.batch.lines for task in batches(store, begun(store), Phase.ITEMS)] == [1, 1, 1]
 
@@ -106,7 +106,7 @@ def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever
     lines: tuple[dict[str, Any], ...],
     spelt: Callable[[dict[str, Any]], str],
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 1)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
     at_once(store, "once", FACTS)
     put_lines(store, lines, spelt)
     report = all_phases(store, begun(store))
@@ -134,7 +134,7 @@ def test_nothing_ends_before_all_edges_are_there_which_other_batches_may_write_a
     job = begun(store)
     for phase in (Phase.ITEMS, Phase.EDGES):
         for task in batches(store, job, phase):
-            steps.batch(task, store)
+            import_steps.batch(task, store)
     edges = store.graph.scan(ACME).relationships
     assert len(edges) == 6
     assert not [edge for edge in edges if edge.invalid_at or edge.type == "SUPERSEDES"]
@@ -168,16 +168,16 @@ def test_an_object_that_is_replaced_or_removed_between_two_batches_is_noticed(
     put(store)
     job = begun(store)
     tasks = list(batches(store, job, Phase.ITEMS))
-    steps.batch(tasks[0], store)
+    import_steps.batch(tasks[0], store)
     if removed:
         store.objects.delete(ACME, KEY)
     else:
         put(store, 12)
     with pytest.raises(ObjectChanged):
-        steps.batch(tasks[1], store)
+        import_steps.batch(tasks[1], store)
     for task in tasks[1:]:
         lost = Lost(job=job, phase=task.phase, batch=task.batch, error="ObjectChanged")
-        steps.lost(lost, store)
+        import_steps.lost(lost, store)
     assert finished(store, job).status is JobStatus.CHANGED
 
 
@@ -197,7 +197,7 @@ def test_lines_that_take_long_to_embed_are_not_written_over_those_of_a_newer_ver
     (task,) = batches(store, job, Phase.ITEMS)
     monkeypatch.setattr(WordEncoder, "encode", slowly)
     with pytest.raises(ObjectChanged):
-        steps.batch(task, store)
+        import_steps.batch(task, store)
     assert [record.content for record in store.index.scan(ACME).records] == ["the newer turbine"]
 
 
@@ -214,8 +214,8 @@ def test_a_batch_that_meets_the_removal_of_what_it_relates_is_tried_again(
     with monkeypatch.context() as patch:
         patch.setattr(store.graph, "upsert", removed)
         with pytest.raises(TransientStoreError):
-            steps.batch(task, store)
-    steps.batch(task, store)
+            import_steps.batch(task, store)
+    import_steps.batch(task, store)
     assert [vertex.id for vertex in store.graph.get_many(ACME, ["a", "b"])] == ["a", "b"]
 
 
@@ -226,7 +226,7 @@ def test_pages_that_hold_nothing_of_a_phase_take_no_step_of_their_own(store: Dem
     job, cursor = begun(store), Cursor()
     handed: list[tuple[Phase, int]] = []
     while True:
-        out = steps.page(PageRequest(job=job, cursor=cursor), store)
+        out = import_steps.page(PageRequest(job=job, cursor=cursor), store)
         if out.items is None:
             break
         handed.append((out.phase, len(manifest.items(job, out.items, store.objects))))
@@ -240,7 +240,7 @@ def written_whole(store: DemoStages) -> ImportJob:
     job = begun(store)
     for phase in Phase:
         for batch in batches(store, job, phase):
-            steps.batch(batch, store)
+            import_steps.batch(batch, store)
     return job
 
 
@@ -269,7 +269,7 @@ def test_notes_are_read_many_at_once_and_removed_by_few_requests(
 
     monkeypatch.setattr(manifest, "result", read_with_another)
     monkeypatch.setattr(store.objects, "delete_many", count)
-    report = steps.finish(Finish(job=job), store)
+    report = import_steps.finish(Finish(job=job), store)
     assert (report.status, report.written) == (JobStatus.WRITTEN, 11)
     assert requests == [5, 3]  # pages, each with its items, and the mark of a beginning; results
     assert names(store) == KEPT
@@ -293,9 +293,9 @@ def test_a_finish_that_was_cut_off_before_it_had_tidied_up_does_so_when_it_is_re
     with monkeypatch.context() as patch:
         patch.setattr(store.objects, "delete_many", stop)
         with pytest.raises(StoreError, match="stopped"):
-            steps.finish(Finish(job=job), store)
+            import_steps.finish(Finish(job=job), store)
     assert len(names(store)) == len(KEPT) + 8
-    assert steps.finish(Finish(job=job), store).status is JobStatus.WRITTEN
+    assert import_steps.finish(Finish(job=job), store).status is JobStatus.WRITTEN
     assert names(store) == KEPT
 
 
@@ -308,11 +308,11 @@ def test_a_finish_that_another_one_overtook_tells_what_that_one_found(
     def overtaken(*arguments: Any) -> Iterator[tuple[BatchRange, BatchResult]]:
         monkeypatch.setattr(manifest, "results", read)
         places = [place for place, _ in read(*arguments)]
-        first.append(steps.finish(Finish(job=job), store))
+        first.append(import_steps.finish(Finish(job=job), store))
         return iter([(place, BatchResult(lost="nothing is noted of it")) for place in places])
 
     monkeypatch.setattr(manifest, "results", overtaken)
-    assert steps.finish(Finish(job=job), store) == first[0]
+    assert import_steps.finish(Finish(job=job), store) == first[0]
     assert (first[0].status, first[0].written) == (JobStatus.WRITTEN, 11)
 
 
@@ -322,12 +322,12 @@ def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
     put(store)
     job = begun(store)
     first, second, third = batches(store, job, Phase.ITEMS)
-    steps.batch(first, store)
+    import_steps.batch(first, store)
     removed = store.index.delete
 
     def begin_another(tenant_id: str, ids: Sequence[str]) -> int:
         with pytest.raises(ObjectChanged):
-            steps.batch(second, store)
+            import_steps.batch(second, store)
         return removed(tenant_id, ids)
 
     with monkeypatch.context() as patch:
@@ -337,9 +337,9 @@ def test_a_tenant_that_is_removed_meanwhile_stays_removed_and_is_told_of(
     (left,) = report.left
     assert left.startswith("imports that had not ended (j): what they were writing at that moment may come back")
     with pytest.raises(ObjectChanged):
-        steps.batch(third, store)
+        import_steps.batch(third, store)
     with pytest.raises(ObjectMissing):
-        steps.page(PageRequest(job=job, cursor=Cursor(page=1)), store)
+        import_steps.page(PageRequest(job=job, cursor=Cursor(page=1)), store)
     assert found(store, "turbine") == []
     assert delete_tenant(ACME, store).model_dump(exclude_defaults=True) == {"tenant_id": ACME}
 
@@ -383,7 +383,7 @@ def test_an_import_that_has_ended_is_not_told_of_when_its_tenant_is_removed(stor
 def test_a_batch_of_which_nothing_is_noted_counts_as_lost(store: DemoStages) -> None:
     put(store)
     job = begun(store)
-    steps.batch(next(batches(store, job, Phase.ITEMS)), store)
+    import_steps.batch(next(batches(store, job, Phase.ITEMS)), store)
     report = finished(store, job)
     assert (report.status, report.lost_batches, report.written) == (JobStatus.INCOMPLETE, 2, 4)
     noted = [json.loads(line) for line in store.objects.open(ACME, report.report_key)]
@@ -394,7 +394,7 @@ def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store:
     put(store)
     job = begun(store)
     for task in [*batches(store, job, Phase.ITEMS)] * 2:
-        steps.batch(task, store)
+        import_steps.batch(task, store)
     assert len(found(store, "turbine")) == 11
     report = finished(store, job)
     assert (report.status, report.written, report.unchanged) == (JobStatus.WRITTEN, 0, 11)
@@ -406,19 +406,19 @@ def test_of_all_imports_together_as_many_batches_are_written_at_once_as_may_be(
     put(store)
     store.settings = store.settings.model_copy(update={"ingest_writers": 2})
     first, second, third = (next(batches(store, begun(store, name), Phase.ITEMS)) for name in ("a", "b", "c"))
-    write, others = steps.write, [second, third]
+    write, others = import_steps.write, [second, third]
 
     def while_another_writes(*given: Any, **named: Any) -> Any:
         if others:
-            steps.batch(others.pop(0), store)
+            import_steps.batch(others.pop(0), store)
         return write(*given, **named)
 
-    monkeypatch.setattr(steps, "write", while_another_writes)
+    monkeypatch.setattr(import_steps, "write", while_another_writes)
     with pytest.raises(QueueFull, match="2 batches of imports and of embedding again are being written"):
-        steps.batch(first, store)
+        import_steps.batch(first, store)
     # Those that were cut off hold no place any more.
-    assert steps.batch(first, store).written == 4
-    assert steps.batch(third, store).written == 0, "the same lines"
+    assert import_steps.batch(first, store).written == 4
+    assert import_steps.batch(third, store).written == 0, "the same lines"
 
 
 def test_what_one_tenant_has_read_and_gathered_leaves_places_to_the_others(
@@ -428,7 +428,7 @@ def test_what_one_tenant_has_read_and_gathered_leaves_places_to_the_others(
     put(store)
     store.objects.put(GLOBEX, KEY, b'{"id": "other", "content": "turbine"}')
     done = begun(store, "done")
-    read, told = steps._split, []
+    read, told = import_steps._split, []
 
     def while_others_read(*given: Any) -> Any:
         for job, tenant in (("second", ACME), ("third", ACME), ("other", GLOBEX)):
@@ -438,14 +438,14 @@ def test_what_one_tenant_has_read_and_gathered_leaves_places_to_the_others(
             event = {"tenant_id": tenant, "key": KEY}
             if job == "third":
                 with pytest.raises(QueueFull):
-                    steps.split(Split(job=job, event=event), store)
+                    import_steps.split(Split(job=job, event=event), store)
                 with pytest.raises(QueueFull):
                     finished(store, done)
             else:
-                steps.split(Split(job=job, event=event), store)
+                import_steps.split(Split(job=job, event=event), store)
         return read(*given)
 
-    monkeypatch.setattr(steps, "_split", while_others_read)
+    monkeypatch.setattr(import_steps, "_split", while_others_read)
     begun(store, "first")
     assert told == ["second", "third", "other"]
     assert not list(store.objects.list(ACME, "ingest/third/")), "nothing is left of one that was not begun"
@@ -466,7 +466,7 @@ def test_a_line_of_a_megabyte_is_written(tmp_path: Path) -> None:
     line = {"id": "long", "content": "turbine " + "word " * 200_000}
     stages.objects.put(ACME, KEY, json.dumps(line).encode())
     for task in batches(stages, begun(stages), Phase.ITEMS):
-        steps.batch(task, stages)
+        import_steps.batch(task, stages)
     assert found(stages, "turbine") == ["long"]
     stages.close()
 
@@ -486,14 +486,14 @@ def test_an_event_that_names_no_object_is_refused_by_field(
     store: DemoStages, event: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        steps.split(Split(job="j", event=event), store)
+        import_steps.split(Split(job="j", event=event), store)
     assert caught.value.field == field
 
 
 def test_another_tenants_object_is_not_there(store: DemoStages) -> None:
     put(store)
     with pytest.raises(ObjectMissing):
-        steps.split(Split(job="j", event={"tenant_id": "globex", "key": KEY}), store)
+        import_steps.split(Split(job="j", event={"tenant_id": "globex", "key": KEY}), store)
 
 
 def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> None:
@@ -505,7 +505,7 @@ def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> N
         job = begun(stages)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        page = steps.page(PageRequest(job=job, cursor=Cursor()), stages)
+        page = import_steps.page(PageRequest(job=job, cursor=Cursor()), stages)
         sizes.append(len(job.model_dump_json()))
         assert len(page.model_dump_json()) < 40_000
         assert peak < 12 * 1024 * 1024
@@ -517,17 +517,17 @@ def test_what_a_step_hands_on_does_not_grow_with_the_object(tmp_path: Path) -> N
 def test_a_batch_has_a_bounded_number_of_bytes_and_of_lines_and_at_least_one(
     monkeypatch: pytest.MonkeyPatch, at_most: int | None
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_BYTES", 100)
+    monkeypatch.setattr(import_steps, "BATCH_BYTES", 100)
     lines = [b"x" * length for length in (49, 49, 1, 98, 1, 200, 99, 0, *[1] * 8)]
-    sizes = [[len(line) for line in held] for held in steps.in_batches(lines, at_most)]
+    sizes = [[len(line) for line in held] for held in import_steps.in_batches(lines, at_most)]
     wholes = [[49, 49], [1], [98], [1], [200], [99]]
     assert sizes == [*wholes, *([[0, *[1] * 8]] if at_most is None else [[0, 1, 1], [1] * 3, [1] * 3])]
 
 
 def test_a_batch_is_no_longer_than_a_request_s_body_may_be() -> None:
-    assert Settings.model_fields["api_max_body_bytes"].default >= steps.BATCH_BYTES
+    assert Settings.model_fields["api_max_body_bytes"].default >= import_steps.BATCH_BYTES
     lines = [json.dumps({"id": f"r{number}", "content": "x" * 90_000}).encode() for number in range(60)]
-    held = list(steps.in_batches(lines))
+    held = list(import_steps.in_batches(lines))
     assert [line for some in held for line in some] == lines
     assert max(sum(len(line) + 1 for line in some) for some in held) <= 2_000_000
     assert len(held) == 3

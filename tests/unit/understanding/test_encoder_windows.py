@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 from braid.models import Embedding, Record
-from braid.understanding.text_parts import MAX_PARTS, Part, embed, has_all_parts, parts
+from braid.understanding.encoder_windows import MAX_PARTS, Part, embed, has_all_parts, parts
 from hypothesis import given
 from hypothesis import strategies as st
 

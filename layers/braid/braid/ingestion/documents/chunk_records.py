@@ -14,6 +14,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.documents.chunking import SEPARATOR
 from braid.ingestion.documents.document import Unreadable
 from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType, Timestamp
+from braid.models.enums_and_scalars import values_in
 from braid.models.records import (
     MAX_METADATA_BYTES,
     MAX_METADATA_KEY_BYTES,
@@ -22,7 +23,6 @@ from braid.models.records import (
     MAX_METADATA_VALUE_BYTES,
     too_much,
 )
-from braid.models.scalars import values_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

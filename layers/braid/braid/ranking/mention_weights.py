@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from braid.ranking.neighbourhood import are_among
+from braid.ranking.neighbourhood_arrays import are_among
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
+    from braid.ranking.neighbourhood_arrays import Mask, Neighbourhood, Numbers, Scores
 
 TITLE = 1.0
 """Confidence of the mention of a name by the text that has it as its title."""

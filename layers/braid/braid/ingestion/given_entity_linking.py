@@ -12,8 +12,8 @@ from braid.models import GraphSource, Kind
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.batches import batches
 from braid.ports.name_finder import GIVEN
+from braid.understanding.given_names_in_texts import phrases_in
 from braid.understanding.name_patterns import name_key
-from braid.understanding.tenant_names import phrases_in
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model
 from braid.errors import ModelMissing, ModelTampered
 
-from braid_cli.export.from_safetensors import export_direct
+from braid_cli.model_export.from_safetensors import export_direct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -143,7 +143,7 @@ def export_default(
     """Write the default model's folder; takes seconds, and needs no network if the weights are installed.
 
     Raises ModelError, ConfigurationError or StoreError as :func:`provided_weights` and
-    :func:`braid_cli.export.from_safetensors.export_direct`.
+    :func:`braid_cli.model_export.from_safetensors.export_direct`.
     """
     with provided_weights(on_progress) as weights:
         return export_direct(

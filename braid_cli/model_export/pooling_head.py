@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from braid_cli.export.onnx_graph import GraphWriter
+    from braid_cli.model_export.onnx_graph_builder import GraphWriter
 
     Weights = Mapping[str, np.ndarray[Any, Any]]
 
