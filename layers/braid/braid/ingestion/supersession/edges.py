@@ -1,4 +1,4 @@
-"""Which edges, that is which facts, a request's edges supersede, and since when; and which stored edges stay as they are.
+"""Which edges, and so facts, a request's edges supersede, and since when; and which stored edges stay as they are.
 
 An edge names the edges that it supersedes. Refused are those that would close a cycle, that supersede what is not
 there, or by which something untrusted would end what is trusted.
