@@ -222,17 +222,16 @@ class GremlinGraph:
         A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
         Stubs without a trusted edge left are marked as untrusted.
         """
-        removed, ends = 0, set[str]()
+        removed = 0
         while True:
             rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(element_layout.EDGES_AT_ONCE))
             edges = [element_layout.edge_of(tenant_id, row) for row in rows]
             gone = self.delete_relationships(tenant_id, edges)
             removed += gone
-            ends |= {end for edge in edges if edge.trusted and not edge.found for end in (edge.source, edge.target)}
+            ends = {end for edge in edges if edge.trusted and not edge.found for end in (edge.source, edge.target)}
+            self.distrust_unmentioned(tenant_id, sorted(ends))
             if len(rows) < element_layout.EDGES_AT_ONCE or not gone:
-                break
-        self.distrust_unmentioned(tenant_id, sorted(ends))
-        return removed
+                return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
         """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
