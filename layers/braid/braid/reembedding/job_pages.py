@@ -16,9 +16,9 @@ from braid.ports.batches import batches
 from braid.ports.keys import decode_scan_cursor, encode_scan_cursor
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
+from braid.reembedding.job_services import READ_AT_ONCE
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require_job, save
 from braid.reembedding.outdated import outdated_conditions
-from braid.reembedding.services import READ_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
