@@ -268,16 +268,16 @@ def _wanted_vertices(
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     # Also of an episode that was written after an edge named it: its vertex is still that of a missing end.
-    unjoined = sorted(name for name in indexed if name not in in_graph or name not in vertices)
+    unjoined = sorted(name for name in indexed if name not in vertices or not _has_record(in_graph, name))
     stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
     found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
-    trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
-    trust |= {record.id: record.trusted for record in (*found, *records.values())}
+    known: dict[str, Record | Vertex] = {name: in_graph[name] for name in indexed.intersection(in_graph)}
+    known |= {record.id: record for record in (*found, *records.values())}
     wanted: dict[str, Vertex] = {}
     for name, vertex in vertices.items():
-        has_record, trusted = name in records or name in indexed, trust.get(name, vertex.trusted)
-        same = (has_record, trusted) == (vertex.has_record, vertex.trusted)
-        wanted[name] = vertex if same else vertex.altered(has_record=has_record, trusted=trusted)
+        one = known.get(name, vertex)  # a vertex is trusted and valid as its record is
+        valid = {"valid_at": one.valid_at, "invalid_at": one.invalid_at}
+        wanted[name] = vertex.altered(has_record=name in records or name in indexed, trusted=one.trusted, **valid)
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in endpoints or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
