@@ -1,7 +1,7 @@
 """Scheduler of accepted requests: few run at a time, round-robin over tenants, heavy tenants last.
 
-The limit counts requests that are started and not yet slow; a slow one goes on without being counted. ``server`` limits
-the waiting ones.
+The limit counts requests that are started and not yet slow; a slow one continues without being counted. ``server``
+limits the waiting ones.
 """
 
 from __future__ import annotations

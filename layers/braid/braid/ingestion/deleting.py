@@ -1,9 +1,9 @@
 """Deletes records, and documents with their chunks, from both stores.
 
 A few records at a time are deleted in one transaction: from the intent log of unfinished writes first, so that no
-repair restores them, then from the graph, then from the index. Where the stores cannot commit together, a delete that
-was interrupted in between is completed by repeating it: the records are still in the index. The same holds for a record
-with tens of thousands of edges, most of which are removed before the transaction, for which other tenants wait.
+repair restores them, then from the graph, then from the index. If the stores cannot commit together, an interrupted
+delete is completed by repeating it: the records are still in the index. The same holds for a record with tens of
+thousands of edges: most are removed before the transaction, because other tenants wait for its end.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Port of the search index: writes, k-NN and BM25 search, reads by id and scans.
 
-Every request carries its tenant; an implementation filters by it inside the query itself. All raise
-:class:`~braid.errors.TransientStoreError` for what is worth trying again and another
-:class:`~braid.errors.StoreError` for what is not.
+Every request carries its tenant; an implementation filters by it inside the query itself. Implementations raise
+:class:`~braid.errors.TransientStoreError` for errors that may pass if retried, else another
+:class:`~braid.errors.StoreError`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Clients of AWS services: time limits, retries, and their errors as Braid's.
+"""Clients of AWS services: time limits, retries, and conversion of their errors to Braid's.
 
 ``boto3`` is imported when the first client is opened, because that import is slow.
 """

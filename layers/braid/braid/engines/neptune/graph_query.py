@@ -1,4 +1,4 @@
-"""Graph queries: one traversal per step, which fetches what the query may walk, and the parser of its results."""
+"""Graph queries: one traversal per step, which fetches the elements that the query may walk, and the result parser."""
 
 from __future__ import annotations
 

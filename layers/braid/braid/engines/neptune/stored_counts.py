@@ -1,7 +1,7 @@
 """Stored counts of a tenant's graph: their update by writes, and recounting.
 
-A question reads them by one key instead of counting. A write counts which of its vertices and edges are stored before
-and after it, and adds the difference: that of a repeated write is 0.
+A question reads them by one key instead of counting. A write counts its stored vertices and edges before and after, and
+adds the difference, which is 0 for a repeated write.
 """
 
 from __future__ import annotations

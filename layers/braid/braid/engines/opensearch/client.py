@@ -1,6 +1,6 @@
-"""OpenSearch client: signed requests, time limits, retries, and its errors as Braid's.
+"""OpenSearch client: signed requests, time limits, retries, and conversion of its errors to Braid's.
 
-:mod:`braid.retrieval.pipeline` decides what a question does when these are raised.
+:mod:`braid.retrieval.pipeline` handles these errors for a question.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Connections to OpenSearch whose requests end in time, whatever the server does.
+"""Connections to OpenSearch with a total time limit for each request.
 
-The client's timeout bounds each wait for bytes: a server that sends one every second is waited for without end.
+The client's own timeout bounds only each wait for bytes: with a server that sends one every second it never ends.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes of records to the index or, during a migration, to both: :func:`dual_write`, then :func:`settle`.
 
-What a migration itself writes is conditional on documents being unchanged: :class:`ConditionalWriter`.
+The migration itself writes documents only if they are unchanged: :class:`ConditionalWriter`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Search index on OpenSearch: a managed domain, a serverless collection, or a local server.
 
-Each call goes to the index that has the tenant's records, and a write during a migration to the other one too. Aliases
-tell which, so that an index migration switches in one step.
+Each call goes to the index with the tenant's records, and a write during a migration also to the other one. Aliases
+select the index, so that a migration switches in one step.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Index migration on OpenSearch: fills a second index and switches the alias to it.
 
-It moves all tenants to another model profile, or one tenant to an index of its own, and back. A migration to another
-profile migrates the shared index and every tenant's own one, and switches them together; that of a tenant migrates its
-alias alone.
+It migrates all tenants to another model profile, or one tenant to its own index, and back. A migration to another
+profile migrates the shared index and all tenants' own ones, and switches them together; the migration of a tenant
+changes only the tenant's alias.
 
 The aliases (:mod:`braid.engines.opensearch.tenant_index`) are the only state of a migration, so that a switch or a
 roll-back is one atomic request:
 
 =========  ==========================================================================================
-begin      a new index gets the alias ``next``; of a move back, the shared index does
-switch     the index of ``next`` becomes the active one, and the active one that of ``previous``
-rollback   the index of ``previous`` becomes the active one again, and the active one that of ``next``
+begin      a new index gets the alias ``next``; in a move back, the shared index gets it
+switch     the index of ``next`` becomes the active one, and the active one gets the alias ``previous``
+rollback   the index of ``previous`` becomes the active one again, and the active one gets the alias ``next``
 drop       the index of ``next`` or ``previous`` is removed, unless it is the shared one
 =========  ==========================================================================================
 

@@ -1,7 +1,7 @@
-"""Builds the searches of one question, which ``index`` sends as one multi-search, and parses them.
+"""Builds the searches of one question, which ``index`` sends as one multi-search, and parses their results.
 
-They are the vector and the lexical strand, and superseded and outdated records. Nothing is sent here; a question that
-OpenSearch does not answer goes on as :mod:`braid.retrieval.pipeline` says.
+They search the vector and the lexical strand, and find superseded and outdated records. Nothing is sent here; failures
+are handled by :mod:`braid.retrieval.pipeline`.
 """
 
 from __future__ import annotations

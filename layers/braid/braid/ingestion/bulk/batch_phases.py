@@ -3,14 +3,14 @@
 Each phase goes through all batches of the file before the next one begins:
 
 ======  ========================================================================================
-items   records and entities, whatever they supersede
-edges   edges other than ``SUPERSEDES``, whatever they supersede
-links   ``SUPERSEDES`` edges, and what records supersede
-ends    what edges supersede; the superseding edges are not written again
+items   records and entities, without their supersessions
+edges   edges other than ``SUPERSEDES``, without their supersessions
+links   ``SUPERSEDES`` edges, and supersessions by records
+ends    supersessions by edges; the superseding edges are not written again
 ======  ========================================================================================
 
-An edge that the file itself ends keeps its stored end of validity, if the file was imported before. That an edge is
-one of these, or is stated by a line of another batch, is told by fingerprints of all edges of the file.
+An edge that the file itself ends keeps its stored end of validity, if the file was imported before. Fingerprints of all
+edges of the file tell whether an edge is one of these, or is stated by a line of another batch.
 """
 
 from __future__ import annotations

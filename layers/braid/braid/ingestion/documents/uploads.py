@@ -1,9 +1,9 @@
-"""Documents in the object store: converted to lines of records, which are imported as any other lines are.
+"""Documents in the object store: converted to lines of records, which are imported like any other lines.
 
-An object that is put under ``documents/`` is imported when it arrives. A document that a caller posts is kept under
-``posted/``, in a folder of its own, until it is written; no import starts there by itself. The state of a document has
-the number of its chunks, so that those which a newer version no longer has are removed once that version is written.
-It also names the import that began to write the document last: all others stop.
+An object that is put under ``documents/`` is imported when it arrives. A posted document is kept under ``posted/``, in
+a folder of its own, until it is written; objects there start no import. The state of a document has the number of its
+chunks, by which surplus chunks are removed once a newer version is written. It also names the import that began last to
+write the document; all others stop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The part of a tenant's graph that one walk or query can see, read from its rows hop by hop.
 
-The answers are those of the whole graph, and the time does not depend on its size: a question after a write, or the
-only one of a process, does not wait for a graph of a million edges to be loaded.
+Answers are the same as from the whole graph, and the time does not depend on its size: a question after a write, or the
+first of a process, does not wait until a graph of a million edges is loaded.
 """
 
 from __future__ import annotations

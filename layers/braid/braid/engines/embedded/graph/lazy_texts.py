@@ -1,6 +1,6 @@
 """Texts of a graph that are read on access: from a mapped file, or from a loaded graph and its overlay.
 
-A question looks at few texts of the vertices and edges that it walks.
+A question needs the texts of few of the vertices and edges that it walks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A tenant's graph in memory with an overlay of the writes since it was loaded.
 
-The loaded arrays stay as they are. Vertices and edges that were changed since are read by their ids into arrays of
-their own, and the neighbourhood of a request's seeds is taken from both. So a question after a write costs what it
-walks and what was written, however large the graph is. Both are joined once enough questions make that worthwhile.
+The loaded arrays do not change. Vertices and edges that were changed since are read by their ids into separate arrays,
+and the neighbourhood of a request's seeds is read from both. So the cost of a question after a write depends on its
+walk and on the writes, not on the size of the graph. Both are merged once enough questions make that worthwhile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Lexical search: BM25 over a tenant's FTS5 table.
 
 FTS5's ``bm25()`` spends most of its time looking up the length of every row with a word. For a large tenant, a word's
-rows and counts are read from FTS5's vocabulary instead, from which follow upper bounds of the scores; lengths are read
-only of rows that may be among the best. The formula is FTS5's, operation by operation, so that results round alike.
+rows and counts are read from FTS5's vocabulary instead. They give upper bounds of the scores, and lengths are read only
+of rows that may be among the best. The formula is FTS5's, operation by operation, so that results round alike.
 The rows of a word are cached until the tenant's next write.
 """
 

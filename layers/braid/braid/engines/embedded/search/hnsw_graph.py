@@ -4,12 +4,12 @@ Up to :data:`~braid.engines.embedded.search.hnsw_segments.EXACT_VECTORS` vectors
 exact; beyond, it follows the edges of HNSW and is approximate.
 
 The rows are authoritative: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
-that is missing, damaged or another store's is rebuilt from the rows. One that is behind reads the newer rows, and what
-was removed from :mod:`~braid.engines.embedded.search.vector_log`, so that a search after a write costs what was
-written, however many vectors there are:
+that is missing, damaged or another store's is rebuilt from the rows. One that is behind reads the newer rows, and the
+removed vectors from :mod:`~braid.engines.embedded.search.vector_log`, so that the cost of a search after a write
+depends on the size of the write, not of the graph:
 
 - newer vectors are compared with each question, and writers add them to a segment when there are enough;
-- a removed vector stays in its segment, marked, until so many are that writers rebuild the segment, a few vectors each.
+- a removed vector stays in its segment, marked; when many are marked, writers rebuild the segment, a few vectors each.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The manifest of a saved vector graph: a JSON file that lists its segments and says which rows they are of.
+"""The manifest of a saved vector graph: a JSON file that lists its segments and the range of rows in them.
 
-Its content is not trusted: it may be damaged, or of another store or moment.
+Its content is not trusted: it may be damaged, outdated, or of another store.
 """
 
 from __future__ import annotations

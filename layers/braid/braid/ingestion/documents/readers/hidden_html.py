@@ -1,6 +1,6 @@
-"""Leaves out of Markdown what the HTML in it does not show: comments, and hidden elements with what is in them.
+"""Removes hidden HTML from Markdown: comments, and hidden elements with their content.
 
-Those of whole pages of HTML are left out by :mod:`braid.ingestion.documents.readers.html`, with a parser.
+In whole pages of HTML, :mod:`braid.ingestion.documents.readers.html` removes them with a parser.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reader of HTML: its text by headings and blocks, without scripts, styles, forms and what is not shown."""
+"""Reader of HTML: its text by headings and blocks, without scripts, styles, forms and hidden elements."""
 
 from __future__ import annotations
 
