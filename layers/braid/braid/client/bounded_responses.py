@@ -30,7 +30,7 @@ class AnswerUnbounded(Exception):
 
 
 class _Bytes(io.RawIOBase):
-    """What comes from a socket for one answer."""
+    """Counts the bytes that a socket receives for one response."""
 
     def __init__(self, source: io.RawIOBase, seconds: float) -> None:
         self._source, self._until, self._left = source, time.monotonic() + seconds, _MAX_SENT_BYTES

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class CallDeadline(NamedTuple):
-    """A moment of the monotonic clock, in seconds, by which one call to a store or service is to end.
+    """The deadline of one call to a store or service, in seconds of the monotonic clock.
 
-    It is handed from function to function and raises nothing. The deadline of the whole request, which no function
-    hands on, is :mod:`braid.deadline`; :meth:`of_request` makes the one of the other.
+    It is passed as an argument and raises nothing. The deadline of the whole request is a context variable,
+    :mod:`braid.deadline`, from which :meth:`of_request` makes a ``CallDeadline``.
     """
 
     at: float

@@ -38,12 +38,12 @@ class DeleteReport(Frozen):
     entities: int = 0
     """Entities without a record that were deleted by their ids."""
     vertices: int = 0
-    """All vertices: those of records, entities, and found names that no text mentions any more."""
+    """All vertices: of records, entities, and found names that no text mentions any more."""
     relationships: int = 0
 
 
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
-    """Delete records with their vertices, those vertices' edges, and the edges that the records are evidence of.
+    """Delete records with their vertices, the vertices' edges, and the edges whose evidence the records are.
 
     ``ids`` are of records, or of vertices without one; an unknown id is no error. Raises StoreError as the engines do;
     repeating the delete completes it.

@@ -82,7 +82,7 @@ def client_config(*, timeout_s: float, attempts: int) -> Config:
 
 
 def signing_credentials(what: str) -> tuple[Credentials, str]:
-    """Return the credentials and the region that requests are signed with; ``what`` says which, for the error.
+    """Return the credentials and the region that requests are signed with; ``what`` names them in the error.
 
     Raises ConfigurationError if either is missing.
     """

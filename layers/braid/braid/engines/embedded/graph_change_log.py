@@ -214,7 +214,7 @@ def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
 
 
 def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
-    """Return the sums by name, in the order of names, without those that are 0."""
+    """Return the sums that are not 0 by name, in the order of names."""
     both = {name: known.get(name, 0) + added.get(name, 0) for name in sorted({*known, *added})}
     return {name: number for name, number in both.items() if number}
 
@@ -268,7 +268,7 @@ def _log(connection: sqlite3.Connection, tenant: int) -> None:
         "INSERT INTO graph_changes VALUES (?, ?, ?) ON CONFLICT (tenant, generation) DO UPDATE SET changes = NULL",
         (tenant, generation, changes),
     )
-    # A stamp tells a generation from one of the same number after the store was restored and written to again.
+    # After a restore from a backup, other writes may get the same number; the random stamp tells them apart.
     connection.execute(
         "INSERT OR REPLACE INTO graph_changes VALUES (?, ?, ?)", (tenant, -generation, secrets.token_hex(8))
     )

@@ -129,7 +129,7 @@ class StoreFiles:
         yield from (folder / name for name in _FOLDERS)
         names = {path.name for path in folder.iterdir()}
         if all(name in _OURS or name.startswith((self.path.name, *_AUDIT_LOGS)) for name in names):
-            yield folder  # a folder with any other file may be meant for other users too
+            yield folder  # a folder with any other file may be used by others too
 
     def last_commit(self) -> LastCommit | None:
         """Return the content of the commit file; None when it is missing or unreadable."""

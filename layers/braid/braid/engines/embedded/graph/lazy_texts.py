@@ -80,7 +80,7 @@ class OverlaidTexts(Sequence[_T]):
     Parameters
     ----------
     places
-        The index of each among those of the loaded graph, followed by those of the overlay.
+        The index of each among the loaded graph's texts followed by the overlay's.
     """
 
     def __init__(self, loaded: Sequence[_T], overlay: Sequence[_T], places: Numbers) -> None:

@@ -32,7 +32,7 @@ class SegmentFile(Frozen):
     size: Annotated[int, Field(ge=0)]
     """Number of vectors in the file."""
     removed: str = ""
-    """Keys of those that no row has any more: little-endian integers of 8 bytes, in base64."""
+    """Keys of vectors that no row has any more: little-endian integers of 8 bytes, in base64."""
 
 
 class GraphManifest(Frozen):

@@ -33,9 +33,9 @@ _CODE = re.compile(r"(?<!`)(`++)[^`\n]++\1(?!`)")
 
 
 def without_hidden(text: str, scanned: str | None = None) -> str:
-    """Return Markdown without what its HTML does not show; line breaks stay.
+    """Return Markdown without its hidden HTML; line breaks are kept.
 
-    ``scanned`` is the text with blanks in place of its blocks of code, in which tags are no HTML.
+    ``scanned`` is the text with its code blocks blanked, in which tags are no HTML.
     """
     scanned = _CODE.sub(lambda code: " " * len(code[0]), text if scanned is None else scanned)
     comments = list(_comments(scanned))
