@@ -161,7 +161,7 @@ class _Server(MCPServer):
 
 
 def _remarks(found: Results, *, dated: bool) -> list[str]:
-    """Return what a model has to know of an answer: lost stages, a date that was not asked for, conditions not met."""
+    """Return remarks on an answer for a model: failed stages, a date without ``as_of``, conditions not met."""
     remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
     if dated:
         remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
@@ -320,7 +320,7 @@ def _add_writing(server: MCPServer, store: Store) -> None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Convert Braid's errors into tool errors, whose message the model reads; it does not read that of others."""
+    """Convert Braid's errors into tool errors, the only ones whose message the model sees."""
     try:
         yield
     except BraidError as error:

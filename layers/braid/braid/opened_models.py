@@ -1,6 +1,6 @@
-"""Chooses and opens models by the settings: which embed, on how many threads, and which rerank.
+"""Chooses and opens encoders and rerankers by the settings, with their number of threads.
 
-Which of the open models embeds a question, general or code, is told by :mod:`braid.understanding.intent`.
+:mod:`braid.understanding.intent` decides whether a question is embedded by the general or the code model.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """The intent log: unfinished writes to stores that cannot commit together.
 
 Before such a write its edges, its vertices, the mentions that it removes and the hashes of its records are logged in
-the object store; after it the entry is deleted. :mod:`braid.ingestion.writing` writes the index within it, then the
+the object store; after it the entry is deleted. In between, :mod:`braid.ingestion.writing` writes the index, then the
 graph. An entry that remains is that of an interrupted write: for the records that did reach the index, ``braid repair``
 (:mod:`braid.ingestion.repair`) writes the vertices and edges that did not reach the graph, and removes the mentions
-that their texts no longer have. A delete first removes what it deletes from the entries, so that no repair
-restores it.
+that their texts no longer have. A delete first removes its records from the entries, so that no repair restores them.
 """
 
 from __future__ import annotations

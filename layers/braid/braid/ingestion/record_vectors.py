@@ -1,4 +1,4 @@
-"""Computes the vectors of records to write: once each, and if asked ahead of the write, on a thread of its own."""
+"""Computes the vectors of records to write, once each; optionally ahead of the write, on a separate thread."""
 
 from __future__ import annotations
 

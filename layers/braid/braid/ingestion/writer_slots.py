@@ -1,4 +1,4 @@
-"""Slots of writes that all processes share: of batches, imported or embedded again, and of requests' writes."""
+"""Slots that limit concurrent writes over all processes: of imported or re-embedded batches, and of requests."""
 
 from __future__ import annotations
 

@@ -2,17 +2,17 @@
 
 The request is validated as a whole, then embedded, then written in one transaction: index, graph, supersession, and the
 tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
-written in that order: an interrupted write is completed by repeating it, which finds unchanged what was written
-already, or by ``braid repair`` from the :mod:`intent log <braid.ingestion.intent_log>`. So is a write that fails
-because a store is down.
+written in that order: a write that was interrupted, or failed because a store is down, is completed by repeating it,
+which skips items that are already stored, or by ``braid repair`` from the
+:mod:`intent log <braid.ingestion.intent_log>`.
 A record is identified by its id and its content hash; a record that is stored with the same hash and a vector of each
 model is neither embedded nor written again.
 
-Of concurrent writes of one item the last commit wins. Which items are valid, and what they supersede, also depends on
-what is stored, so writes are settled by optimistic concurrency control: a request is checked and embedded before its
-transaction, against a version of the tenant, and the transaction compares that version. If another write was committed
-since, the transaction is rolled back, the request is checked again and what has changed is embedded. Deployed stores
-have no transaction to compare in: the check is repeated once if another write was done while the models ran.
+Of concurrent writes of one item the last commit wins. Validity and supersession also depend on stored items, so writes
+use optimistic concurrency control: a request is checked and embedded before its transaction, against a version of the
+tenant, and the transaction compares that version. If another write was committed since, the transaction is rolled back,
+the request is checked again and changed texts are embedded. Deployed stores have no such transaction: the check is
+repeated once if another write completed while the models ran.
 """
 
 from __future__ import annotations

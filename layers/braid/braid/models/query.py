@@ -1,4 +1,4 @@
-"""A question, with the moment that it asks about (``as_of``), its plan, and the parameters of its fusion."""
+"""A question with its fields, such as ``as_of``, its plan, and its fusion parameters."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 :class:`ResilientCache`, the circuit breaker that each process puts before its cache, and :class:`NoCache` are here too.
 
-A question reads the generation, looks for a value under a key that holds it, computes the value where there is none,
-and keeps it under the same key. A write stores, calls :meth:`Cache.advance`, and then reports that it is done. So a
-value from before the write has a key that no question asks for after it.
+A question reads the generation and looks up a value by a key that contains it; on a miss it computes the value and
+stores it under the same key. A write stores its items, calls :meth:`Cache.advance`, and only then is acknowledged. So
+after a write, no question looks up the key of an older value.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Declarative graph queries: start, steps and order as values, never as code, and their result.
 
-Read-only and of one tenant. Every part is bounded, and an answer that a bound cut short says so.
+They are read-only and of one tenant. Every part is bounded; results that were cut at a bound are marked.
 """
 
 from __future__ import annotations

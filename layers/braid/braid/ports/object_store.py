@@ -1,4 +1,4 @@
-"""Port of the object store: files of a tenant, and how their content is cut into parts and lines."""
+"""Port of the object store: files of a tenant, and the splitting of their content into parts and lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Port of the schema registry: a tenant's schema versions, and what registering the next one would change."""
+"""Port of the schema registry: a tenant's schema versions, and the changes that the next version would make."""
 
 from __future__ import annotations
 

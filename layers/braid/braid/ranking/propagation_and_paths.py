@@ -1,8 +1,8 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
 Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are found by the
-``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_queries_and_facts`; which are shown is chosen
-by :mod:`braid.ranking.fusion`.
+``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_queries_and_facts`;
+:mod:`braid.ranking.fusion` selects the paths to show.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The services and limits of re-embedding, and the model profile that is served."""
+"""The services and limits of re-embedding, and the active model profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Re-embedding jobs and their persistence: any process can resume one, and only one at a time works on it."""
+"""Re-embedding jobs and their persistence: any process can resume a job, and one process at a time works on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages through stored documents, by the records that they were split into, and through named entities."""
+"""Pages through stored documents, by their records, and through named entities."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Runs the stages of one question in process, as the state machine does in AWS.
 
-Order, retries and the handling of lost stages are those of ``shared/statemachines/retrieve.asl.yaml``. A test runs
+Order, retries and the handling of failed stages are those of ``shared/statemachines/retrieve.asl.yaml``. A test runs
 every strategy and every single failure through both and requires equal answers.
 
-Here is where a lost store degrades an answer: a stage that fails after its retries is kept in ``lost``
-(``_Run._attempt``), the other stages go on, each strategy with what is left (``_Run._semantic`` and the methods beside
-it), and ``fuse_rerank`` names what was lost in the answer's ``degraded`` or, if no store answered, refuses.
+A failed store degrades an answer here: a stage that fails after its retries is recorded in ``lost``
+(``_Run._attempt``), each strategy continues with the other stages (``_Run._semantic`` and its neighbours), and
+``fuse_rerank`` lists the failed stages in the answer's ``degraded``, or raises an error if no store answered.
 """
 
 from __future__ import annotations

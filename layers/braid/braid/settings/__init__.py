@@ -1,4 +1,4 @@
-"""The settings of an operator: read once from environment variables ``BRAID_*``, and checked at cold start.
+"""Settings, read once from environment variables ``BRAID_*`` and checked at cold start.
 
 ``configuration_files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` finds
 the folders of the user's data and of the files that come with Braid.

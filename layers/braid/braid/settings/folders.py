@@ -1,4 +1,4 @@
-"""Folders of the files that come with Braid and of the user's data, on a machine and in a Lambda function."""
+"""Folders of Braid's own data files and of the user's data, on a machine and in a Lambda function."""
 
 from __future__ import annotations
 

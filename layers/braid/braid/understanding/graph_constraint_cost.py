@@ -1,9 +1,9 @@
 """Selectivity of a graph constraint: its expected reach in records, and the cost of graph first and of vector first.
 
-The graph's counts give a mean degree for each relationship type. It is multiplied at each hop, up to the number of
-vertices that there are. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``;
-only where they cross matters. A wrong estimate costs time, never an answer: the stages go on from either order to the
-other where too few hits came back.
+The graph's counts give a mean degree for each relationship type. It is multiplied at each hop, up to the total number
+of vertices. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``; only their
+crossing point matters. A wrong estimate costs time but never an answer: if one order returns too few hits, the stages
+continue with the other.
 """
 
 from __future__ import annotations

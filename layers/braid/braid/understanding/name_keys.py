@@ -1,7 +1,7 @@
 """Keys of names, by which writes store an entity and questions look it up.
 
-They are not the ``name_key`` of :mod:`braid.understanding.name_patterns`, which the spellings of a name in texts share.
-The first character of a key tells its kind; :data:`FORM_SCORES` has the marks of the last four:
+The ``name_key`` of :mod:`braid.understanding.name_patterns` is another key, shared by the spellings of a name in texts.
+The first character of a key is the mark of its kind; :data:`FORM_SCORES` has the last four:
 
 ===========  =======================================================================
 no mark      a normalised name or alias itself
@@ -13,8 +13,8 @@ no mark      a normalised name or alias itself
 
 The hashes are of :mod:`braid.understanding.misspelling_keys`.
 
-Which words of a question are meant as a name is said by :mod:`braid.understanding.question_phrases`. Names in the texts
-of a write are found by :mod:`braid.understanding.name_finding`.
+Phrases of a question that may be names are found by :mod:`braid.understanding.question_phrases`, names in the texts of
+a write by :mod:`braid.understanding.name_finding`.
 """
 
 from __future__ import annotations

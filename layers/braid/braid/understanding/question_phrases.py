@@ -1,4 +1,4 @@
-"""Which words of a question are meant as a name: its phrases, and how certain each is a name by its spelling."""
+"""Phrases of a question that may be names, each with the certainty, by its spelling, that it is one."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Matches a question's words with relationship types and predicates, and tells from which end an edge is walked.
+"""Matches a question's words with relationship types and predicates, and determines the direction of the walk.
 
 "Who owns Keelson?" walks OWNS from its target; "What is owned by the Platform team?" from its source. Words are
-compared by their stems and by a table of synonyms of everyday English, the same for all tenants. ``sentence`` says an
-edge in words.
+compared by their stems and by a table of synonyms of everyday English, the same for all tenants. ``sentence`` writes an
+edge as a sentence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cache in a DynamoDB table, whose partition key is tenant and key together, so that no tenant is a hot partition."""
+"""Cache in a DynamoDB table; the partition key is tenant and key together, so that no tenant is a hot partition."""
 
 from __future__ import annotations
 

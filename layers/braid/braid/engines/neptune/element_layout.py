@@ -118,7 +118,7 @@ def write_vertices(
 ) -> GraphTraversal:
     """Write vertices in one traversal. Merge maps are constants, which Neptune executes natively.
 
-    Those whose ids are among ``stubs`` are only created.
+    Vertices whose ids are among ``stubs`` are created, but never overwritten.
     """
     steps: Any = source
     for vertex in vertices:

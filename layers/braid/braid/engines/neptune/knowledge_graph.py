@@ -141,7 +141,7 @@ class GremlinGraph:
                     raise
 
     def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Update the validity of stored vertices and edges; those removed meanwhile stay removed."""
+        """Update the validity of stored vertices and edges; items removed meanwhile are not restored."""
         items: list[Vertex | Relationship] = [*vertices, *relationships]
         for batch in batches(items, BATCH):
             self._connection.submit(partial(element_layout.change, items=batch))
@@ -159,7 +159,7 @@ class GremlinGraph:
         return removed
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
+        """Remove the found names among ``ids`` that have no edge; return their number."""
         removed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             rows = self._connection.submit(partial(element_layout.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
@@ -173,7 +173,7 @@ class GremlinGraph:
         return removed
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
+        """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge."""
         changed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             rows = self._connection.submit(partial(element_layout.fetch_to_distrust, tenant_id=tenant_id, keys=batch))

@@ -41,7 +41,7 @@ class FoundFiles:
     unlisted
         Folders that cannot be listed, and files whose status cannot be read.
     hidden
-        How many files and folders were left out because their names begin with a dot, or are a package manager's.
+        Number of files and folders left out because their names begin with a dot, or are a package manager's.
     """
 
     files: dict[str, FoundFile] = field(default_factory=dict)

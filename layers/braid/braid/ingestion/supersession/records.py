@@ -1,9 +1,8 @@
-"""Which records a request supersedes, and since when, by its ``SUPERSEDES`` edges, called links here, and stored ones.
+"""Finds and checks the records that a request supersedes, by its ``SUPERSEDES`` edges (here *links*) and stored ones.
 
-A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
-which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
-of the links that a record implies, those that end an entity.
-The ends are stored by ``validity_ends`` beside it.
+A record's ``supersedes`` states links as well. Links are refused if they close a cycle, if a record would end or be
+ended by more than a thousand, if an untrusted record would end a trusted one, or if a record's ``supersedes`` would end
+an entity. The ends are stored by ``validity_ends``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builds the context of a model's next answer from the conversation, stored records and episodes.
 
-What is not trusted is left out, unless the request asks for it; ``message_selection`` beside it then cuts what is left
-to the request's size. Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
+Untrusted items are left out, unless the request asks for them; ``message_selection`` then cuts the others to the
+request's size. Like :mod:`braid.retrieval.pipeline`, this module uses ports and no engine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fences around retrieved text, by which a model can tell it from instructions and from its own words.
 
 A fence is two lines with a key that the text cannot contain: a hash of the text and of a nonce that its author does not
-know. Everything from the store, ids and titles too, is between the two lines. What is not trusted is left out before,
-by :mod:`braid.retrieval.context.building`.
+know. Everything from the store, ids and titles too, is between the two lines. Untrusted items are removed earlier, by
+:mod:`braid.retrieval.context.building`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Schemas of contexts; makes messages of retrieved texts, scores and selects them. No input or output.
+"""Schemas of contexts; makes messages of retrieved texts, scores and selects them. Pure: no I/O.
 
-What is not trusted is left out before, by :mod:`braid.retrieval.context.building`.
-The three sources share one scale: each item has a relevance, a recency and a final score, by which the last messages
-(working state), search results (semantic) and earlier decisions and tool calls (episodic) are compared.
+Untrusted items are removed earlier, by :mod:`braid.retrieval.context.building`.
+The three sources share one scale: the last messages (working state), search results (semantic) and earlier decisions
+and tool calls (episodic) are compared by relevance, recency and final score.
 """
 
 from __future__ import annotations

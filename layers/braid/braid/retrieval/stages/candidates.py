@@ -1,7 +1,7 @@
 """Hydrates candidates with their records in one call, and drops those that are not admissible.
 
-Dropped are candidates without a record of the tenant, not valid at the question's date (its ``as_of``, or now), or
-outside of the question's filters, ``trusted_only`` among them.
+Candidates are dropped if they have no record of the tenant, are not valid at the question's ``as_of`` (by default now),
+or do not pass its filters, ``trusted_only`` among them.
 
 A record of an older schema version scores less by the factors of ``ranking.scoring``, whether its score is that of
 fusion (``Ranked.factor``) or of a reranker (``Ranked.rescored``), or is dropped (``hydrate``).

@@ -2,8 +2,8 @@
 
 Fused scores are relative to the best record and do not say how good that one is. The five features are how far the best
 hit stands out in each text strand, whether the first texts are about what the question names and have its other words,
-and whether a relationship answers it. They are computed from what the last stage has, and are specific to no corpus and
-no form of question. From which chance on an answer is called likely: ``in_words`` in :mod:`braid.models.answer`.
+and whether a relationship answers it. They are computed from the input of the last stage, and are not specific to a
+corpus or a form of question. ``in_words`` of :mod:`braid.models.answer` has the thresholds of *likely* and *unsure*.
 """
 
 from __future__ import annotations

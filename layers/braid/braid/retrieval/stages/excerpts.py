@@ -1,9 +1,9 @@
 """Excerpts (highlights) of texts: the sentence that most probably answers the question, and the text around it.
 
-A sentence is scored by the question's words in it, each by how few sentences of the text have it (as by inverse
-document frequency); words of the title count little, since the whole text is about them. Names in the question and on
-the paths to the results count too, as does the kind of answer asked for: a number where the question asks when or how
-many, a name where it asks who or where.
+A sentence is scored by the question's words in it, weighted by their inverse sentence frequency in the text; words of
+the title count little, since the whole text is about them. Names in the question and on the paths to the results count
+too, and so does the expected kind of answer: a number if the question asks when or how many, a name if it asks who or
+where.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Relationships as answers (facts): looked up from the question's names, and made results with their evidence.
+"""Relationships as answers (facts): looks them up from the question's names, and makes results with their evidence.
 
-"Who maintains the ledger?" asks for one; which are asked for is read by :mod:`braid.understanding.fact_questions`.
-At most three bounded graph queries: along two relationships where the question names two, else along one; and for all
-entities of a type where it asks which are *not* in the relationship. An edge is said as a sentence by ``sentence`` in
-:mod:`braid.understanding.relations`.
+"Who maintains the ledger?" asks for a relationship; :mod:`braid.understanding.fact_questions` detects which.
+At most three bounded graph queries are sent: along two relationships if the question names two, else along one; and for
+all entities of a type if it asks which are *not* in the relationship. ``sentence`` in
+:mod:`braid.understanding.relations` writes an edge as a sentence.
 """
 
 from __future__ import annotations

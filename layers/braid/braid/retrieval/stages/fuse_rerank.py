@@ -1,7 +1,7 @@
 """Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer.
 
-A strand is one source of hits: vectors, words, or the graph. Lost stages, this one's included, are named in the
-answer's ``degraded``. If texts cannot be read, the answer has none; if both stores are lost, there is no answer.
+A strand is one source of hits: vectors, words, or the graph. Failed stages, this one included, are listed in the
+answer's ``degraded``. If texts cannot be read, the answer has none; if both stores fail, there is no answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Requests and results of the stages: ids, scores, paths and timings, but no record's text or vectors.
 
 Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result is
-None if the stage did not run or was lost: then ``lost`` has the error under the stage's name.
+None if the stage did not run, or failed: then ``lost`` has the error under the stage's name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The part of a tenant's graph that one walk or query can see, read from its rows hop by hop.
 
-The answers are those of the whole graph, and the time does not depend on its size: a question after a write, or the
-only one of a process, does not wait for a graph of a million edges to be loaded.
+Answers are the same as from the whole graph, and the time does not depend on its size: a question after a write, or the
+first of a process, does not wait until a graph of a million edges is loaded.
 """
 
 from __future__ import annotations
@@ -38,26 +38,26 @@ _FAR = {"source": "target", "target": "source"}
 class Hop(NamedTuple):
     """One hop from a walk's frontier, the vertices that the hop before reached.
 
-    The part gets the frontier's edges of the hop's direction and types that are valid at the walk's time; if only what
-    is trusted counts, those that are trusted and lead to a trusted vertex. Of a hub it gets ``hub`` edges and another,
-    enough to recognise it as one. The next frontier is the ends of these edges that are valid, trusted if need be, and
-    not reached before; none beyond a hub, and of each other vertex only those of its ``surest`` edges.
+    The part gets the frontier's edges of the hop's direction and types that are valid at the walk's time; with
+    ``trusted_only``, only trusted edges to trusted vertices. Of a hub it gets ``hub`` + 1 edges, enough to recognise
+    it. The next frontier has the ends of these edges that are valid, trusted if required, and not reached before: none
+    beyond a hub, and of each other vertex only the ends of its ``surest`` edges.
 
-    :mod:`~braid.engines.embedded.graph.write_overlay` takes the same hops in a graph in memory. The part may have more
-    than the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own
-    bounds.
+    :mod:`~braid.engines.embedded.graph.write_overlay` takes the same hops in a graph in memory. The part may be larger
+    than what the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's
+    own bounds.
     """
 
     direction: Direction = Direction.BOTH
     types: Sequence[str] = ()
     surest: int | None = None
-    """The walk goes on along so many edges of a vertex, those of highest confidence, and ties; None means all."""
+    """Number of a vertex's edges that the walk follows, by highest confidence, plus ties; None means all."""
     hub: int | None = None
     """A vertex with more such edges than this is a hub; None means that none is."""
 
 
 class Walk(NamedTuple):
-    """What a request can see of a graph: its seeds, and what some hops from them reach."""
+    """The part of a graph that a request can see: its seeds, and the vertices within some hops of them."""
 
     seeds: Collection[str]
     hops: Sequence[Hop]
@@ -150,7 +150,7 @@ class _Reader:
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, endpoints: list[tuple[float, int]], most: int | None) -> Iterator[int]:
-        """Yield walkable endpoints of a vertex's edges; if over ``most``, those of highest confidence, with ties."""
+        """Yield walkable endpoints of a vertex's edges; at most ``most`` by highest confidence, plus ties."""
         walkable = [(sure, number) for sure, number in endpoints if self._is_walkable(number)]
         least = 0.0
         if most is not None and len(walkable) > most:

@@ -93,11 +93,11 @@ class EmbeddedKnowledgeGraph:
         return removed
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
+        """Remove the found names among ``ids`` that have no edge; return their number."""
         return self._change(tenant_id, ids, vertex_rows.delete_unmentioned)
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
+        """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge."""
         return self._change(tenant_id, ids, vertex_rows.distrust_unmentioned)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:

@@ -115,7 +115,7 @@ compared, and texts are read only for the chosen vertices: all names of those th
 
 
 class _Match(NamedTuple):
-    """One way in which a name that is asked for may match. The better of two ways compares as the smaller."""
+    """One way in which a looked-up name may match. The better of two matches compares as the smaller."""
 
     negative_score: float
     negative_length: int

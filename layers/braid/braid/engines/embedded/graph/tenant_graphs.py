@@ -1,13 +1,13 @@
 """The graphs of tenants for walks: whole in memory, mapped from a file, or the part of one request read from its rows.
 
-What a process does depends on the number of edges of the tenant's graph, as of the last commit:
+The choice depends on the number of edges of the tenant's graph, as of the last commit:
 
 - at most 5,000 (:data:`MAX_LOADED_FIRST`): the first walk loads the whole graph;
 - at most 1,000,000 (``_LARGE``): a walk reads the part that it can see, until this process has spent about as long on
   such reads since the last write as loading the whole graph takes; then it loads it;
-- more: loading is left to the end of an ingest, unless the part is too large to read;
-- at least 100,000 (``_MIN_SAVED``): the end of an ingest loads the graph and saves it to a file, from which every
-  process maps it; so does a question that loads it.
+- more: the graph is loaded at the end of an ingest, or when the part is too large to read;
+- at least 100,000 (``_MIN_SAVED``): at the end of an ingest, or when a question loads it, the graph is also saved to a
+  file, which every process memory-maps.
 
 The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
 :data:`~braid.engines.embedded.graph.write_overlay.MAX_FOLLOWED` vertices and edges, the cases above apply anew.

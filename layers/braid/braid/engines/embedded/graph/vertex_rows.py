@@ -112,7 +112,7 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) ->
 
 
 def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
+    """Remove the found names among ``ids`` that have no edge; return their number."""
     unmentioned = connection.execute(
         "SELECT v.id FROM vertices AS v WHERE v.tenant = ? AND v.found AND v.id IN (SELECT value FROM json_each(?))"
         " AND NOT EXISTS (SELECT 1 FROM edges WHERE tenant = v.tenant AND source = v.number)"
@@ -138,7 +138,7 @@ _STUB = (
 
 
 def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
+    """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge.
 
     Returns how many.
     """
@@ -149,7 +149,7 @@ def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Colle
 
 
 def distrust_stubs(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> None:
-    """Mark those of some vertices as untrusted that are stubs and have no trusted edge."""
+    """Mark the stubs among some vertices as untrusted that have no trusted edge."""
     if numbers:
         connection.execute(
             f"{_DISTRUST} AND {_STUB} AND NOT v.found AND v.number IN (SELECT value FROM json_each(:among))",  # noqa: S608 - constants
