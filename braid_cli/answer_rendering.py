@@ -127,7 +127,10 @@ def _show_left_out(console: Console, answer: Answer, *, moment: bool, as_of: boo
         told = f"searched without {left_out} that {verb} not valid {when}"
         console.print(Text(told, style="dim"))
     if moment:
-        told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
+        told = (
+            "the question names a date and is answered by what is valid now: "
+            "--as-of, with a day such as 2024-05-31, asks what held then"
+        )
         console.print(Text(told, style="dim"))
     if dated:
         console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))

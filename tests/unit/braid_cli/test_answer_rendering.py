@@ -210,7 +210,10 @@ def test_what_was_left_out_is_said() -> None:
 
 
 def test_a_question_that_names_a_moment_is_told_how_to_ask_for_it() -> None:
-    told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
+    told = (
+        "the question names a date and is answered by what is valid now: "
+        "--as-of, with a day such as 2024-05-31, asks what held then"
+    )
     assert told in " ".join(shown(answer(result()), moment=True).split())
     assert "--as-of" not in shown(answer(result(), superseded=1))
 
