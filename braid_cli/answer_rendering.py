@@ -87,7 +87,7 @@ def show_answer(
     legend
         Whether to explain scores and strands.
     full
-        Whether to print the whole text and metadata of each result instead of an excerpt.
+        Whether to print the whole text, dates and metadata of each result instead of an excerpt.
     moment
         Whether the question names a date, but was asked without ``--as-of``.
     as_of
@@ -127,7 +127,10 @@ def _show_left_out(console: Console, answer: Answer, *, moment: bool, as_of: boo
         told = f"searched without {left_out} that {verb} not valid {when}"
         console.print(Text(told, style="dim"))
     if moment:
-        told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
+        told = (
+            "the question names a date and is answered by what is valid now: "
+            "--as-of, with a day such as 2024-05-31, asks what held then"
+        )
         console.print(Text(told, style="dim"))
     if dated:
         console.print(Text("left out: all records without a timestamp, as of --since and --until", style="dim"))
@@ -187,6 +190,8 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         head.append(f" {STRANDS[source] if not result.facts else 'fact'}", style=COLOURS[source])
     console.print(head)
     lines = Table.grid(padding=(0, 1))
+    lines.add_column()
+    lines.add_column(overflow="fold")  # ids are not cut
     if result.facts:
         _show_facts(console, result.facts, title=result.title)
         return
@@ -194,6 +199,8 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
+    for name, told in _dates(result) if full else ():
+        lines.add_row(Text(name, style="dim"), Text(told))
     for name, value in result.metadata.items() if full else ():
         lines.add_row(Text(printable(name), style="dim"), Text(printable(", ".join(map(str, values_in(value))))))
     if explain:
@@ -201,6 +208,12 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
     console.print(Padding(lines, (0, 0, 0, 4)))
+
+
+def _dates(result: Result) -> list[tuple[str, str]]:
+    """Return the dates of a result that it has, by the names of their fields; midnight is left out."""
+    named = (("timestamp", result.timestamp), ("valid_at", result.valid_at), ("invalid_at", result.invalid_at))
+    return [(name, f"{when:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")) for name, when in named if when]
 
 
 def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich import box
+from rich.cells import cell_len
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +28,10 @@ if TYPE_CHECKING:
 _PAGE: Final = 500
 MAX_VERTICES: Final = 100_000
 """Limit of vertices that are read to find the best connected entities."""
+MIN_FOLDED: Final = 24
+"""Fewest characters to which a title is folded."""
+MAX_WIDTH: Final = 100_000
+"""Above the width of any row."""
 
 app = typer.Typer()
 listing = typer.Typer(
@@ -162,17 +169,31 @@ def _skipped(file: FileState) -> dict[str, Any]:
 
 
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: int) -> None:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, no_wrap=number == 0, overflow="fold")  # ids are not cut, so that they can be copied
-    more = False
-    for number, row in enumerate(rows):
-        if more := number == limit:
-            break
-        table.add_row(*(Text(printable(cell)) for cell in row))
-    if not table.row_count:
+    """Print rows as a table, whose second column may fold; on a narrow terminal as two lines a row.
+
+    Ids, in the first column, are not cut, so that they can be copied. What is not printed on a terminal has one line
+    a row, however long.
+    """
+    shown = [tuple(map(printable, row)) for row in islice(rows, limit + 1)]
+    if not shown:
         out.print(Text("Nothing is stored.", style="yellow"))
         return
-    out.print(table)
-    if more:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for number, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=number != 1, overflow="fold")
+    for row in shown[:limit]:
+        table.add_row(*map(Text, row))
+    unfolded = Measurement.get(out, out.options.update(max_width=MAX_WIDTH), table).maximum
+    titles = max(cell_len(row[1]) for row in (headings, *shown[:limit]))
+    if not out.is_terminal:
+        table.width = unfolded
+        out.print(table, no_wrap=True, overflow="ignore", crop=False)
+    elif unfolded - max(titles - MIN_FOLDED, 0) <= out.width:
+        out.print(table)
+    else:
+        for row in shown[:limit]:
+            named = (row[1], row[2], f"{headings[3]} {row[3]}" if row[3] else "")
+            out.print(Text(row[0], style="bold"), soft_wrap=True)
+            out.print(Padding(Text(" · ".join(filter(None, named))), (0, 0, 0, 4)))
+    if len(shown) > limit:
         out.print(Text("and more; --limit shows them", style="dim"))

@@ -39,7 +39,7 @@ def search(
         ),
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="Show the whole text and metadata of each result.", metavar=FLAG)
+        bool, typer.Option("--full", help="Show the whole text, dates and metadata of each result.", metavar=FLAG)
     ] = False,
     as_of: AsOf = None,
     within: Annotated[

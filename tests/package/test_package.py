@@ -222,6 +222,9 @@ def test_it_is_served(installed: Installed) -> None:
             body = json.dumps({"text": "Where are labels printed?"}).encode()
             ask: Callable[..., bytes] = lambda path, **how: urlopen(Request(f"{said['url']}{path}", **how)).read()  # noqa: E731, S310 - a loopback address
             assert json.loads(ask("/search", data=body, headers=headers))["results"][0]["id"] == "a"
+            another = json.dumps({"records": [{"id": "b", "kind": "fact", "content": "Gates are painted."}]}).encode()
+            ask("/records", data=another, headers=headers)
+            assert json.loads(ask("/records?limit=1", headers=headers))["next"]
             assert b"<html" in ask("/explorer")
             assert json.loads(ask("/openapi.json"))["info"]["title"] == "Braid"
         finally:

@@ -190,7 +190,7 @@ class OpenedEngines:
     @opened_once
     def cursor_key(self) -> Callable[[], bytes]:
         """Returns the key that signs cursors."""
-        from braid.engines.aws.clients import signing_key
+        from braid.engines.aws.secret_keys import signing_key
 
         return signing_key(
             self.settings.cursor_key,
@@ -204,7 +204,7 @@ class OpenedEngines:
         """Returns the key that the firewall in front adds to requests; None without a firewall."""
         if not (self.settings.front_key.get_secret_value().strip() or self.settings.front_key_secret):
             return None
-        from braid.engines.aws.clients import signing_key
+        from braid.engines.aws.secret_keys import signing_key
 
         return signing_key(
             self.settings.front_key,

@@ -210,7 +210,10 @@ def test_what_was_left_out_is_said() -> None:
 
 
 def test_a_question_that_names_a_moment_is_told_how_to_ask_for_it() -> None:
-    told = "the question names a date and is answered by what is valid now: --as-of 2024-05-31 asks what held then"
+    told = (
+        "the question names a date and is answered by what is valid now: "
+        "--as-of, with a day such as 2024-05-31, asks what held then"
+    )
     assert told in " ".join(shown(answer(result()), moment=True).split())
     assert "--as-of" not in shown(answer(result(), superseded=1))
 
@@ -223,6 +226,20 @@ def test_the_whole_text_and_metadata_are_shown_where_asked() -> None:
     assert "\x1b" not in told
     assert "Last" not in shown(answer(result(content=long)))
     assert "team" not in shown(answer(result(metadata={"team": "gates"})))
+
+
+def test_the_dates_of_a_result_are_shown_with_its_metadata() -> None:
+    dated = result(timestamp="2025-05-14T07:30:00Z", valid_at="2025-01-01T00:00:00Z")
+    told = " ".join(shown(answer(dated), full=True).split())
+    assert "timestamp 2025-05-14 07:30:00 valid_at 2025-01-01" in told
+    assert "invalid_at" not in told
+    assert "timestamp" not in shown(answer(dated))
+
+
+def test_a_long_id_is_not_cut() -> None:
+    told = shown(answer(result(id=f"handbook/{'deep/' * 30}gates.md#chunk-0")), width=60)
+    assert "…" not in told
+    assert "gates.md#chunk-0" in "".join(told.split())
 
 
 def test_related_entities_are_named_once_and_the_many_are_counted() -> None:

@@ -13,7 +13,7 @@ import pytest
 from botocore.config import Config
 from botocore.stub import Stubber
 from braid.app import Application
-from braid.engines.aws.clients import api_key
+from braid.engines.aws.secret_keys import api_key
 from braid.engines.rerankers.bedrock import BedrockReranker
 from braid.engines.rerankers.voyage import VoyageReranker
 from braid.errors import ConfigurationError, RerankFailed

@@ -70,6 +70,26 @@ def test_a_process_that_searches_vectors_before_it_embeds_a_text_survives() -> N
     subprocess.run([sys.executable, "-c", script], check=True)  # noqa: S603 - our own interpreter and script
 
 
+def test_a_laptop_signs_cursors_and_takes_a_key_of_a_reranker_without_packages_of_aws(tmp_path: Path) -> None:
+    """They come with an extra of the wheel, so lists of several pages must not need them."""
+    script = """
+import sys
+sys.modules.update(dict.fromkeys(("boto3", "botocore"), None))
+from braid.app import application
+from braid.engines.rerankers.voyage import VoyageReranker
+assert application().cursor_key()
+VoyageReranker.connect(application().settings)
+"""
+    done = subprocess.run(  # noqa: S603 - our own interpreter and script
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "BRAID_HOME": str(tmp_path), "BRAID_ENGINE": "embedded", "BRAID_VOYAGE_API_KEY": "pa-1"},
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_measurements_start_with_what_make_setup_installs() -> None:
     """Packages of the groups that it leaves out are imported, at most, by the measurement that needs them."""
     script = """

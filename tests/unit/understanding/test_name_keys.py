@@ -159,6 +159,13 @@ def test_a_misspelt_name_is_read_as_the_one_that_a_letter_tells_it_apart_from(gr
     assert found(graph, "Who owns Keelsn?") == {"Keelsn": 1.0}
 
 
+def test_a_common_word_beside_capitalised_names_is_no_misspelt_name(graph: KnowledgeGraph) -> None:
+    named(graph, "contact", "Keelson")
+    assert found(graph, "Which notice period has the contract of Keelson?") == {"Keelson": 1.0}
+    assert found(graph, "What does the Contract of Keelson say?") == {"Keelson": 1.0, "contact": 0.75}
+    assert found(graph, "which notice period has the contract?") == {"contact": 0.75}, "no capitals tell"
+
+
 def test_a_name_from_which_two_letters_differ_is_not_meant(graph: KnowledgeGraph) -> None:
     named(graph, "Billing")
     assert found(graph, "What is the boiling point of mercury?") == {}, "without its o it is billing without an l"

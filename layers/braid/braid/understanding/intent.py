@@ -45,7 +45,7 @@ _DATES = (
         rf"(?:{_MONTHS}|may)(?! (?-i:[A-Z]))"
     ),
     rf"{_DAY}(?: of)? (?:{_MONTHS}|may)",
-    r"(?:on|until|last|next|this) (?:mon|tues|wednes|thurs|fri|satur|sun)days?",
+    r"(?:on|until|last|next|this) (?:mon|tues|wednes|thurs|fri|satur|sun)day",
     rf"(?:{_YEAR}[- /]?)?q[1-4](?:[- /]?{_YEAR})?",
     rf"(?:{_NEAR}) (?:quarter|month|week|year|decade|century)",
     "yesterday|today|tomorrow|ago",
@@ -67,9 +67,11 @@ _NUMBERED = _any_of(
     rf"(?:room|number|no\.?|nr\.?|part|port|gate|berth|flat|model|version|order|invoice|ticket|line|route|unit)"
     rf" #?{_YEAR}",
     rf"{_YEAR}(?=-[a-z]|[.,:]\d)",
+    rf"(?:[a-z]+-)?{_YEAR}-(?!{_YEAR}(?!\d))\d{{3,}}",
+    rf"(?!(?:{_MONTHS}|may|fy)-)(?-i:[A-Z]{{2,}})-{_YEAR}(?!-\d\d?(?!\d))",
     r"(?:19|20)00(?= \w+s\b)",
 )
-"""Numbers that look like years: names of things, parts of codes and of longer numbers, and round counts."""
+"""Numbers that look like years: names of things, parts of codes such as INC-2025-013, of longer numbers, and counts."""
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^“”]*”|(?<!\w)'[^']*'(?!\w)")
 _NAME_WORD = re.compile(
     r"(?<=\w )(?:Before|After|During|Since|When|Why|Because|Causes?|Due|Prevents?|Enables?|Today|Tomorrow|Yesterday)\b"

@@ -66,7 +66,7 @@ class VoyageReranker:
 
         Raises ConfigurationError if the settings name no key.
         """
-        from braid.engines.aws.clients import api_key
+        from braid.engines.aws.secret_keys import api_key
 
         key = api_key(
             settings.voyage_api_key,

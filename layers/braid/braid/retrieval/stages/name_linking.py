@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.understanding.misspelling_keys import MISSPELT, one_letter_apart
 from braid.understanding.name_keys import INITIALS, PART, SHORTENED, lookup_keys
-from braid.understanding.question_phrases import longest_match, name_certainty
+from braid.understanding.question_phrases import COMMON_WORD, longest_match, name_certainty
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def linked_names(
     2. With them shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity with a record
        has just that name.
     3. Other forms of names, in the remaining words. A form that entities of different names share is left out.
-    4. Misspelt names, in words that match nothing else and of which at least one is in no text.
+    4. Misspelt names, in words that match nothing else, are written as names are and of which at least one is in no
+       text.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def linked_names(
     linked = longest_match(question, [*links[_Kind.AS_WRITTEN], *_shortened(links)])
     taken = {word for link in linked for word in link.phrase.split()}
     others = _apart_from(taken, _of_one_name(links[_Kind.OTHER_FORM]))
-    others += _in_no_text(_apart_from(taken, _misspelt(links)), tenant_id, unknown_words)
+    others += _in_no_text(_apart_from(taken, _misspelt(links, question)), tenant_id, unknown_words)
     best: dict[str, EntityLink] = {}
     for link in (*linked, *longest_match(question, others)):
         best.setdefault(link.entity_id, link)  # a graph that is written to meanwhile may return an entity twice
@@ -115,14 +116,19 @@ def _shortened(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
     return [link for link in _of_one_name(links[_Kind.SHORTENED]) if link.phrase not in with_record]
 
 
-def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]]) -> list[EntityLink]:
-    """Return the links by misspelt names or aliases, of phrases that match in no other way."""
+def _misspelt(links: Mapping[_Kind, Sequence[EntityLink]], question: str) -> list[EntityLink]:
+    """Return the links by misspelt names or aliases, of phrases that match in no other way.
+
+    A word in lower case where names have capitals is a word and no misspelt name: "contract" beside "Keelson" is not
+    "Contact".
+    """
     matched = {link.phrase for kind, those in links.items() if kind is not _Kind.MISSPELT for link in those}
     near = [
         link
         for link in links[_Kind.MISSPELT]
         # A part of a name, which has no such keys, matches with its letters swapped: nothing else is looked up.
-        if not link.names or any(one_letter_apart(link.phrase, name) for name in link.names)
+        if (not link.names or any(one_letter_apart(link.phrase, name) for name in link.names))
+        and name_certainty(question, link.phrase) > COMMON_WORD
     ]
     return [link.altered(misspelt=True, names=()) for link in _of_one_name(near) if link.phrase not in matched]
 

@@ -1,0 +1,110 @@
+"""Keys of hosted rerankers and signing keys, from a setting or from Secrets Manager.
+
+AWS's packages, which only the extra ``aws`` brings, are imported when a key is in Secrets Manager.
+"""
+
+from __future__ import annotations
+
+from secrets import token_bytes
+from typing import TYPE_CHECKING
+
+from braid.errors import ConfigurationError, RerankFailed, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.parameters import SecretsProvider
+    from pydantic import SecretStr
+
+MAX_AGE_S = 300
+"""Seconds for which a secret is cached; a changed secret is used after that."""
+
+
+def api_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], str]:
+    """Return a function that returns the API key.
+
+    Raises ConfigurationError if there is neither key nor secret, or the key is not a valid one.
+
+    Parameters
+    ----------
+    key
+        The key itself; takes precedence over the secret.
+    secret_arn
+        ARN of a secret whose string is the key.
+    names
+        Names of the settings of ``key`` and ``secret_arn``, for error messages.
+    timeout_s
+        Limit in seconds on connecting to Secrets Manager, and on each wait for its answer.
+    """
+    own = key.get_secret_value().strip()
+    if own:
+        if not _is_key(own):
+            raise ConfigurationError(f"{names[0]}: holds a character that no API key has")
+        return lambda: own
+    if not secret_arn:
+        raise ConfigurationError(f"neither {names[0]} nor {names[1]} is set")
+    provider = _provider(secret_arn, timeout_s)
+
+    def read() -> str:
+        from aws_lambda_powertools.utilities.parameters.exceptions import GetParameterError
+
+        try:
+            value = provider.get(secret_arn, max_age=MAX_AGE_S)
+        except GetParameterError as error:
+            raise RerankFailed(f"{names[1]}: the secret cannot be read ({_kind(error)})") from None
+        found = value.strip() if isinstance(value, str) else ""
+        if not _is_key(found):
+            raise RerankFailed(f"{names[1]}: the secret's value is not an API key alone")
+        return found
+
+    return read
+
+
+def signing_key(key: SecretStr, secret_arn: str, *, names: tuple[str, str], timeout_s: float) -> Callable[[], bytes]:
+    """Return a function that returns the signing key; a random key of this process where none is set.
+
+    Parameters
+    ----------
+    key, secret_arn, names, timeout_s
+        As of :func:`api_key`.
+
+    Raises
+    ------
+    ConfigurationError
+        If the key is not a valid one. Reading the secret raises StoreError.
+    """
+    if not key.get_secret_value().strip() and not secret_arn:
+        own = token_bytes(32)
+        return lambda: own
+    read = api_key(key, secret_arn, names=names, timeout_s=timeout_s)
+
+    def read_bytes() -> bytes:
+        try:
+            return read().encode("ascii")
+        except RerankFailed as error:
+            raise StoreError(str(error)) from None
+
+    return read_bytes
+
+
+def _provider(secret_arn: str, timeout_s: float) -> SecretsProvider:
+    import boto3
+    from aws_lambda_powertools.utilities.parameters import SecretsProvider
+
+    from braid.engines.aws.clients import client_config
+
+    config = client_config(timeout_s=timeout_s, attempts=2)
+    client = boto3.client("secretsmanager", region_name=secret_arn.split(":")[3], config=config)
+    return SecretsProvider(boto3_client=client)
+
+
+def _is_key(text: str) -> bool:
+    """Return whether a text is valid in a header; HTTP clients quote invalid ones in their errors."""
+    return bool(text) and text.isascii() and text.isprintable() and " " not in text and not text.startswith("{")
+
+
+def _kind(error: Exception) -> str:
+    """Return the code or type of the underlying error, without its message."""
+    cause = error.__cause__ or error.__context__
+    code = getattr(cause, "response", {}).get("Error", {}).get("Code") if cause is not None else None
+    return str(code or type(cause or error).__name__)
