@@ -357,14 +357,14 @@ class Considered(Frozen):
 LIKELY: Final = 0.6
 """Least confidence with which an answer is likely to be among the first results."""
 UNLIKELY: Final = 0.3
-"""Confidence below which hardly any answer is."""
+"""Confidence below which the question is probably not answered."""
 
 
 def in_words(confidence: float) -> str:
     """Return a confidence in words, as users read it."""
     if confidence >= LIKELY:
         return "likely answered"
-    return "unsure whether these answer it" if confidence >= UNLIKELY else "nothing here seems to answer this"
+    return "unsure whether these answer it" if confidence >= UNLIKELY else "probably not answered"
 
 
 class Answer(Frozen):
