@@ -51,9 +51,9 @@ class NamedEntity(NamedTuple):
 class NamedEntities:
     """Resolves names to entities: a name means the only entity that has it.
 
-    A name counts before a name with an article, and that before an alias. A name that several entities have at the best
-    rank means none of them. Entities that are not trusted, and the vertices of texts, are never meant. Where given
-    entities are left out of the graph, no name means any.
+    Matches are ranked: a name first, then a name with an article, then an alias. If several entities share the best
+    rank, the name is linked to none. Untrusted entities and the vertices of texts are never linked, and no entity is if
+    given entities are left out of the graph.
 
     Parameters
     ----------
@@ -76,8 +76,8 @@ class NamedEntities:
     def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
         """Return the given names to find in some texts, however they are spelt there, with their meanings.
 
-        These are all names of the write's entities, and those of stored ones that have several words or no case. Keys
-        of the result are normalised names; the meanings are those of :class:`~braid.ports.name_finder.FoundName`.
+        These are all names of the write's entities, and the stored entities' names of several words or without case.
+        Keys of the result are normalised names; values are meanings as in :class:`~braid.ports.name_finder.FoundName`.
         """
         written = [name for one in self._written for name in (one.name, *one.aliases) if name]
         names = {normal: name_key(name) for name in written if (normal := normalise(name))}
@@ -132,9 +132,9 @@ def named_entities(
     Parameters
     ----------
     vertices, records
-        Those of the write.
+        The write's vertices and records.
     in_graph
-        Stored vertices by id. A vertex is as trusted as its record: that of the write, or the stored one.
+        Stored vertices by id. A vertex is as trusted as its record, in the write or stored.
     """
     found: dict[str, NamedEntity] = {}
     for record in records.values():

@@ -146,8 +146,8 @@ def forget(
 def _key(write: UnfinishedWrite, request: WriteRequest) -> str:
     """Return the key of a write's log entry: the same if the write is repeated.
 
-    Another write of the same ids has an entry of its own: else the first of two that run beside each other would
-    remove it when it is done, and nothing could repair the second.
+    Another write of the same ids has a separate entry: otherwise the first of two concurrent writes would remove it
+    when it completes, and the second could not be repaired.
     """
     digest = hashlib.sha256(repr(sorted(write.records.items())).encode())
     for item in (*request.vertices, *request.relationships):

@@ -49,7 +49,7 @@ class Deletion(Frozen):
 
 
 class TenantReport(DeleteReport):
-    """Numbers of deleted items of a tenant, and what could not be deleted."""
+    """Numbers of deleted items of a tenant, and the items that could not be deleted."""
 
     schemas: int = 0
     objects: int = 0

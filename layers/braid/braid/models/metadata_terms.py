@@ -153,7 +153,7 @@ def span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange:
     end = start + "g"  # above every hexadecimal digit
     for name, bound in bounds.items():
         place = f"{microseconds(bound) + _SIGN:016x}" if isinstance(bound, datetime) else _ordered(bound)
-        # A number's digits are followed by a colon, so that a semicolon stands behind all terms of that number.
+        # A number's digits are followed by a colon, so a semicolon sorts after all terms of that number.
         term = start[: _KEY_CHARACTERS + 1] + place + (";" if name in {"gt", "lte"} else "")
         if name in {"gte", "gt"}:
             start = term

@@ -142,9 +142,9 @@ def _solved_without_leaves(
 ) -> Scores:
     """Solve the equation of :func:`_solved` with its leaves eliminated.
 
-    A leaf is a vertex with one tie at which the walk does not begin; most vertices are. Its share is that of its
-    neighbour times the step to it. What it returns to the neighbour is so a part of the neighbour's own share: with
-    ``r`` the sum over its leaves of step there times step back, ``x = … + r x`` becomes ``x = … / (1 − r)``.
+    A leaf is a vertex with one tie that is no seed; most vertices are leaves. Its share is its neighbour's share times
+    the step to it. The share that it returns is therefore a part of the neighbour's own share: with ``r`` the sum over
+    its leaves of step there times step back, ``x = … + r x`` becomes ``x = … / (1 − r)``.
 
     Parameters
     ----------

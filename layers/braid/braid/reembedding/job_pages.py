@@ -220,7 +220,7 @@ def _write(
 def _write_each(
     records: Sequence[Record], write: Callable[[Sequence[Record]], WriteBackResult], aside: int
 ) -> tuple[WriteBackResult, list[SetAside]]:
-    """Write records together or, where that fails, one by one; return what was written and which failed alone."""
+    """Write records together or, if that fails, one by one; return the written ones, and those that failed alone."""
     try:
         return write(records), []
     except TransientStoreError:

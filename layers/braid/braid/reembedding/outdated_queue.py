@@ -170,7 +170,7 @@ class OutdatedRecordSender:
         return sending
 
     def take_counts(self) -> dict[str, int]:
-        """Return the numbers of records queued and lost since the last call, by metric."""
+        """Return the numbers of records queued and not queued since the last call, by metric."""
         with self._lock:
             counts, self._counts = self._counts, {"OutdatedQueued": 0, "OutdatedLost": 0}
         return counts

@@ -188,7 +188,7 @@ def run_step(step: Step, services: Services, *, step_s: float) -> Progress:
 
 
 def begin(asked: JobRequest, services: Services) -> ReembeddingJob:
-    """Begin the job that an execution is asked for, or take it over. Raises as :func:`braid.reembedding.plan`."""
+    """Begin the requested job, or take it over. Raises as :func:`braid.reembedding.plan`."""
     return plan(
         services,
         profile=asked.profile,

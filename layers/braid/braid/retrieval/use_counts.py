@@ -114,7 +114,7 @@ class UseCounts:
 
 
 def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> bytes:
-    """Return a tenant's counts as JSON: those before decayed by their age, plus new uses; the most used records only.
+    """Return a tenant's counts as JSON: the earlier ones, decayed by age, plus new uses; only the most used records.
 
     Parameters
     ----------

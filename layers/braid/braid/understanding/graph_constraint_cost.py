@@ -32,7 +32,7 @@ _MS_PER_REACHED: Final = 0.045
 _SEARCH_MS: Final = 4.0
 _MS_PER_CANDIDATE: Final = 0.03
 _MS_PER_WALKED: Final = 0.0004
-"""Walking past one record on the way to those that are checked."""
+"""Cost of walking past one record on the way to the checked ones."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Estimate:
 
 
 def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int | None) -> Estimate:
-    """Return how many records a constraint is expected to reach.
+    """Return the expected number of records that a constraint reaches.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int 
     graph
         Stored counts of the tenant.
     records
-        Records of the tenant in the index, counted up to :data:`MAX_COUNTED`; None for those that the graph knows.
+        Number of the tenant's records in the index, counted up to :data:`MAX_COUNTED`; None for the graph's number.
     """
     degree = _degree(constraint.types, constraint.direction, graph)
     reached, layer = 0.0, 1.0

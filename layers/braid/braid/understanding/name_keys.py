@@ -136,7 +136,7 @@ def is_form(key: str) -> bool:
 
 
 def lookup_keys(question: str) -> dict[str, LookupKey]:
-    """Return the keys to look up for a question: its phrases as they are, and other forms of those written as names.
+    """Return the keys to look up for a question: its phrases, and other forms of phrases that are written like names.
 
     Altered forms and parts of names are looked up only for phrases that are not inside a longer name: "A Whirl Of Sex
     And Politics" names no "Gentle Sex".

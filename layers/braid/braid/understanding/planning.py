@@ -61,7 +61,7 @@ def choose_strategy(
 ) -> tuple[Strategy, str]:
     """Return the strategy, that is the order in which the stores are asked, and the reason for it.
 
-    The caller's hints win, then a graph constraint, then the graph's counts and what the question asks for.
+    The caller's hints win, then a graph constraint, then the graph's counts and the question's intent.
 
     Parameters
     ----------

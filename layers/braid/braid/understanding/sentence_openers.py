@@ -35,7 +35,7 @@ IMPERATIVES: Final = word_set("""
     pergunte ligue chame contate avise
     vraag bel contacteer informeer
 """)
-"""Imperative verbs whose object is often a name; without those that names often begin with, such as "open"."""
+"""Imperative verbs whose object is often a name, except verbs with which names often begin, such as "open"."""
 
 _FUNCTION_WORDS: Final = (
     word_set("""

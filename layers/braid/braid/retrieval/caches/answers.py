@@ -52,7 +52,7 @@ _Kept = TypeVar("_Kept", bound=Frozen)
 
 
 class Retrieved(Frozen):
-    """Retrieval for a context without its conversation; cached when no source was lost."""
+    """Retrieval for a context without its conversation; cached if no source failed."""
 
     answer: Answer | None = None
     """Answer of the semantic search; None when it was left out."""
@@ -188,7 +188,7 @@ class ContextCache(_GenerationCache):
         Parameters
         ----------
         request
-            All that the retrieval depends on besides what is stored.
+            All inputs of the retrieval besides stored items.
         retrieve
             Returns the caller's own value, and the retrieval to cache; None for the latter caches nothing.
         """

@@ -57,7 +57,7 @@ def fence(text: str, about: Mapping[str, Any], *, nonce: str) -> Fenced:
     Parameters
     ----------
     text
-        The retrieved text. Whatever looks like a line of a fence in it has its brackets replaced.
+        The retrieved text. In lines that look like a fence, the brackets are replaced.
     about
         Its origin; becomes one line of JSON inside the fence.
     nonce

@@ -144,7 +144,7 @@ class Context(Frozen):
     scores: tuple[ContextScores, ...] = ()
     """Scores of each message, in their order. Empty when the feature is off."""
     degraded: tuple[str, ...] = ()
-    """Sources that were lost, and as ``semantic.<stage>`` stages of the search that were lost."""
+    """Sources that failed, and as ``semantic.<stage>`` stages of the search that failed."""
     enabled: bool = True
     """Whether the feature is on; when off, the messages are the conversation unchanged."""
     metrics: ContextMetrics = ContextMetrics()

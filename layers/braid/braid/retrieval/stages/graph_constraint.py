@@ -85,7 +85,7 @@ class ConstrainedGraph:
 
 
 def reach(inside: ConstrainedGraph) -> GraphFound:
-    """Return the vertices that a constraint reaches, nearest first, with flags of what did not fit the state."""
+    """Return the vertices that a constraint reaches, nearest first, and flags of parts that did not fit the state."""
     links = inside.links()
     expansion = inside.walk(links)
     frontier = _within_bytes([hit.id for hit in expansion.hits])
