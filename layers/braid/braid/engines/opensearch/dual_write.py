@@ -89,7 +89,7 @@ class _Stored(NamedTuple):
     seq_no: int
     primary_term: int
     record: Record
-    """With its vectors."""
+    """With its vectors, where they were read."""
 
     def if_unchanged(self) -> dict[str, int]:
         """Return the parameters that make a write conditional on this version."""
@@ -163,8 +163,8 @@ class ConditionalWriter:
 
         Returns how many differ, those that only the target lacks included.
         """
-        there = self._read(target, tenant_id, ids)
-        stored = self._read(source, tenant_id, ids)
+        there = self._read(target, tenant_id, ids, with_vectors=False)
+        stored = self._read(source, tenant_id, ids, with_vectors=False)
         wrong = [name for name in ids if name in there or name in stored]
         wrong = [name for name in wrong if _content(there.get(name)) != _content(stored.get(name))]
         states = {name: Outcome("", there[name].seq_no, there[name].primary_term) for name in wrong if name in there}
@@ -197,11 +197,12 @@ class ConditionalWriter:
         }
         self._write(alias, operations)
 
-    def _read(self, alias: str, tenant_id: str, ids: Sequence[str]) -> dict[str, _Stored]:
+    def _read(self, alias: str, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = True) -> dict[str, _Stored]:
         found: dict[str, _Stored] = {}
+        excluded = [mapping.DIGEST] if with_vectors else mapping.SOURCE_EXCLUDES
         for some in batches(ids, _READ_AT_ONCE):
             keys = self._keys(tenant_id, some)
-            for entry in self._entries(alias, keys, _source_excludes=[mapping.DIGEST]):
+            for entry in self._entries(alias, keys, _source_excludes=excluded):
                 record = mapping.record_of(entry["_source"])
                 found[keys[entry["_id"]]] = _Stored(entry["_seq_no"], entry["_primary_term"], record)
         return found
