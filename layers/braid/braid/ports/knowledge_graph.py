@@ -253,6 +253,15 @@ class NameKeys(NamedTuple):
     """See :func:`braid.understanding.misspelling_keys.misspelling_numbers`."""
 
 
+class GivenName(NamedTuple):
+    """A name of an entity that was given."""
+
+    entity_id: str
+    name: str
+    """Normalised."""
+    is_alias: bool
+
+
 @runtime_checkable
 class KnowledgeGraph(Protocol):
     """Reads of the knowledge graph: linking, expansion, propagation, queries and counts."""
@@ -373,13 +382,13 @@ class WritableGraph(KnowledgeGraph, Protocol):
         :meth:`distrust_unmentioned` does.
         """
 
-    def given_entities(
+    def given_names(
         self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int
-    ) -> list[Vertex]:
-        """Return up to ``limit`` trusted vertices with one of these names, found names excepted, ordered by id.
+    ) -> list[GivenName]:
+        """Return up to ``limit`` of the names and aliases that equal one of ``names``, ordered by vertex and name.
 
-        A name or alias of theirs, normalised by ``tokens.normalise``, equals one of ``names``, and they are valid at
-        ``as_of``.
+        ``names`` are normalised by ``tokens.normalise``. The vertices are trusted and valid at ``as_of``; found names
+        and the vertices of texts are left out. Their other names are not read, as very many may have a name in common.
         """
 
     def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:

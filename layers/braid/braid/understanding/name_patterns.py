@@ -124,7 +124,12 @@ class Candidate(NamedTuple):
 @lru_cache(maxsize=_NAMES_KNOWN)
 def name_key(name: str) -> str:
     """Return the key that a name's spellings share: without case, accents, hyphens, possessives, leading article."""
-    words = normalise(name).split()
+    return without_article(normalise(name))
+
+
+def without_article(name: str) -> str:
+    """Return a normalised name without the articles that it begins with."""
+    words = name.split()
     while len(words) > 1 and words[0] in {"the", "a", "an"}:
         del words[0]
     return " ".join(words)

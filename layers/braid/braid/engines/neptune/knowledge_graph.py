@@ -23,10 +23,19 @@ from braid.engines.neptune.element_layout import CHARACTERS_AT_ONCE, characters_
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
-from braid.models.records import FOUND_PREFIX
+from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.batches import batches
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
+from braid.ports.knowledge_graph import (
+    PAGE_EDGES,
+    ExpandRequest,
+    Expansion,
+    GivenName,
+    GraphPage,
+    GraphStats,
+    page_of,
+    unread,
+)
 from braid.ranking import graph_queries_and_facts
 from braid.telemetry.recording import store_calls
 from braid.understanding.misspelling_keys import MISSPELT, names_with_keys
@@ -320,11 +329,18 @@ class GremlinGraph:
         self.distrust_unmentioned(tenant_id, sorted(ends))
         return changed
 
-    def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[Vertex]:
-        """Return the trusted vertices with one of these names, found names excepted."""
+    def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[GivenName]:
+        """Return those of these names that trusted entities have, found names excepted."""
         links = self.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=True)
         given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
-        return self.get_many(tenant_id, given) if given else []
+        asked, found = frozenset(names), list[GivenName]()
+        for vertex in self.get_many(tenant_id, given) if given else ():
+            if vertex.has_record and vertex.entity_type == DOCUMENT_TYPE:
+                continue
+            called = dict.fromkeys(map(normalise, vertex.aliases), True)
+            called |= {normalise(vertex.name): False} if vertex.name else {}
+            found += [GivenName(vertex.id, name, called[name]) for name in sorted(asked & called.keys())]
+        return found[:limit]
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in ``texts``."""

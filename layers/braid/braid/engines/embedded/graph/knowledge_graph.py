@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.write_generations import Given
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.knowledge_graph import ExpandRequest, NameKeys, PropagateRequest
+    from braid.ports.knowledge_graph import ExpandRequest, GivenName, NameKeys, PropagateRequest
 
 
 @store_calls("sqlite")
@@ -149,13 +149,13 @@ class EmbeddedKnowledgeGraph:
         """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
         return self._change(tenant_id, evidence, edge_rows.distrust_edges)
 
-    def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[Vertex]:
-        """Return the trusted vertices with one of these names, found names excepted."""
+    def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[GivenName]:
+        """Return those of these names that trusted entities have, found names excepted."""
         with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             at = to_microseconds(as_of)
-            return vertex_rows.read_given_entities(connection, tenant, tenant_id, names, as_of=at, limit=limit)
+            return name_rows.given_names(connection, tenant, names, as_of=at, limit=limit)
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in ``texts``."""

@@ -177,21 +177,6 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
     return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
 
 
-def read_given_entities(
-    connection: sqlite3.Connection, tenant: int, tenant_id: str, names: Sequence[str], *, as_of: int | None, limit: int
-) -> list[Vertex]:
-    """Return up to ``limit`` trusted vertices with one of these names, valid and not found in texts, ordered by id."""
-    rows = connection.execute(
-        f"SELECT {_VERTEX_COLUMNS} FROM (SELECT DISTINCT n.vertex AS number FROM json_each(:names) AS asked"  # noqa: S608
-        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value) AS named"
-        " CROSS JOIN vertices AS v ON v.number = named.number AND v.tenant = :tenant"
-        " WHERE v.trusted AND NOT v.found AND (v.valid_at IS NULL OR v.valid_at <= :as_of)"
-        " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of) ORDER BY v.id LIMIT :limit",
-        {"names": json.dumps(list(names)), "tenant": tenant, "as_of": as_of, "limit": limit},
-    )
-    return [_vertex(tenant_id, row) for row in rows]
-
-
 def read_vertices_after(
     connection: sqlite3.Connection, tenant: int, tenant_id: str, *, after: str, limit: int
 ) -> list[Vertex]:
