@@ -284,7 +284,10 @@ def _add_documents(server: MCPServer, store: Store) -> None:
     @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
     def record(id: str) -> str:  # noqa: A002 - the template's name
         """Read one record by the id that it is cited by."""
-        found = store().get(id)
+        try:
+            found = store().get(id)
+        except InvalidRequest as error:
+            raise ResourceNotFoundError(_refusal(error)) from error
         if found is None or not found.trusted:
             raise ResourceNotFoundError(f"no record is called {id!r}")
         text = found.text()

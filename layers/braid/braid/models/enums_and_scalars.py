@@ -326,6 +326,8 @@ Name = Annotated[
     str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls), AfterValidator(visible)
 ]
 """A name, as it is shown: without the characters of :data:`UNSEEN`."""
+NameOrId = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls)]
+"""What a question calls an entity: one of its names, or its id, which may have characters that names have not."""
 Text = Annotated[str, AfterValidator(_encodable)]
 MAX_QUESTION = 10_000
 """Most characters of a question."""

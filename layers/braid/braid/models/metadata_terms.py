@@ -115,8 +115,8 @@ def value_of(term: str) -> str | bool | int | float | None:
     if kind == ValueKind.NUMBER:
         number: int | float = json.loads(text.partition(":")[2])
         return number
-    head, cut, _ = text.partition(_CUT)
-    return f"{head}…" if cut else text
+    # A short text may hold the character that stands before the hash of a long one.
+    return text if len(text.encode()) <= _TEXT_BYTES else f"{text.rpartition(_CUT)[0]}…"
 
 
 def _moment(text: str) -> datetime | None:
