@@ -80,6 +80,8 @@ def plainly(detail: Mapping[str, Any]) -> str:
 _OF_RECORDS = frozenset({"importance", "metadata"})
 """Fields by which a record is told from a question, which has no metadata of its own."""
 
+_OF_FILTERS = frozenset({"metadata", "time_range"})
+
 
 def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
     """Return what follows an unknown field's message: the known field that is similar, or where a record's own belong.
@@ -101,6 +103,8 @@ def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
     near = get_close_matches(str(name)[:_LONGEST_NAME], known, 1)
     if not near and _OF_RECORDS.issubset(known):
         return "; fields of your own belong in metadata"
+    if not near and _OF_FILTERS.issubset(known):
+        return "; conditions on fields of your own belong in metadata"
     return "".join(f"; did you mean {one}?" for one in near)
 
 
