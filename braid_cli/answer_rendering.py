@@ -55,6 +55,8 @@ COMBINED = {
     Fusion.PROPAGATE: "propagate: from the names and the best hits along the graph; the weights order what it missed",
 }
 """Explanation of each fusion method."""
+DATES = frozenset({"date", "timestamp"})
+BY_DATE = "; --since and --until are conditions on the date of a document"
 RELATED_SHOWN = 8
 # Ingested text must not send control sequences to a terminal, nor reverse the direction of text beside it. Line breaks
 # and tabs become spaces.
@@ -146,7 +148,8 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         told = f"the question asks for {ASKED[answer.set_not_answered]}, which the graph did not answer"
         console.print(Text(told, style="yellow"))
     for field in answer.plan.unknown_fields:
-        console.print(Text(f"no record has the field {printable(field)!r} in its metadata", style="yellow"))
+        meant = BY_DATE if field in DATES else ""
+        console.print(Text(f"no record has the field {printable(field)!r} in its metadata{meant}", style="yellow"))
     if NOT_RELATED in answer.plan.reasons:
         console.print(
             Text("not in the graph: no relationship answers this for what the question names", style="yellow")
@@ -155,7 +158,8 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         told = "no record meets --where and the other filters; --facet FIELD without them shows the values"
         console.print(Text(told, style="yellow"))
     for field, values in answer.facets.items():
-        told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values) or "no values"
+        told = ", ".join(f"{printable(str(one.value))} ({one.count})" for one in values)
+        told = told or f"no values{BY_DATE if field in DATES else ''}"
         console.print(Text(f"{printable(field)}: {told}", style="dim"))
 
 

@@ -66,13 +66,14 @@ def pptx(text: str = SENTENCE) -> bytes:
     return _saved(file)
 
 
-def xlsx(text: str = SENTENCE) -> bytes:
-    """Return an XLSX of one sheet."""
+def xlsx(*cells: object) -> bytes:
+    """Return an XLSX of one sheet with a row of these cells below a name."""
     import openpyxl
 
     book = openpyxl.Workbook()
     book.active.title = "Gates"
-    for row in (("name", "rule"), ("Heron", text)):
+    columns = ("name", "rule", *(f"column {number}" for number in range(3, len(cells) + 2)))
+    for row in (columns, ("Heron", *(cells or (SENTENCE,)))):
         book.active.append(row)
     return _saved(book)
 

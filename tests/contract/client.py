@@ -82,7 +82,10 @@ WRONG = {
         lambda b: b.add([{"text": "a", "colour": "red"}]),
         "content[0]: colour: unknown field; fields of your own belong in metadata",
     ),
-    "a misspelt field of a filter": Wrong(lambda b: b.search("x", filters={"foo": 1}), "filters.foo: unknown field"),
+    "a field of one's own as a filter": Wrong(
+        lambda b: b.search("x", filters={"team": "gates"}),
+        "filters.team: unknown field; conditions on fields of your own belong in metadata",
+    ),
     "a field of a filter that is nearly one": Wrong(
         lambda b: b.search("x", filters={"kind": ["chunk"]}), "filters.kind: unknown field; did you mean kinds?"
     ),

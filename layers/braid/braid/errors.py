@@ -80,6 +80,8 @@ def plainly(detail: Mapping[str, Any]) -> str:
 _OF_RECORDS = frozenset({"importance", "metadata"})
 """Fields that a record has and a question has not: a question has no metadata."""
 
+_OF_FILTERS = frozenset({"metadata", "time_range"})
+
 
 def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
     """Return a hint for an unknown field: the similar known field, or where a record's additional fields belong.
@@ -101,6 +103,8 @@ def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
     near = get_close_matches(str(name)[:_LONGEST_NAME], known, 1)
     if not near and _OF_RECORDS.issubset(known):
         return "; fields of your own belong in metadata"
+    if not near and _OF_FILTERS.issubset(known):
+        return "; conditions on fields of your own belong in metadata"
     return "".join(f"; did you mean {one}?" for one in near)
 
 

@@ -236,6 +236,16 @@ def test_the_dates_of_a_result_are_shown_with_its_metadata() -> None:
     assert "timestamp" not in shown(answer(dated))
 
 
+def test_who_asks_for_a_field_called_date_is_told_how_dates_are_asked_for() -> None:
+    told = {
+        field: " ".join(shown(answer(plan=answer().plan.model_copy(update={"unknown_fields": (field,)}))).split())
+        for field in ("date", "owner")
+    }
+    assert "no record has the field 'date' in its metadata; --since and --until are conditions" in told["date"]
+    assert "no record has the field 'owner' in its metadata" in told["owner"]
+    assert "--since" not in told["owner"]
+
+
 def test_a_long_id_is_not_cut() -> None:
     told = shown(answer(result(id=f"handbook/{'deep/' * 30}gates.md#chunk-0")), width=60)
     assert "…" not in told

@@ -457,6 +457,13 @@ def test_progress_tells_files_chunks_and_the_time_that_is_left(store: DemoStages
         assert event.seconds_left == pytest.approx(event.seconds * (event.all_chunks - event.chunks) / event.chunks)
 
 
+def test_what_office_and_windows_keep_beside_documents_is_left_out(store: DemoStages, folder: Path) -> None:
+    for name in ("~$report.docx", "Thumbs.db", "Desktop.ini"):
+        (folder / name).write_bytes(b"\x05Petra\x00\x00")
+    events = list(ingest_documents(folder, store, tenant_id=TENANT))
+    assert events[0] == FolderBegun("handbook", files=3, changed=3, hidden=3)
+
+
 def test_a_watched_folder_is_ingested_again_after_each_wait(store: DemoStages, folder: Path) -> None:
     waits: list[float] = []
 

@@ -199,6 +199,14 @@ def test_a_pdf_has_a_section_a_page_without_the_line_that_all_pages_repeat() -> 
     assert [section.text for section in found.sections] == [f"Page tells of gate {number}." for number in range(1, 6)]
 
 
+def test_headers_and_footers_of_two_lines_are_left_out_and_what_only_looks_like_one_is_kept() -> None:
+    pages = [f"Page {number} of 5\nGate {number * 7}\nopens.\nfor staff only\n- {number} -" for number in range(1, 6)]
+    found = document("a.pdf", pdf(pages, repeated="Harbour 2024"))
+    assert [section.text.split() for section in found.sections] == [
+        ["Gate", str(number * 7), "opens."] for number in range(1, 6)
+    ]
+
+
 def test_lines_of_a_pdf_are_put_together_to_paragraphs_and_its_hyphens_undone() -> None:
     found = document("a.pdf", pdf(["The gate of the harbour is o-\npened at six every morn-\ning by Ann.\nNext one."]))
     assert found.sections[0].text.startswith("The gate of the harbour is opened at six every morning by Ann.")
@@ -210,8 +218,19 @@ def test_an_office_file_has_its_headings_slides_and_sheets() -> None:
     assert manual.sections[0].text == f"{SENTENCE}\n\nHeron | north"
     talk = document("a.pptx", pptx())
     assert [(section.page, section.heading) for section in talk.sections] == [(1, ("Welcome",)), (2, ("Gates",))]
-    assert talk.sections[1].text.endswith("Say it twice.")
+    assert talk.sections[1].text == f"{SENTENCE}\n\nSay it twice.", "the title of a slide is its heading"
     assert document("a.xlsx", xlsx()).sections[0].text == f"name: Heron; rule: {SENTENCE}"
+
+
+def test_cells_of_a_sheet_are_as_it_shows_them() -> None:
+    day, moment = datetime(2025, 9, 30), datetime(2025, 9, 30, 8, 15)  # noqa: DTZ001 - a sheet has no zones
+    found = document("a.xlsx", xlsx(day, moment, 0.1 + 0.2, 3.0, 7, True))
+    assert found.sections[0].text == (
+        "name: Heron; rule: 2025-09-30; column 3: 2025-09-30 08:15:00; column 4: 0.3; column 5: 3; column 6: 7; "
+        "column 7: True"
+    )
+    (row,) = document("a.xlsx", xlsx(day), timestamp="rule").sections
+    assert row.timestamp == "2025-09-30"
 
 
 def test_a_table_of_quotes_is_read_before_its_time_is_over(tmp_path: Path) -> None:

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_NOT_ENTERED = {"node_modules", "__pycache__", "site-packages"}
+_LEFT_OUT = {"node_modules", "__pycache__", "site-packages", "thumbs.db", "desktop.ini"}
+_OPENED_BY_OFFICE = "~$"
+"""Begins the name of a file that Word, Excel or PowerPoint keeps beside one that is open."""
 _DEPTH = 64
 
 
@@ -41,7 +43,8 @@ class FoundFiles:
     unlisted
         Folders that cannot be listed, and files whose status cannot be read.
     hidden
-        Number of files and folders left out because their names begin with a dot, or are a package manager's.
+        Number of files and folders left out because their names begin with a dot, or are those of a package manager, of
+        Windows, or of a document that is open.
     """
 
     files: dict[str, FoundFile] = field(default_factory=dict)
@@ -74,7 +77,7 @@ def find(root: Path) -> FoundFiles:
         folder, entries = waiting.pop()
         for entry in entries:
             path = f"{folder}/{entry.name}" if folder else entry.name
-            if entry.name.startswith(".") or entry.name in _NOT_ENTERED:
+            if entry.name.startswith((".", _OPENED_BY_OFFICE)) or entry.name.lower() in _LEFT_OUT:
                 found.hidden += 1
             elif entry.is_symlink():
                 _refuse_link(path, entry, inside, found)

@@ -141,8 +141,11 @@ def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of
         if slide._element.get("show") in {"0", "false"}:  # noqa: SLF001 - python-pptx has no other way
             continue
         named = slide.shapes.title
+        title = (
+            named.element if named is not None else None
+        )  # python-pptx makes another object for each look at a shape
         heading = one_line(tidied(named.text_frame.text)) if named is not None else ""
-        parts = [text for shape in slide.shapes if shape is not named for text in _shape_texts(shape)]
+        parts = [text for shape in slide.shapes if shape.element is not title for text in _shape_texts(shape)]
         if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame):
             parts.append(notes.text)
         text = tidied("\n\n".join(part.replace("\v", "\n") for part in parts if part.strip()))

@@ -78,18 +78,29 @@ def _pages(reader: PdfReader, characters: int) -> list[str]:
 
 
 def _without_headers(pages: Sequence[str]) -> list[str]:
-    """Return pages without the first and last lines that more than half of them share, digits aside."""
-    split = [[line for line in page.split("\n") if line.strip()] for page in pages]
+    """Return pages without the first and last lines that more than half of them share.
+
+    Digits aside in the outermost line, as of a date; in the next one the page's own number aside.
+    """
     if len(pages) < _REPEATED_PAGES:
         return list(pages)
-    ends = [Counter(_DIGITS.sub("0", lines[end].strip()) for lines in split if lines) for end in (0, -1)]
-    kept: list[str] = []
-    for lines in split:
-        for end, counted in zip((0, -1), ends, strict=True):
-            if len(lines) > 1 and counted[_DIGITS.sub("0", lines[end].strip())] * 2 > len(pages):
-                del lines[end]
-        kept.append("\n".join(lines))
-    return kept
+    split = [[line for line in page.split("\n") if line.strip()] for page in pages]
+    for outermost in (True, False):
+        for end in (0, -1):
+            lines = [
+                _alike(page[end].strip(), number, outermost=outermost) if page else ""
+                for number, page in enumerate(split, start=1)
+            ]
+            counted = Counter(lines)
+            for page, line in zip(split, lines, strict=True):
+                if len(page) > 1 and counted[line] * 2 > len(pages):
+                    del page[end]
+    return ["\n".join(page) for page in split]
+
+
+def _alike(line: str, page: int, *, outermost: bool) -> str:
+    """Return a line with zeros for what differs from page to page."""
+    return _DIGITS.sub("0", line) if outermost else re.sub(rf"(?<!\d){page}(?!\d)", "0", line, count=1)
 
 
 def _outline(reader: PdfReader) -> dict[int, tuple[str, ...]]:

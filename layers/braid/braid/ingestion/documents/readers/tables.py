@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from datetime import datetime, time
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
@@ -66,7 +67,7 @@ def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterato
     names: list[str] = []
     characters = 0
     for number, line in enumerate(lines, start=1):
-        cells = ["" if cell is None else tidied(str(cell)).strip() for cell in line]
+        cells = [tidied(_written(cell)).strip() for cell in line]
         if not any(cells):
             continue
         if not names:
@@ -77,6 +78,15 @@ def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterato
         if characters > limits.characters:
             raise Unreadable(f"holds more than {limits.characters:,} characters, names of columns included; split it")
         yield number, row
+
+
+def _written(cell: object) -> str:
+    """Return a cell as a spreadsheet shows it: a day without a time of day, a number of 15 digits at most."""
+    if isinstance(cell, datetime) and cell.time() == time.min:
+        return cell.date().isoformat()
+    if isinstance(cell, float):
+        return f"{cell:.15g}"
+    return "" if cell is None else str(cell)
 
 
 def _distinct(cells: Sequence[str]) -> list[str]:
