@@ -280,7 +280,8 @@ class EmbeddedKnowledgeGraph:
                 if tenant is None:
                     return GraphResult()
                 named = name_rows.ids_by_phrase(connection, tenant, phrases(query))
-                graph = self._graphs.seen_from(connection, tenant, query, named)
+                starts = partial(vertex_rows.read_starts, connection, tenant, query, named)
+                graph = self._graphs.seen_from(connection, tenant, query, starts)
             return answer_query(query, query_subgraph(graph, query, named))
 
     def prepare_walks(self, tenant_id: str) -> None:

@@ -10,12 +10,14 @@ from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.knowledge_graph import MAX_TRUST_EDGES
+from braid.ranking.graph_queries_and_facts import max_starts
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping, Sequence
 
     from braid.engines.embedded.graph.name_rows import StoredNames
+    from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import NameKeys
 
 _WRITE_VERTEX = """
@@ -175,6 +177,43 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
     )
     found = {row[0]: _vertex(tenant_id, row) for row in rows}
     return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
+
+
+def read_starts(
+    connection: sqlite3.Connection, tenant: int, query: GraphQuery, named: Mapping[str, Sequence[str]]
+) -> Collection[str]:
+    """Return the ids of the vertices at which a query may begin.
+
+    If it states no ids and names, these are the first vertices that meet its conditions, by id: one more than it may
+    begin at.
+
+    Parameters
+    ----------
+    named
+        Ids of the vertices that have each name that the query asks for.
+    """
+    start, during = query.start, query.start.time_range
+    if start.ids or start.names:
+        return start.ids or {identity for ids in named.values() for identity in ids}
+    conditions = "(valid_at IS NULL OR valid_at <= :as_of) AND (invalid_at IS NULL OR invalid_at > :as_of)"
+    conditions += " AND trusted" if query.trusted_only else ""
+    if during is not None:
+        conditions += (
+            " AND timestamp IS NOT NULL AND coalesce(timestamp >= :since, 1) AND coalesce(timestamp < :end, 1)"
+        )
+    rows = connection.execute(
+        "SELECT id FROM vertices WHERE tenant = :tenant AND entity_type IN (SELECT value FROM json_each(:types))"  # noqa: S608 - conditions of the code
+        f" AND {conditions} ORDER BY id LIMIT :most",
+        {
+            "tenant": tenant,
+            "types": json.dumps(start.entity_types),
+            "as_of": to_microseconds(query.as_of) or 0,
+            "since": to_microseconds(during.start if during else None),
+            "end": to_microseconds(during.end if during else None),
+            "most": max_starts(query) + 1,
+        },
+    )
+    return [row[0] for row in rows]
 
 
 def read_vertices_after(

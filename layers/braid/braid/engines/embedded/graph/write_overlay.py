@@ -146,14 +146,14 @@ class FollowedGraph:
         seeds = sorted_numbers(self._number_of, walk.seeds)
         frontier = self._walkable_among(seeds, as_of, trusted_only=walk.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
-        meets_no_change = self._touched.isdisjoint(walk.seeds)
+        meets_no_change = not (walk.by_condition and self._touched) and self._touched.isdisjoint(walk.seeds)
         for hop in walk.hops:
             check()
             found = self._edges_of(frontier, hop.direction)
             meets_no_change = meets_no_change and not are_among(found[2], self._touched_numbers).any()
             edges, frontier = self._take_hop(frontier, found, hop, as_of, trusted_only=walk.trusted_only)
             followed.append(edges)
-            frontier = frontier[~np.isin(frontier, vertices)]
+            frontier = frontier if walk.goes_back else frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
         if meets_no_change:
             return self._loaded
