@@ -167,7 +167,7 @@ load: $(UV) ## send braid serve 1, 8 and 32 users, and write the figures to benc
 .PHONY: evaluate
 evaluate: $(UV) ## evaluate dataset folders (DATA="a b"), write the figures into the documentation and draw them
 	$(SYNC) --no-default-groups --group plots
-	.venv/bin/python -m braid_cli.evaluation.document $(DATA)
+	.venv/bin/python -m braid_cli.evaluation.published_figures $(DATA)
 
 .PHONY: test-hostile
 test-hostile: test-setup ## attack it: tenancy, malformed requests, bombs, kills, damaged files (KILLS=200 for the long form)

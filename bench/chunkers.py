@@ -16,10 +16,10 @@ from unittest import mock
 
 from braid.app import Application
 from braid.ingestion.documents import chunking
+from braid.ingestion.documents.chunk_records import records_of
 from braid.ingestion.documents.chunking import Chunk, Chunker, belong_together
 from braid.ingestion.documents.document import Document, Section, Source
 from braid.ingestion.documents.readers.markdown import read_markdown
-from braid.ingestion.documents.records import records_of
 from braid.ingestion.writing import write
 from braid.models import EmbeddingType, Query, Relationship, Vertex
 from braid.ports.ingestion import WriteRequest

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.engines.rerankers.voyage import USD_PER_1000_DOCUMENTS
-from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.ingestion.bulk.import_steps import BATCH_LINES
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from braid.models import Vertex
     from braid.ports.knowledge_graph import KnowledgeGraph
-    from braid.ranking.neighbourhood import Neighbourhood
+    from braid.ranking.neighbourhood_arrays import Neighbourhood
 
 RECORDS_AT_ONCE = 512
 """As many as an ingest of the product writes at once."""

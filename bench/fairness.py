@@ -43,8 +43,8 @@ RATES = {"embedded": (0.4, 15), DEPLOYED: (0.15, 25)}
 HEAVY = "heavy"
 """Name of the measurement beside heavy questions."""
 WITHOUT_SHARES = """
-from braid_cli.http_server import heavy_tenants
-heavy_tenants.HEAVY_S = float("inf")
+from braid_cli.http_server import fair_shares
+fair_shares.HEAVY_S = float("inf")
 from braid_cli.main import main
 main()
 """

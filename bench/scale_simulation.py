@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.ingestion.bulk.import_steps import BATCH_LINES
 from braid.reembedding import ReembeddingLimits
 from braid.settings import Settings
 

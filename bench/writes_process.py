@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING
 from braid.app import Application
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.ingestion.writing import MissingEnds
-from braid.models.model_profiles import Profiles, space_of
+from braid.models.embedding_models import Profiles, space_of
 from braid.ports.schema_registry import SchemaVersion
 from braid.settings import load_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from braid import __version__
-from braid.client.contents import id_of
-from braid.engines.rerankers.requests import cut, tokens
+from braid.client.add_argument import id_of
+from braid.engines.rerankers.hosted_calls import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
+from braid.models.enums_and_scalars import printable
 from braid.models.query import NOT_RELATED, NOTHING_PASSES
-from braid.models.scalars import printable
 from braid.retrieval.context.fence import fence
 from braid.understanding.intent import names_moment
 from mcp.server import MCPServer

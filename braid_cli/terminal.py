@@ -36,7 +36,7 @@ def complain(message: str, *, style: str = "red") -> None:
     Lines are not wrapped, so that paths in them can be copied. Control characters, which a message may quote from a
     file or a response, are replaced.
     """
-    from braid.models.scalars import printable
+    from braid.models.enums_and_scalars import printable
 
     shown = "\n".join(map(printable, message.split("\n")))
     err.print(Text(f"braid: {shown}", style=style), soft_wrap=True)
@@ -105,7 +105,7 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int],
     Yields a function that updates it, with the numbers of items done and in all; the first call shows the bar. The
     description may name a file: it is neither a format nor markup.
     """
-    from braid.models.scalars import printable
+    from braid.models.enums_and_scalars import printable
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     said = TextColumn("{task.description}", markup=False)

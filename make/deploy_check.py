@@ -18,8 +18,8 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from braid.models.model_profiles import models_of
-from braid.settings.files import load_profiles
+from braid.models.embedding_models import models_of
+from braid.settings.configuration_files import load_profiles
 
 from make.deploy_account import Finding, account
 from make.templates import read_template

@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from braid.models.model_profiles import models_of
-from braid.settings.files import load_profiles
+from braid.models.embedding_models import models_of
+from braid.settings.configuration_files import load_profiles
 
-from braid_cli.export.default_model import DEFAULT_MODEL
+from braid_cli.model_export.default_model import DEFAULT_MODEL
 
 if TYPE_CHECKING:
-    from braid.models.model_profiles import Profiles
+    from braid.models.embedding_models import Profiles
 
 WITH_PYTORCH = ("--via", "sentence-transformers")
 INSTALL_PYTORCH = (

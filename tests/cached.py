@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.embedded.key_value import EmbeddedCache
+from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.models import Record, Relationship, Vertex
 from braid.ports.cache import ResilientCache
 from braid.settings import Settings
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from braid.models import Answer
     from braid.ports.cache import Cache
-    from braid.retrieval.context.selection import Context
+    from braid.retrieval.context.message_selection import Context
 
 DIFFERS = {"trace_id", "latency_ms", "cached", "rerank_cost_usd", "holds_until"}
 """Of an answer: what is of the call itself, and until when it holds, which is said more carefully when it is older."""

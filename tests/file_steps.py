@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from braid.ingestion.bulk import manifest, steps
+from braid.ingestion.bulk import import_steps, manifest
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, PageRequest, Phase, Split
 
 from tests.contract.shapes import ACME
@@ -27,13 +27,13 @@ def put_lines(
 
 
 def begun(store: DemoStages, name: str = "j", **fields: Any) -> ImportJob:
-    return steps.split(Split(job=name, event={"tenant_id": ACME, "key": KEY, **fields}), store)
+    return import_steps.split(Split(job=name, event={"tenant_id": ACME, "key": KEY, **fields}), store)
 
 
 def batches(store: DemoStages, job: ImportJob, phase: Phase) -> Iterator[Batch]:
     cursor = Cursor()
     while True:
-        out = steps.page(PageRequest(job=job, cursor=cursor), store)
+        out = import_steps.page(PageRequest(job=job, cursor=cursor), store)
         if out.items is None:
             return
         for place in manifest.items(job, out.items, store.objects):
@@ -45,9 +45,9 @@ def batches(store: DemoStages, job: ImportJob, phase: Phase) -> Iterator[Batch]:
 def all_phases(store: DemoStages, job: ImportJob) -> JobReport:
     for phase in Phase:
         for task in batches(store, job, phase):
-            steps.batch(task, store)
+            import_steps.batch(task, store)
     return finished(store, job)
 
 
 def finished(store: DemoStages, job: ImportJob) -> JobReport:
-    return steps.finish(Finish(job=job), store)
+    return import_steps.finish(Finish(job=job), store)

@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.key_value import EmbeddedSchemaRegistry
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.engines.embedded.small_tables import EmbeddedSchemaRegistry
 from braid.ports.cache import NoCache, ResilientCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call
 from braid.retrieval.context.fence import unfenced
-from braid.retrieval.context.selection import Context, ContextSource
+from braid.retrieval.context.message_selection import Context, ContextSource
 
 from tests.fakes import NOW, TENANT, fused, searched
 

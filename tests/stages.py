@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from braid.app import Application
 from braid.lambda_runtime.stage_handlers import stage_handler
-from braid.models.model_profiles import space_of
+from braid.models.embedding_models import space_of
 from braid.retrieval.stages.stage_messages import (
     EmbedRequest,
     FuseRequest,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.models import Answer
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.retrieval.stages.stage_messages import Embedded, GraphFound, Planned, Searched
 
     from braid_cli.state_machine.invoke_endpoint import Handler

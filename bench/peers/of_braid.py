@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from braid.app import Application
 from braid.models import Hints, Query, RerankerKind, Strategy
-from braid.models.model_profiles import ModelConfig, space_of
+from braid.models.embedding_models import ModelConfig, space_of
 from braid.retrieval import pipeline
 from braid.settings import Settings
 

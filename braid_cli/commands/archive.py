@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant
+from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import complain, counted, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.ingestion.archive import PartKind
+    from braid.ingestion.archive_export import PartKind
 
 app = typer.Typer()
 Folder = Annotated[Path, typer.Argument(help="Folder of the archive.", metavar="DIR")]
@@ -32,7 +32,7 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Export a tenant's records, graph and schema versions to a folder; repeat to resume."""
-    from braid.ingestion.archive import export_tenant
+    from braid.ingestion.archive_export import export_tenant
 
     check_tenant(tenant)
     application = open_application(engine)

@@ -11,16 +11,16 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import ContextRole, Ranking
 from braid.retrieval.context.fence import unfenced
-from braid.retrieval.context.selection import Context, ContextSource, message_text
+from braid.retrieval.context.message_selection import Context, ContextSource, message_text
 from rich.table import Table
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, AsOf, Tenant, Where, any_of
-from braid_cli.question import check_known, of_option, question, unusable_models
+from braid_cli.question_validation import check_known, of_option, question, unusable_models
 from braid_cli.terminal import complain, examples, out, print_json, read_input
 
 if TYPE_CHECKING:
-    from braid.retrieval.context.selection import ContextScores
+    from braid.retrieval.context.message_selection import ContextScores
     from rich.console import Console
 
 app = typer.Typer()

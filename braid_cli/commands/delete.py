@@ -9,7 +9,7 @@ from braid.errors import InvalidRequest
 from rich.text import Text
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_tenant
+from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import EXIT_FAILED, complain, counted, err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:

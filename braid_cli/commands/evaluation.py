@@ -10,14 +10,14 @@ import typer
 from braid.settings import read_settings
 
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Graph
-from braid_cli.question import check_tenant
+from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:
     from braid.app import Application
 
-    from braid_cli.evaluation.failures import Failure
     from braid_cli.evaluation.run import Evaluation
+    from braid_cli.evaluation.worst_questions import Failure
 
 app = typer.Typer()
 Asked = Annotated[
@@ -91,9 +91,9 @@ def evaluate(
     data.
     """
     from braid_cli.datasets.ir_dataset import judged_folder
-    from braid_cli.evaluation.failures import failures
     from braid_cli.evaluation.run import evaluate_folder, evaluate_stored
     from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
+    from braid_cli.evaluation.worst_questions import failures
 
     check_tenant(tenant)
     folder = judged_folder(folder, ir_datasets_folder())

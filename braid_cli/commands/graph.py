@@ -10,14 +10,14 @@ import typer
 from braid.errors import InvalidRequest
 from braid.models import Direction
 from braid.ports.graph_query import GraphQuestion
-from braid.retrieval.tenant_questions import TenantQuestions
+from braid.retrieval.tenant_search import TenantQuestions
 from braid.strict_json import NotJson, read_json
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.answer_rendering import path_text, printable
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant, any_of
-from braid_cli.question import check_known, check_tenant, of_option, warn_of_unknown_types
-from braid_cli.show import path_text, printable
+from braid_cli.question_validation import check_known, check_tenant, of_option, warn_of_unknown_types
 from braid_cli.terminal import examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:

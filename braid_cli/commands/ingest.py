@@ -13,9 +13,9 @@ from braid.ingestion.documents.ingesting import Options
 from braid.ingestion.writing import MissingEnds
 from rich.markup import escape
 
+from braid_cli.answer_rendering import print_found_names, printable
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Graph, Tenant, any_of
-from braid_cli.question import check_tenant, foreign_to
-from braid_cli.show import print_found_names, printable
+from braid_cli.question_validation import check_tenant, foreign_to
 from braid_cli.terminal import (
     EXIT_BAD_INPUT,
     EXIT_INTERRUPTED,
@@ -111,8 +111,8 @@ def ingest(
 
     Ingesting again resumes an interrupted run, and writes only what has changed.
     """
+    from braid_cli.documents.dataset_or_documents import is_dataset, is_lines
     from braid_cli.documents.ingest import check_same_folder, pairs
-    from braid_cli.documents.recognise import is_dataset, is_lines
 
     check_tenant(tenant)
     mapping = pairs("--map", columns or ())

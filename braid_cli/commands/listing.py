@@ -10,9 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant
-from braid_cli.show import printable
+from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:

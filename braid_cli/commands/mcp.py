@@ -72,7 +72,7 @@ def mcp(
     """Serve the MCP tools search, context, related, facts and list_documents, over stdin and stdout or HTTP."""
     token = os.environ.get(token_env, "")
     if openapi:
-        from braid_cli.gateway_tools import gateway_document
+        from braid_cli.agent_gateway_openapi import gateway_document
 
         sys.stdout.write(f"{gateway_document(url or '')}\n")
         return

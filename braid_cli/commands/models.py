@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from braid.engines.onnx.model_files import MANIFEST, ModelKind, Precision, open_model, read_manifest
 from braid.errors import ConfigurationError, ModelError
-from braid.models.scalars import printable
+from braid.models.enums_and_scalars import printable
 from braid.settings import load_settings
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,7 +22,7 @@ from braid_cli.options import AsJson  # noqa: TC001 - typer reads annotations
 from braid_cli.terminal import examples, print_json
 
 if TYPE_CHECKING:
-    from braid.models.model_profiles import ModelConfig, Profiles
+    from braid.models.embedding_models import ModelConfig, Profiles
 
 app = typer.Typer(name="models", no_args_is_help=True, help="List models and make model folders.")
 
@@ -156,7 +156,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace an existing folder.")] = False,
 ) -> None:
     """Make a model folder: ONNX graph, tokenizer and manifest."""
-    from braid_cli.export.default_model import (
+    from braid_cli.model_export.default_model import (
         DEFAULT_LICENCE,
         DEFAULT_MODEL,
         DEFAULT_ORIGIN,
@@ -223,7 +223,7 @@ def _export(
         Console(stderr=True, markup=False).print(f"The model is taken from the folder {local.resolve()}.")
     with Console(stderr=True).status(f"Writing {target} via {chosen.value}"):
         if chosen is Via.DIRECT:
-            from braid_cli.export.direct import export_direct
+            from braid_cli.model_export.from_safetensors import export_direct
 
             if revision or allow_checkpoint:
                 raise ConfigurationError("--revision and --allow-checkpoint need --via sentence-transformers")
@@ -239,7 +239,7 @@ def _export(
                 force=force,
             )
         else:
-            from braid_cli.export.via_sentence_transformers import (
+            from braid_cli.model_export.via_sentence_transformers import (
                 export_via_sentence_transformers,
             )
 

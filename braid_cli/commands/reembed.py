@@ -16,7 +16,7 @@ from braid.reembedding.workflow import Progress
 from rich.table import Table
 
 from braid_cli.options import FLAG, AsJson, Engine, tenant_option
-from braid_cli.question import check_known, check_tenant
+from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import EXIT_FAILED, counted, examples, open_application, out, print_json, progress
 
 if TYPE_CHECKING:

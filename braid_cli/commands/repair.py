@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant
-from braid_cli.show import printable
+from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import counted, examples, open_application, out, print_json
 
 app = typer.Typer()

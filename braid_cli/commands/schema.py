@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine, Tenant
-from braid_cli.question import check_tenant
-from braid_cli.show import printable
+from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import EXIT_FAILED, examples, open_application, out, print_json, read_input
 
 if TYPE_CHECKING:

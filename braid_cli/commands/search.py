@@ -9,7 +9,7 @@ from braid.errors import InvalidRequest
 from braid.models import Fusion, Intent, Query, Ranking, RerankerKind, Strategy
 
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, AsOf, Engine, Tenant, Where, any_of
-from braid_cli.question import check_known, of_option, question, unusable_models, warn_of_unknown_types
+from braid_cli.question_validation import check_known, of_option, question, unusable_models, warn_of_unknown_types
 from braid_cli.terminal import complain, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
@@ -142,13 +142,13 @@ def search(
         print_json(answer.model_dump(mode="json"))
         return
     if answer.unknown_entity:
-        from braid.retrieval.tenant_questions import TenantQuestions, did_you_mean
+        from braid.retrieval.tenant_search import TenantQuestions, did_you_mean
 
         similar = did_you_mean(TenantQuestions(application, tenant).similar_names(answer.unknown_entity))
         raise InvalidRequest(f"--within: nothing in the graph of {tenant} is called {answer.unknown_entity!r}{similar}")
     from braid.understanding.intent import names_moment
 
-    from braid_cli.show import show_answer
+    from braid_cli.answer_rendering import show_answer
 
     moment = asked.as_of is None and names_moment(asked.text)
     show_answer(

@@ -15,7 +15,7 @@ from braid.settings import EngineKind
 from rich.console import Console
 
 from braid_cli.options import AsJson, Engine  # noqa: TC001 - typer reads annotations
-from braid_cli.question import check_known, check_tenant
+from braid_cli.question_validation import check_known, check_tenant
 from braid_cli.terminal import examples, print_json
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def serve(
     if os.environ.get("POWERTOOLS_LOG_LEVEL") == "CRITICAL":
         os.environ["POWERTOOLS_LOG_LEVEL"] = "WARNING"  # show refusals and failures while the server runs
     from braid_cli.http_server.connections import listen
-    from braid_cli.http_server.memory import share_memory
+    from braid_cli.http_server.malloc_arenas import share_memory
 
     share_memory()
     workers = workers or min(WORKERS, os.cpu_count() or 1)
@@ -103,8 +103,8 @@ def _serve(
         from braid.app import application
 
         from braid_cli.http_server.connections import configured
+        from braid_cli.http_server.printed_links import ask_once, tenants_to_serve
         from braid_cli.http_server.server import Bounds, Server, development_token
-        from braid_cli.http_server.tenant_links import ask_once, tenants_to_serve
 
         library = application()
         ended.callback(library.close)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from braid_cli.commands.listing import files, stored_documents
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
-from braid_cli.question import check_known, check_tenant, foreign_to
+from braid_cli.question_validation import check_known, check_tenant, foreign_to
 from braid_cli.terminal import counted, examples, open_application, out, print_json
 
 COUNTED: Final = 10_000

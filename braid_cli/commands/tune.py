@@ -1,4 +1,4 @@
-"""``braid tune``: fits the fusion parameters on judged questions; :mod:`braid.settings.files` reads its file."""
+"""``braid tune``: fits the fusion parameters on judged questions to a file, which ``braid.settings`` reads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 from braid.errors import InvalidRequest
-from braid.settings.files import FITTED_FILE
+from braid.settings.configuration_files import FITTED_FILE
 from rich.text import Text
 
 from braid_cli.commands.evaluation import Asked, ir_datasets_folder
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.options import DEFAULT_TENANT, FLAG, AsJson, Engine
-from braid_cli.question import check_tenant
+from braid_cli.question_validation import check_tenant
 from braid_cli.terminal import EXIT_FAILED, complain, examples, open_application, out, print_json, progress
 
 app = typer.Typer()

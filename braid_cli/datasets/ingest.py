@@ -18,7 +18,7 @@ from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import Places, WriteRequest, write
 from braid.models import SUPERSEDES, Kind, Relationship
 
-from braid_cli.datasets.contradictions import refuse_contradictions, require_accepted
+from braid_cli.datasets.checks_against_stores import refuse_contradictions, require_accepted
 from braid_cli.datasets.manifest import (
     FOLDER,
     UNFINISHED,
@@ -341,7 +341,7 @@ class _Edges:
     """Writes edges in their order, each page once its ends are written, and then supersessions.
 
     First all plain edges, then supersessions by records, then supersessions by edges: the order of
-    :mod:`braid.ingestion.bulk.phases`, as an edge and the one that supersedes it may be on different pages.
+    :mod:`braid.ingestion.bulk.batch_phases`, as an edge and the one that supersedes it may be on different pages.
     """
 
     def __init__(

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from braid.errors import DatasetError
+from braid.ingestion.bulk.batch_phases import distrust_edges_of, fingerprints_of, part_of, phases_of, refused_records
 from braid.ingestion.bulk.fingerprints import Fingerprints
-from braid.ingestion.bulk.phases import distrust_edges_of, fingerprints_of, part_of, phases_of, refused_records
+from braid.ingestion.bulk.import_steps import in_batches
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.bulk.steps import in_batches
 from braid.ingestion.items import Items
 from braid.ingestion.regular_files import open_regular
 from braid.ingestion.writing import write
@@ -59,7 +59,7 @@ def ingest_file(
     on_progress: Callable[[int, int], None] | None = None,
     on_error: Callable[[ItemError], None] = lambda _: None,
 ) -> FileReport:
-    """Write the valid lines of a file, in the phases of :mod:`braid.ingestion.bulk.phases`; report invalid ones.
+    """Write the valid lines of a file, in the phases of :mod:`braid.ingestion.bulk.batch_phases`; report invalid ones.
 
     Memory holds one batch, the places and ids of refused lines, and eight bytes for each edge that another edge
     supersedes or that supersedes a record.

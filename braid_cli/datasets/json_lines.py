@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.items import InvalidItem
 from braid.ingestion.regular_files import open_regular
-from braid.models.scalars import printable
+from braid.models.enums_and_scalars import printable
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json
 from pydantic import ValidationError

@@ -20,14 +20,14 @@ from braid.retrieval import pipeline
 from rich.rule import Rule
 from rich.text import Text
 
+from braid_cli.answer_rendering import show_answer
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.demo.schema_change import show_schema_change
 from braid_cli.evaluation.configurations import configurations
-from braid_cli.evaluation.recording import RecordingStages
+from braid_cli.evaluation.recorded_stages import RecordingStages
 from braid_cli.evaluation.run import evaluate
 from braid_cli.evaluation.show import show_evaluation
-from braid_cli.show import show_answer
 from braid_cli.state_machine.interpreter import Workflow
 from braid_cli.state_machine.invoke_endpoint import stage_handlers
 from braid_cli.terminal import make_models

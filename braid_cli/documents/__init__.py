@@ -1,4 +1,4 @@
 """Ingests documents on the command line.
 
-``recognise`` distinguishes documents from datasets; ``ingest`` ingests them and shows the progress.
+``dataset_or_documents`` distinguishes documents from datasets; ``ingest`` ingests them and shows the progress.
 """

@@ -9,12 +9,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import InvalidRequest
-from braid.ingestion.documents.files import find
+from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 
-from braid_cli.show import print_found_names, printable
+from braid_cli.answer_rendering import print_found_names, printable
 from braid_cli.terminal import complain, counted, err, out, print_json
 
 if TYPE_CHECKING:
@@ -135,7 +135,8 @@ def ingest(
     """
 
     def once() -> Iterator[Event]:
-        return ingest_documents(path, application, tenant_id=tenant, options=options, on_embedded=show.embedded)
+        yield from ingest_documents(path, application, tenant_id=tenant, options=options, on_embedded=show.embedded)
+        application.graph.prepare_walks(tenant)
 
     whole = True
     with _shown(quiet=as_json) as show:

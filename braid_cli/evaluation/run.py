@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from braid.app import Application
-from braid.engines.embedded.files import PRIVATE_FOLDER
+from braid.engines.embedded.sqlite_files import PRIVATE_FOLDER
 from braid.errors import DatasetError, InvalidRequest
 from braid.settings import EngineKind
 

@@ -11,11 +11,11 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.answer_rendering import COLOURS, path_text, printable
 from braid_cli.evaluation.configurations import DEFAULT
-from braid_cli.evaluation.failures import INSTEAD
 from braid_cli.evaluation.metrics import METRICS
 from braid_cli.evaluation.run import within
-from braid_cli.show import COLOURS, path_text, printable
+from braid_cli.evaluation.worst_questions import INSTEAD
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from braid_cli.evaluation.calibration import Reliability
-    from braid_cli.evaluation.failures import Failure, RelevantRecord
     from braid_cli.evaluation.metrics import Difference
     from braid_cli.evaluation.run import Evaluation
+    from braid_cli.evaluation.worst_questions import Failure, RelevantRecord
 
 WIDE, NAMED, MIDDLE = 112, 82, 78
 SIGNIFICANCE = 0.05

@@ -26,15 +26,15 @@ from braid.api.problems import Problem, too_large, too_many, unavailable
 from braid.api.signed_tokens import InvalidToken, sign, verify
 
 from braid_cli.http_server.connections import TENANT, WORKED_ON
-from braid_cli.http_server.heavy_tenants import ProcessorTime, Shares
-from braid_cli.http_server.turns import Turns
+from braid_cli.http_server.fair_shares import ProcessorTime, Shares
+from braid_cli.http_server.request_scheduler import Turns
 from braid_cli.http_server.workers import is_question
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, MutableMapping
 
-    from braid_cli.http_server.heavy_tenants import Spent
+    from braid_cli.http_server.fair_shares import Spent
     from braid_cli.http_server.workers import Workers
     from braid_cli.state_machine.invoke_endpoint import Handler
 

@@ -20,10 +20,10 @@ from braid.errors import BraidError
 from braid.settings import load_settings
 from pydantic import SecretStr
 
-from braid_cli.http_server.frames import PING, PONG, READY, Start, framed, framed_answer, read_frame
-from braid_cli.http_server.heavy_tenants import ProcessorTime
-from braid_cli.http_server.memory import share_memory
-from braid_cli.http_server.tenant_links import ask_once
+from braid_cli.http_server.fair_shares import ProcessorTime
+from braid_cli.http_server.malloc_arenas import share_memory
+from braid_cli.http_server.printed_links import ask_once
+from braid_cli.http_server.worker_protocol import PING, PONG, READY, Start, framed, framed_answer, read_frame
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 from braid_cli.terminal import EXIT_FAILED, GARBAGE, Warnings, complain
 

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.api.problems import unavailable
 from braid.errors import StoreError
 
-from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, read_frame, with_body
-from braid_cli.http_server.turns import SLOW_S
+from braid_cli.http_server.request_scheduler import SLOW_S
+from braid_cli.http_server.worker_protocol import LENGTH, PING, PONG, READY, Start, framed, read_frame, with_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

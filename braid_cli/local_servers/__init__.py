@@ -4,6 +4,6 @@
 ``down`` stops them.
 
 - ``opensearch_server``, ``gremlin_server``, ``localstack_server``: one server each
-- ``java``, ``maven``: find Java, and download packages; ``process``: starts and stops a server; ``state``: the state
-  file of running servers
+- ``java``, ``maven``: find Java, and download packages; ``process``: starts and stops a server; ``running_servers``:
+  the state file of running servers
 """

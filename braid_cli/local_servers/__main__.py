@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from braid.errors import BraidError
 
-from braid_cli.local_servers import gremlin_server, localstack_server, opensearch_server, process, state
+from braid_cli.local_servers import gremlin_server, localstack_server, opensearch_server, process, running_servers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,17 +32,17 @@ VARIABLES = {
 }
 
 
-def up(folder: Path, names: Sequence[str]) -> dict[str, state.Running]:
+def up(folder: Path, names: Sequence[str]) -> dict[str, running_servers.Running]:
     """Start the named servers that do not run yet, and return all that run."""
-    with state.locked(folder):
-        running = state.read(folder)
+    with running_servers.locked(folder):
+        running = running_servers.read(folder)
         for name in names:
             prepare, answers = SERVERS[name]
             if name in running:
                 if answers(running[name].endpoint):
                     continue
                 _stop(running.pop(name))
-                state.write(folder, running)
+                running_servers.write(folder, running)
             # In a folder of its own outside the state folder, which an unprivileged account can reach.
             copy = Path(tempfile.mkdtemp(prefix=f"braid-{name}-"))
             log = (folder / f"{name}.log").resolve()
@@ -53,21 +53,21 @@ def up(folder: Path, names: Sequence[str]) -> dict[str, state.Running]:
             except BaseException:
                 shutil.rmtree(copy, ignore_errors=True)
                 raise
-            running[name] = state.Running(name, pid, launch.endpoint, str(copy), str(log))
-            state.write(folder, running)
+            running[name] = running_servers.Running(name, pid, launch.endpoint, str(copy), str(log))
+            running_servers.write(folder, running)
         return running
 
 
 def down(folder: Path, names: Sequence[str]) -> list[str]:
     """Stop the named servers and return those that ran; their logs stay."""
-    with state.locked(folder):
-        running = state.read(folder)
+    with running_servers.locked(folder):
+        running = running_servers.read(folder)
         stopped = [name for name in names if name in running and _stop(running.pop(name))]
-        state.write(folder, running)
+        running_servers.write(folder, running)
         return stopped
 
 
-def _stop(server: state.Running) -> bool:
+def _stop(server: running_servers.Running) -> bool:
     ran = process.stop(server.pid, marker=server.folder)
     shutil.rmtree(server.folder, ignore_errors=True)
     return ran
@@ -80,7 +80,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "names", nargs="*", help=f"servers: {', '.join(SERVERS)}; default: opensearch and gremlin, for down all"
     )
-    parser.add_argument("--state", type=Path, default=state.default_folder(), help="folder for addresses and logs")
+    parser.add_argument(
+        "--state", type=Path, default=running_servers.default_folder(), help="folder for addresses and logs"
+    )
     options = parser.parse_intermixed_args(arguments)
     unknown = sorted(set(options.names) - set(SERVERS))
     if unknown:
@@ -97,7 +99,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             stopped = down(options.state, names)
             print(f"stopped {', '.join(stopped)}" if stopped else "nothing ran")
             return 0
-        running = state.read(options.state)
+        running = running_servers.read(options.state)
         healthy = {name: name in running and SERVERS[name][1](running[name].endpoint) for name in names}
         for name in names:
             print(f"{name}: {running[name].endpoint if healthy[name] else 'does not run'}")

@@ -18,7 +18,7 @@ from braid.telemetry.recording import TRACEPARENT, operation, trace_headers
 from opentelemetry.trace import SpanKind
 
 from braid_cli.state_machine.invoke_endpoint import InvokeServer, stage_handlers
-from braid_cli.state_machine.remembering import FUNCTIONS_ENDPOINT, remember
+from braid_cli.state_machine.moto_caching import FUNCTIONS_ENDPOINT, remember
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from braid.models import FusionParameters
 
-    from braid_cli.tuning.captured import CapturedQuestion
+    from braid_cli.tuning.captured_questions import CapturedQuestion
 
 MIN_GAIN = 5e-4
 """Minimum gain of the mean for a change to be accepted; smaller gains are noise of single questions."""

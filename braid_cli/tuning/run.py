@@ -14,13 +14,13 @@ from braid.errors import InvalidRequest
 from braid.models import Fusion, FusionParameters
 from braid.retrieval.stages.fuse_rerank import fusion_method
 from braid.settings import DEFAULT_TENANT
-from braid.settings.files import FittedFile
+from braid.settings.configuration_files import FittedFile
 
 from braid_cli.datasets.dataset import read_judgements
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation.metrics import METRICS, Figures, bootstrap, difference, mean
 from braid_cli.evaluation.run import isolated_engines, read_judged, uncached
-from braid_cli.tuning.captured import capture
+from braid_cli.tuning.captured_questions import capture
 from braid_cli.tuning.coordinate_search import RANK_PARAMETERS, SEED, TUNED_PARAMETERS, TunedParameter, search
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from braid.app import Application
 
     from braid_cli.evaluation.metrics import Difference
-    from braid_cli.tuning.captured import CapturedQuestion
+    from braid_cli.tuning.captured_questions import CapturedQuestion
 
 FOLDS = 5
 MAX_LOSS = 0.01

@@ -8,8 +8,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from braid_cli.answer_rendering import printable
 from braid_cli.evaluation.show import SIGNIFICANCE, format_p, format_score
-from braid_cli.show import printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,7 +13,7 @@ open_beforehand(
     lambda: application().cache,
     lambda: application().schemas,
     lambda: application().queue,
-    lambda: import_module("braid.engines.onnx.models"),
+    lambda: import_module("braid.engines.onnx.encoders"),
     lambda: import_module("braid.ranking.propagation_and_paths"),
     lambda: import_module("braid.retrieval.pipeline"),
 )

@@ -8,7 +8,7 @@ from braid.lambda_runtime.warm_up import load_beforehand, open_beforehand
 from braid.retrieval.stages.stage_messages import EmbedRequest
 
 open_beforehand(
-    lambda: application().migration, lambda: application().cache, lambda: import_module("braid.engines.onnx.models")
+    lambda: application().migration, lambda: application().cache, lambda: import_module("braid.engines.onnx.encoders")
 )
 load_beforehand(lambda: [application().encoder_for(model) for model in application().models()])
 handler = stage_handler("embed", EmbedRequest, application().embed, count=application().cache_counts)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from braid.app import application
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.step_messages import Task, TaskResult
 from braid.ingestion.inline_writes import write_message
 from braid.lambda_runtime.fifo_batches import batch_handler, log_refused
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def _run(request: Task) -> TaskResult:
-    return steps.run(request, application())
+    return import_steps.run(request, application())
 
 
 _run_task = stage_handler("ingest", Task, _run)

@@ -14,7 +14,7 @@ from braid.models import Record, Relationship, SourceRef, Vertex
 from braid.ports.ingestion import WriteRequest
 from playwright.sync_api import expect
 
-from braid_cli.http_server.heavy_tenants import Shares
+from braid_cli.http_server.fair_shares import Shares
 from tests.browser.test_asking import HOSTILE, KEPT, ROOT_CAUSE, controls
 from tests.served import token
 

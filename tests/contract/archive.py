@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import DatasetError, StoreError
-from braid.ingestion import archive
-from braid.ingestion.archive import PartKind, export_tenant
+from braid.ingestion import archive_export
+from braid.ingestion.archive_export import PartKind, export_tenant
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import MENTIONS, SourceRef
@@ -127,14 +127,14 @@ class ArchiveContract:
             ["manifest.json", "records-000001.jsonl", "relationships-000002.jsonl", "vertices-000002.jsonl"], 0o600
         )
         assert not [path for path in folder.iterdir() if path.is_symlink()]
-        archive.verify(folder)
+        archive_export.verify(folder)
 
     def test_what_broke_off_goes_on(
         self, store: Application, other: Callable[[], Application], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         fill(store)
-        monkeypatch.setattr(archive, "PAGE", 7)
-        monkeypatch.setattr(archive, "PART_BYTES", 1)
+        monkeypatch.setattr(archive_export, "PAGE", 7)
+        monkeypatch.setattr(archive_export, "PART_BYTES", 1)
         pages = 0
 
         def lost(*_: int) -> None:
@@ -152,7 +152,7 @@ class ArchiveContract:
                 breaks += 1
             except DatasetError:  # it is whole
                 break
-        whole = archive.verify(tmp_path / "archive")
+        whole = archive_export.verify(tmp_path / "archive")
         assert breaks > 1
         assert whole.counts()[PartKind.RECORDS] == NUMBER
         elsewhere = other()
@@ -197,14 +197,14 @@ def lengthened(embedding: dict[str, Any]) -> dict[str, Any]:
 def rewrite(folder: Path, name: str, text: str) -> None:
     """Replace a part, and what the manifest says of it; without a text leave it out."""
     (folder / name).write_text(text, encoding="utf-8")
-    manifest = archive.read_manifest(folder)
-    sha256 = archive.hashlib.sha256(text.encode()).hexdigest()
+    manifest = archive_export.read_manifest(folder)
+    sha256 = archive_export.hashlib.sha256(text.encode()).hexdigest()
     parts = tuple(
         part.model_copy(update={"sha256": sha256, "items": len(text.splitlines())}) if part.name == name else part
         for part in manifest.parts
         if part.name != name or text
     )
-    path = folder / archive.MANIFEST
+    path = folder / archive_export.MANIFEST
     path.write_text(manifest.model_copy(update={"parts": parts}).model_dump_json(), encoding="utf-8")
 
 
@@ -373,8 +373,8 @@ class DamagedArchiveContract:
             return created(path)
 
         with monkeypatch.context() as patched:
-            created = archive._created
-            patched.setattr(archive, "_created", killed)
+            created = archive_export._created
+            patched.setattr(archive_export, "_created", killed)
             with pytest.raises(Killed):
                 export_tenant(ACME, store, tmp_path / "archive")
         assert len(names) == 1 + at // 2

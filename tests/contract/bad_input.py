@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.import_queue import ImportQueue
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import MissingEnds
@@ -199,7 +199,7 @@ class BadInputContract:
     def test_an_edge_whose_evidence_is_refused_is_not_trusted_if_that_was_not(
         self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
     ) -> None:
-        monkeypatch.setattr(steps, "BATCH_LINES", 1)
+        monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
         lines = [
             record("a"),
             record("b"),
@@ -230,7 +230,7 @@ class BadInputContract:
     def test_an_edge_is_not_trusted_whose_evidence_is_on_a_line_that_cannot_be_parsed(
         self, store: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
     ) -> None:
-        monkeypatch.setattr(steps, "BATCH_LINES", 1)
+        monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
         mail = f'{{"record": {{"metadata": {wrong}, "id": "m\\u00e4il", "trusted": false, "content": "a"}}}}'
         ends = jsonl([record("a"), record("b"), record("other")])
         edges = jsonl([edge("a", "b", evidence="mäil"), edge("b", "a", evidence="other")])
@@ -291,9 +291,9 @@ class BadInputContract:
     def test_an_object_that_changes_while_it_is_read_fails_by_that_name_and_is_written_whole_the_next_time(
         self, store: DemoStages, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(steps, "BATCH_LINES", 1)
+        monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
         store.objects.put("object", KEY, jsonl([GOOD, record("old")]))
-        whole, done = steps.batch, list[int]()
+        whole, done = import_steps.batch, list[int]()
 
         def batch(task: Any, to: Any) -> Any:
             if done:
@@ -301,7 +301,7 @@ class BadInputContract:
             done.append(1)
             return whole(task, to)
 
-        monkeypatch.setattr(steps, "batch", batch)
+        monkeypatch.setattr(import_steps, "batch", batch)
         found = imported(store, "object", "first")
         assert (found.status, found.error) == (ImportStatus.FAILED, "ObjectChanged")
         assert ids(store, "object") == ["good"]

@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.inline_writes import write_items
 from braid.ingestion.items import Items
 from braid.ingestion.writing import MissingEnds
@@ -106,7 +106,7 @@ class FilesContract:
 
     @pytest.fixture(autouse=True)
     def single_lines(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(steps, "BATCH_LINES", 1)
+        monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
 
     def test_in_the_end_the_same_holds_as_if_all_lines_were_written_at_once_whatever_their_order(
         self, store: DemoStages, tmp_path: Path

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.key_value import EmbeddedCache, EmbeddedSchemaRegistry
 from braid.engines.embedded.message_queue import MAX_RECEIVES, EmbeddedQueue
 from braid.engines.embedded.object_store import PART_BYTES, EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.engines.embedded.small_tables import EmbeddedCache, EmbeddedSchemaRegistry
 from braid.engines.embedded.store import EmbeddedStore
 from braid.settings import Journal
 

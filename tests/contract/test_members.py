@@ -8,7 +8,7 @@ import boto3
 import pytest
 from braid.app import Application
 from braid.engines.aws.dynamodb import DynamoMembers
-from braid.engines.embedded.key_value import EmbeddedMembers
+from braid.engines.embedded.small_tables import EmbeddedMembers
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import TransientStoreError
 from braid.ports.members import Membership, Role

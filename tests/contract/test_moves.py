@@ -8,8 +8,8 @@ import boto3
 import pytest
 from braid.engines.aws.dynamodb import DynamoJobStore
 from braid.engines.embedded.index_migration import EmbeddedIndexMigration
-from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.engines.embedded.small_tables import EmbeddedJobStore
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreError, TransientStoreError
 from braid.settings import Settings

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest, StoreError, StoreTooSlow
-from braid.ingestion import item_checks, record_supersession, writing
+from braid.ingestion import item_refusals, writing
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.supersession import records as superseded_records
 from braid.ingestion.writing import MissingEnds, WriteReport, WriteRequest, require_written, write
 from braid.models import Kind, Record, Relationship, RelationshipKey, Vertex
 from braid.ports.schema_registry import SchemaVersion
@@ -301,7 +302,7 @@ class WritesContract:
     def test_what_is_not_trusted_keeps_nothing_that_is_from_superseding(
         self, store: WriteStore, trusted: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(record_supersession, "MAX_SUPERSESSIONS", 1)
+        monkeypatch.setattr(superseded_records, "MAX_SUPERSESSIONS", 1)
         mail, ends = record("mail", "open at 7", trusted=False), (vertex("old"), vertex("new"))
         links = (edge("old", "new", "SUPERSEDES", trusted=False), edge("mail", "old", "SUPERSEDES", trusted=trusted))
         assert written(store, *ends, mail, *links).errors == ()
@@ -317,7 +318,7 @@ class WritesContract:
     def test_links_that_are_not_trusted_take_no_room_of_those_that_are(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(record_supersession, "MAX_SUPERSESSIONS", 1)
+        monkeypatch.setattr(superseded_records, "MAX_SUPERSESSIONS", 1)
         mails = [record(name, "open at 7", trusted=False) for name in ("mail", "spam")]
         written(store, record("old", "open at 8"), record("new", "open at 9"), *mails)
         assert written(store, edge("new", "mail", "SUPERSEDES", trusted=False)).errors == ()
@@ -383,7 +384,7 @@ class WritesContract:
     def test_a_type_that_the_graph_has_no_room_for_is_refused_by_its_field_and_nothing_is_written(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 7)  # of entities five are the library's own
+        monkeypatch.setattr(item_refusals, "MAX_TENANT_TYPES", 7)  # of entities five are the library's own
         written(store, vertex("a", entity_type="Pump"), vertex("b", entity_type="Valve"))
         written(store, *(edge("a", "b", f"FEEDS_{number}") for number in range(4)))
         of_new_types = (
@@ -409,7 +410,7 @@ class WritesContract:
     def test_of_a_partial_write_the_types_are_accepted_that_there_is_room_for(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 4)
+        monkeypatch.setattr(item_refusals, "MAX_TENANT_TYPES", 4)
         edges = [edge("a", "b", f"FEEDS_{number}") for number in range(9)]
         report = written(store, vertex("a"), vertex("b"), *edges, partial=True)
         assert [error.place for error in report.errors] == [f"relationships[{at}]" for at in range(2, 9)]
@@ -419,7 +420,7 @@ class WritesContract:
     def test_a_type_that_nothing_has_any_more_makes_room_for_another(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 3)
+        monkeypatch.setattr(item_refusals, "MAX_TENANT_TYPES", 3)
         old = edge("a", "b", "FEEDS")
         assert not written(store, vertex("a"), vertex("b"), old).errors
         assert written(store, edge("a", "b", "DRAINS")).errors
@@ -430,7 +431,7 @@ class WritesContract:
     def test_a_record_whose_type_there_is_no_room_for_is_joined_without_it(
         self, store: WriteStore, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(item_checks, "MAX_TENANT_TYPES", 6)
+        monkeypatch.setattr(item_refusals, "MAX_TENANT_TYPES", 6)
         for name in ("a", "b"):
             written(store, record(name, "a text", entity_type=f"Kind_{name}"))
         assert not written(store, edge("a", "b")).errors

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from braid_cli.demo.tour import FOUND_QUESTIONS
-from braid_cli.export.direct import export_direct
+from braid_cli.model_export.from_safetensors import export_direct
 from tests.e2e.conftest import DEMO, ROOT, environment, run
 from tests.tiny_models import write_bert
 

@@ -14,7 +14,7 @@ from braid.engines.opensearch.migration import OpenSearchMigration
 from braid.settings import EngineKind, Refresh, Settings
 from moto import mock_aws
 
-from braid_cli.local_servers import state
+from braid_cli.local_servers import running_servers
 from tests.contract.shapes import DIMENSIONS
 from tests.deployed_stages import DeployedStages
 from tests.dynamo_table import make_table, serial_client
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def endpoint(name: str, variable: str) -> str:
     """Return a server's address: the environment's, else that of the server that was started here."""
-    running = state.read(state.default_folder())
+    running = running_servers.read(running_servers.default_folder())
     address = os.environ.get(variable) or (running[name].endpoint if name in running else "")
     if not address:
         pytest.fail(f"{name} does not run: start it with `make engines-up`, or name one in {variable}", pytrace=False)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.neptune import elements, graph_query, knowledge_graph
+from braid.engines.neptune import element_layout, graph_query, knowledge_graph
 from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import InvalidRequest
@@ -73,14 +73,14 @@ def test_an_end_that_another_write_removes_before_its_edge_is_written_is_named(
     graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph.upsert([vertex("a"), vertex("b")], [])
-    write_edges = elements.write_edges
+    write_edges = element_layout.write_edges
 
     def late(*given: Any, **named: Any) -> Any:
-        monkeypatch.setattr(elements, "write_edges", write_edges)
+        monkeypatch.setattr(element_layout, "write_edges", write_edges)
         graph.delete(ACME, ["b"])
         return write_edges(*given, **named)
 
-    monkeypatch.setattr(elements, "write_edges", late)
+    monkeypatch.setattr(element_layout, "write_edges", late)
     with pytest.raises(InvalidRequest, match="there is no vertex 'b'"):
         graph.upsert([], [edge("a", "b")])
     assert graph.stats(ACME).edges == 0
@@ -89,9 +89,8 @@ def test_an_end_that_another_write_removes_before_its_edge_is_written_is_named(
 def test_a_vertex_of_any_number_of_edges_is_listed_and_removed_a_part_at_a_time(
     graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elements, "EDGES_AT_ONCE", 10)
+    monkeypatch.setattr(element_layout, "EDGES_AT_ONCE", 10)
     monkeypatch.setattr(knowledge_graph, "PAGE_EDGES", 10, raising=False)
-    monkeypatch.setattr(knowledge_graph, "_IDS_AT_ONCE", 10)
     names = [f"v{number:02}" for number in range(25)]
     vertices = [vertex("a-hub"), vertex("b-hub"), *map(vertex, names)]
     out, into = [edge("a-hub", name) for name in names], [edge(name, "b-hub", evidence="said") for name in names]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune.connection import GremlinConnection
-from braid.ingestion.archive import export_tenant
+from braid.ingestion.archive_export import export_tenant
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.repair import repair
 from braid.ingestion.tenant_deletion import delete_tenant

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch.placement import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.single_index import SingleIndex
+from braid.engines.opensearch.tenant_index import indexes_by_alias, next_alias, previous_alias
 from braid.errors import StoreError
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide

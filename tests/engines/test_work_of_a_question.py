@@ -15,7 +15,7 @@ from braid.engines.opensearch.index import OpenSearchIndex
 from braid.errors import StoreError
 from braid.ports.keys import encode
 from braid.ports.search_index import SearchRequest
-from braid.understanding.selectivity import MAX_COUNTED
+from braid.understanding.graph_constraint_cost import MAX_COUNTED
 from gremlin_python.driver.client import Client
 from gremlin_python.driver.serializer import GraphBinarySerializersV1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.models import GraphSource, RelationshipKey
 from braid.settings import Settings
 
@@ -158,7 +158,7 @@ class TestTwoAtOnce:
 
         def meanwhile(build: Any, **within: Any) -> list[Any]:
             found = submit(build, **within)
-            if getattr(build, "func", None) is elements.fetch_edges_to_distrust and not removed:
+            if getattr(build, "func", None) is element_layout.fetch_edges_to_distrust and not removed:
                 removed.append(graph.delete_relationships(ACME, [edge("a", "b", "CAUSES")]))
             return found
 

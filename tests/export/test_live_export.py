@@ -11,14 +11,14 @@ pytest.importorskip("sentence_transformers", reason="needs the extra `export`")
 
 import torch
 import transformers
+from braid.engines.onnx.encoders import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Precision
-from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
 from braid.errors import ModelError, ModelMissing
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
-from braid_cli.export.default_model import default_weights
-from braid_cli.export.direct import export_direct
-from braid_cli.export.via_sentence_transformers import export_via_sentence_transformers
+from braid_cli.model_export.default_model import default_weights
+from braid_cli.model_export.from_safetensors import export_direct
+from braid_cli.model_export.via_sentence_transformers import export_via_sentence_transformers
 from tests.tiny_models import INSTRUCTION, SENTENCES, write_bert, write_modules, write_roberta, write_t5
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.engines.opensearch import mapping
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
@@ -98,12 +98,12 @@ def test_graph_properties_and_vertex_labels_are_named_by_nobody() -> None:
         return keys, labels
 
     source = GraphTraversalSource(Graph(), TraversalStrategies())
-    usual = named(elements.write_vertices(source, [vertex("a", name="a")]).bytecode)
+    usual = named(element_layout.write_vertices(source, [vertex("a", name="a")]).bytecode)
     hostile = [vertex(f"v{name}", name=name, entity_type=name, aliases=(name, "x|y")) for name in NAMES]
-    assert named(elements.write_vertices(source, hostile).bytecode) == usual
-    assert usual[1] == {elements.LABEL}
-    of_edges = named(elements.write_edges(source, [edge("a", "b")]).bytecode)
-    assert named(elements.write_edges(source, [edge(n, "b", n, predicate=n) for n in NAMES]).bytecode) == of_edges
+    assert named(element_layout.write_vertices(source, hostile).bytecode) == usual
+    assert usual[1] == {element_layout.LABEL}
+    of_edges = named(element_layout.write_edges(source, [edge("a", "b")]).bytecode)
+    assert named(element_layout.write_edges(source, [edge(n, "b", n, predicate=n) for n in NAMES]).bytecode) == of_edges
 
 
 def test_metrics_have_the_function_alone_as_a_dimension(

@@ -7,14 +7,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import graph_changes, key_value
-from braid.engines.embedded.generations import Generation
+from braid.engines.embedded import graph_change_log, small_tables
 from braid.engines.embedded.graph import edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.key_value import EmbeddedCache
-from braid.ingestion import checks
+from braid.engines.embedded.small_tables import EmbeddedCache
+from braid.engines.embedded.write_generations import Generation
+from braid.ingestion import request_checks
 from braid.ingestion.deleting import delete_records
-from braid.ingestion.found_names import found_id
+from braid.ingestion.vertices_of_found_names import found_id
 from braid.models import MENTIONS, SUPERSEDES, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.retrieval import pipeline
@@ -82,14 +82,14 @@ def test_a_write_of_many_wrong_items_is_refused_without_looking_again_for_each(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finds = 0
-    really = checks.find_supersession
+    really = request_checks.find_supersession
 
     def find(*given: Any, **named: Any) -> Any:
         nonlocal finds
         finds += 1
         return really(*given, **named)
 
-    monkeypatch.setattr(checks, "find_supersession", find)
+    monkeypatch.setattr(request_checks, "find_supersession", find)
     write(stages, *(record(f"r{number}", "x") for number in range(30)))
     gone = RelationshipKey(source="r1", type="GONE", target="r2")
     edges = [edge(f"r{number}", "r0").model_copy(update={"supersedes": (gone,)}) for number in range(1, 30)]
@@ -243,13 +243,13 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
     store, now = store_of(stages), [day(1)]
     cache = EmbeddedCache(store, clock=lambda: now[0])
     removed: list[int] = []
-    really = key_value._remove
+    really = small_tables._remove
 
     def remove(*given: Any) -> int:
         removed.append(really(*given))
         return removed[-1]
 
-    monkeypatch.setattr(key_value, "_remove", remove)
+    monkeypatch.setattr(small_tables, "_remove", remove)
 
     def fill() -> None:
         for number in range(120):
@@ -275,7 +275,7 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
 def test_a_hub_and_the_evidence_of_many_edges_are_deleted_few_edges_at_a_time(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_changes, "ROWS_AT_ONCE", 30)
+    monkeypatch.setattr(graph_change_log, "ROWS_AT_ONCE", 30)
     store_hub(stages, evidence="said")
     stages.index.upsert([record("said", "what was said")])
     most: list[int] = []
@@ -300,14 +300,14 @@ def test_a_write_is_not_refused_for_what_another_one_changed_while_it_was_checke
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stages.write(WriteRequest(tenant_id=ACME, vertices=(vertex("hub", name="Keelson Harbour"),)))
-    really, others = checks._find_names, [lambda: delete_records(ACME, ["hub"], stages)]
+    really, others = request_checks._find_names, [lambda: delete_records(ACME, ["hub"], stages)]
 
     def find_names(*given: Any) -> None:
         really(*given)
         while others:
             others.pop()()
 
-    monkeypatch.setattr(checks, "_find_names", find_names)
+    monkeypatch.setattr(request_checks, "_find_names", find_names)
     report = write(stages, chunk("q#0", "They saw Keelson Harbour."))
     assert (report.written, report.errors) == (1, ())
     assert found_id("keelson harbour") in {edge.source for edge in stages.graph.found_mentions(ACME, ["q#0"])}

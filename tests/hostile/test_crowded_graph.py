@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from braid.engines.embedded.graph import edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.engines.neptune.knowledge_graph import MAX_LINKED, GremlinGraph
 from braid.ingestion.deleting import delete_records
 from braid.settings import Settings
@@ -52,7 +52,7 @@ def test_the_deployed_graph_sends_of_a_vertex_only_the_names_that_were_asked_for
     GremlinGraph(None).link(ACME, ["heron"], as_of=AS_OF)  # type: ignore[arg-type]
     steps = asked[0].bytecode.step_instructions
     assert ["limit", MAX_LINKED] in steps
-    (keys,) = (step[1] for step in steps if step[0] == "by" and str(elements.LINK_KEY) in str(step[1]))
+    (keys,) = (step[1] for step in steps if step[0] == "by" and str(element_layout.LINK_KEY) in str(step[1]))
     assert [step[0] for step in keys.step_instructions] == ["values", "is", "fold"]
 
 

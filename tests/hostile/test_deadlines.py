@@ -21,7 +21,7 @@ from braid.ingestion import record_vectors
 from braid.models import Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings
-from braid.understanding import text_parts
+from braid.understanding import encoder_windows
 
 from tests.contract.shapes import AS_OF
 from tests.front_door import FrontDoor, claims
@@ -98,7 +98,7 @@ def test_a_question_whose_search_is_ended_is_answered_without_it(
     stages: DemoStages, door: FrontDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stages.index, "_question_s", 1e-6)
-    monkeypatch.setattr("braid.engines.embedded.files._STEPS", 1)
+    monkeypatch.setattr("braid.engines.embedded.sqlite_files._STEPS", 1)
     with EmbeddedStore(stages.settings.home) as store:  # whose connections look at the clock at each step
         monkeypatch.setattr(stages.index, "_store", store)
         answered = door.ask("POST", "/search", {"text": "Heron v001"}).json()
@@ -292,7 +292,7 @@ def test_texts_that_take_too_long_to_embed_are_refused_and_a_write_that_has_begu
         left.append(deadline.left())
         if slow:
             raise StoreTooSlow("the time that a request has is over")
-        return text_parts.embed(records, encoder)
+        return encoder_windows.embed(records, encoder)
 
     def upsert(records: Sequence[Record]) -> None:
         left.append(deadline.left())

@@ -12,18 +12,18 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.client.contents import DATASET, Item, items_of
+from braid.client.add_argument import DATASET, Item, items_of
 from braid.errors import DatasetError, InvalidRequest, ObjectChanged, ObjectMissing
-from braid.ingestion.bulk import import_queue, manifest, steps
+from braid.ingestion.bulk import import_queue, import_steps, manifest
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
-from braid.ingestion.documents import reader_process, reading, uploads
+from braid.ingestion.documents import reader_process, reader_selection, uploads
+from braid.ingestion.documents.chunk_records import document_id, records_of
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, ReadingLimits, Section, Source, Unreadable
-from braid.ingestion.documents.files import find
+from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
-from braid.ingestion.documents.records import document_id, records_of
 from braid.ingestion.regular_files import open_regular
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MAX_ID_BYTES
@@ -49,7 +49,7 @@ MEBIBYTE = 1024 * 1024
 
 def refused(name: str, content: bytes, limits: ReadingLimits | None = None) -> str:
     with pytest.raises(Unreadable) as error:
-        reading.read(Source(name, content, limits or ReadingLimits()))
+        reader_selection.read(Source(name, content, limits or ReadingLimits()))
     return str(error.value)
 
 
@@ -93,7 +93,7 @@ def test_entities_of_xml_do_not_multiply() -> None:
     begin = xml.index(b"?>") + 2
     parts["word/document.xml"] = xml[:begin] + lol + b"]>" + xml[begin:].replace(SENTENCE.encode(), b"&k;")
     try:
-        found = reading.read(Source("a.docx", packed(parts)))
+        found = reader_selection.read(Source("a.docx", packed(parts)))
     except Unreadable:
         return
     assert sum(len(section.text) for section in found.sections) < 10_000
@@ -121,7 +121,7 @@ def test_a_file_of_the_system_is_not_read_into_a_document_by_its_xml(tmp_path: P
     outside = f'<!DOCTYPE l [<!ENTITY s SYSTEM "file://{secret}">]>'.encode()
     parts["word/document.xml"] = xml[:begin] + outside + xml[begin:].replace(SENTENCE.encode(), b"&s;")
     try:
-        found = reading.read(Source("a.docx", packed(parts)))
+        found = reader_selection.read(Source("a.docx", packed(parts)))
     except Unreadable:
         return
     assert "very-secret" not in str(found)
@@ -141,7 +141,7 @@ def test_a_stream_of_a_pdf_that_unpacks_to_gigabytes_ends_in_a_line() -> None:
     end = bomb.index(b"endstream", begin)
     bomb = bomb[:begin] + b"<< /Length %d /Filter /FlateDecode >>\nstream\n%s\n" % (len(stream), stream) + bomb[end:]
     with pytest.raises(Unreadable):
-        reading.read(Source("a.pdf", bomb))
+        reader_selection.read(Source("a.pdf", bomb))
 
 
 def test_a_document_of_more_text_or_sections_than_one_may_hold_is_refused() -> None:
@@ -155,13 +155,13 @@ def test_a_heading_above_very_many_sections_counts_as_often_as_it_is_stored() ->
     html = b"<h1>" + b"gate " * 1_000 + b"</h1>" + b"<h2>a</h2>b" * 300
     assert "1,000 characters" in refused("a.html", html, ReadingLimits(characters=1_000))
     book = json.dumps({"cells": [cell("markdown", f"# {'gate ' * 1_000}\n\nx"), *[cell("code", "x")] * 60]})
-    found = reading.read(Source("a.ipynb", book.encode()))
+    found = reader_selection.read(Source("a.ipynb", book.encode()))
     assert max(len(part) for section in found.sections for part in section.heading) <= 500
     assert len(found.title) <= 500
 
 
 def test_a_long_name_of_a_column_is_not_repeated_whole_in_every_row() -> None:
-    (section,) = reading.read(Source("a.csv", b"n" * 100_000 + b",b\n" + b"x,y\n" * 1_000)).sections
+    (section,) = reader_selection.read(Source("a.csv", b"n" * 100_000 + b",b\n" + b"x,y\n" * 1_000)).sections
     assert len(section.text) < 300_000
     limits = ReadingLimits(characters=10_000)
     assert "names of columns included" in refused("a.csv", b"n" * 200 + b",b\n" + b"x,y\n" * 1_000, limits)
@@ -174,7 +174,7 @@ def cell(kind: str, source: str) -> dict[str, object]:
 def test_what_a_file_says_of_itself_is_stored_with_each_of_very_many_chunks_as_far_as_it_fits() -> None:
     front = "".join(f"field{number}: {'x' * 2_000}\n" for number in range(24))
     text = f"---\nauthor: Anna Berg\n{front}owner: Heron\n---\n" + "# a\nx\n# b\ny\n" * 5_000
-    document = reading.read(Source("a.md", text.encode()))
+    document = reader_selection.read(Source("a.md", text.encode()))
     chunks = Chunker(len, 64).chunks(document)
     records = records_of(document, chunks, tenant_id=TENANT, identity="documents/a.md", file="a.md")
     assert len(records) > 2_000
@@ -186,12 +186,12 @@ def test_what_a_file_says_of_itself_is_stored_with_each_of_very_many_chunks_as_f
 
 def test_what_a_file_says_of_itself_is_no_longer_than_a_record_holds() -> None:
     html = b'<meta name="author" content="' + b"a" * MEBIBYTE + b'"><p>' + SENTENCE.encode()
-    found = reading.read(Source("a.html", html))
+    found = reader_selection.read(Source("a.html", html))
     assert len(str(found.metadata["author"])) == MAX_METADATA_VALUE_BYTES
     lines = b"".join(b"%d: 0x%s\n" % (number, b"f" * 20) for number in range(1_000))
-    assert not reading.read(Source("a.md", b"---\n" + lines + b"---\n" + SENTENCE.encode())).metadata
+    assert not reader_selection.read(Source("a.md", b"---\n" + lines + b"---\n" + SENTENCE.encode())).metadata
     lines = b"".join(b"%d: 1\n" % number for number in range(5_000))
-    assert len(reading.read(Source("a.md", b"---\n" + lines + b"---\n" + SENTENCE.encode())).metadata) <= 256
+    assert len(reader_selection.read(Source("a.md", b"---\n" + lines + b"---\n" + SENTENCE.encode())).metadata) <= 256
 
 
 class CountedTokens:
@@ -226,9 +226,9 @@ def test_html_of_a_hundred_thousand_open_elements_is_refused_before_it_is_parsed
     # 50 KB, of which a parser makes seven million elements, in 2.8 GB: each <i> again in each paragraph.
     left_open = "<p>" + "".join(f"<i a={number}>" for number in range(1_900)) + "</p>" + "<p>x</p>" * 4_000
     assert "over too many blocks" in refused("a.html", left_open.encode())
-    assert reading.read(Source("a.html", b"<p><b>x</p>" * 1_900)).sections
+    assert reader_selection.read(Source("a.html", b"<p><b>x</p>" * 1_900)).sections
     listed = b"<ul>" + b"<li>one<p>two" * 10_000 + b"</ul><div></div>" * 10_000
-    assert reading.read(Source("a.html", listed)).sections
+    assert reader_selection.read(Source("a.html", listed)).sections
 
 
 def test_yaml_that_multiplies_in_front_matter_is_left_out() -> None:
@@ -237,7 +237,7 @@ def test_yaml_that_multiplies_in_front_matter_is_left_out() -> None:
         f"{after}: &{after} [{','.join(['*' + before] * 9)}]"
         for before, after in zip("abcdefgh", "bcdefghi", strict=True)
     ]
-    found = reading.read(Source("a.md", ("---\n" + "\n".join(lines) + f"\n---\n{SENTENCE}\n").encode()))
+    found = reader_selection.read(Source("a.md", ("---\n" + "\n".join(lines) + f"\n---\n{SENTENCE}\n").encode()))
     assert found.metadata == {"a": ["x"] * 9}
 
 
@@ -498,21 +498,21 @@ def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_sto
         text = "\n\n".join(f"# Part {number}\n\n" + f"{name} of part {number}. " * 60 for number in range(sections))
         store.objects.put(TENANT, f"posted/{name}/=a.md", text.encode())
         event = {"tenant_id": TENANT, "key": f"posted/{name}/=a.md"}
-        job = steps.split(Split(job=name, event=event), store, batch_lines=2)
-        page = steps.page(PageRequest(job=job, cursor=Cursor()), store)
+        job = import_steps.split(Split(job=name, event=event), store, batch_lines=2)
+        page = import_steps.page(PageRequest(job=job, cursor=Cursor()), store)
         assert page.items is not None
         places = manifest.items(job, page.items, store.objects)
         return job, [Batch(job=job, phase=page.phase, batch=place) for place in places]
 
     (first, first_batches), (second, second_batches) = begun("old", 6), begun("new", 3)
     for batch in second_batches:
-        steps.batch(batch, store)
-    assert steps.finish(Finish(job=second), store).status is JobStatus.WRITTEN
+        import_steps.batch(batch, store)
+    assert import_steps.finish(Finish(job=second), store).status is JobStatus.WRITTEN
     for batch in first_batches:
         with pytest.raises(ObjectChanged):
-            steps.batch(batch, store)
-        steps.lost(Lost(job=first, phase=batch.phase, batch=batch.batch, error="ObjectChanged"), store)
-    assert steps.finish(Finish(job=first), store).status is JobStatus.CHANGED
+            import_steps.batch(batch, store)
+        import_steps.lost(Lost(job=first, phase=batch.phase, batch=batch.batch, error="ObjectChanged"), store)
+    assert import_steps.finish(Finish(job=first), store).status is JobStatus.CHANGED
     stored = store.index.scan(TENANT).records
     assert [record.id for record in stored] == [f"documents/a.md#chunk-{number}" for number in range(3)]
     assert all("new of part" in record.content for record in stored)
@@ -521,11 +521,11 @@ def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_sto
 
 def written_whole(name: str, event: dict[str, Any], store: DemoStages) -> JobStatus:
     """Run the steps of an import as the workflow does, and return how it ended."""
-    job = steps.split(Split(job=name, event=event), store)
-    page = steps.page(PageRequest(job=job, cursor=Cursor()), store)
+    job = import_steps.split(Split(job=name, event=event), store)
+    page = import_steps.page(PageRequest(job=job, cursor=Cursor()), store)
     for place in manifest.items(job, page.items, store.objects) if page.items else ():
-        steps.batch(Batch(job=job, phase=page.phase, batch=place), store)
-    return steps.finish(Finish(job=job), store).status
+        import_steps.batch(Batch(job=job, phase=page.phase, batch=place), store)
+    return import_steps.finish(Finish(job=job), store).status
 
 
 VERSIONS = [

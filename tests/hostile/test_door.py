@@ -17,7 +17,7 @@ import h11
 import pytest
 from braid.api import audit, service_routes
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
-from braid.ingestion.bulk import import_queue, steps
+from braid.ingestion.bulk import import_queue, import_steps
 from braid.ingestion.items import read_lines
 from braid.settings import Settings
 
@@ -487,13 +487,13 @@ def test_a_list_that_the_token_does_not_bear_out_names_nobody(door: FrontDoor, b
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """Let no import end until the event is set."""
-    go, batch = threading.Event(), steps.batch
+    go, batch = threading.Event(), import_steps.batch
 
     def waiting(*arguments: Any) -> Any:
         assert go.wait(20)
         return batch(*arguments)
 
-    monkeypatch.setattr(steps, "batch", waiting)
+    monkeypatch.setattr(import_steps, "batch", waiting)
     yield go
     go.set()
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded.graph import tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.key_value import EmbeddedJobStore
 from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.engines.embedded.small_tables import EmbeddedJobStore
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
-from braid.ingestion.archive import export_tenant
+from braid.ingestion.archive_export import export_tenant
 from braid.models import EmbeddingType
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.reembedding import JobRecord

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.deadline import Locks
-from braid.engines.embedded import graph_changes
+from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.errors import StoreError
-from braid.ingestion import deleting, found_names, record_supersession, tenant_locks, writing
+from braid.ingestion import deleting, tenant_locks, vertices_of_found_names, writing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.record_vectors import RecordVectors
 from braid.ingestion.repair import repair
+from braid.ingestion.supersession import records as superseded_records
 from braid.ingestion.tenant_locks import EMBEDDING_AT_ONCE, writing_turn
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import SUPERSEDES
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from braid.ingestion.checks import Accepted
+    from braid.ingestion.request_checks import Accepted
     from braid.models import Relationship
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.search_index import SearchIndex
@@ -117,14 +118,14 @@ def test_a_record_that_would_need_a_long_walk_is_refused_with_the_way_out(
     write_versions(library)
     require_written(write(WriteRequest(tenant_id=ACME, records=[record("a", "a"), record("b", "b")]), library))
     require_written(write(WriteRequest(tenant_id=ACME, relationships=[edge("a", "b", SUPERSEDES)]), library))
-    monkeypatch.setattr(record_supersession, "MAX_WALKED", VERSIONS // 2)
+    monkeypatch.setattr(superseded_records, "MAX_WALKED", VERSIONS // 2)
     named = record("b", "b", supersedes=[version(VERSIONS - 1)])
     stated = [edge("b", version(VERSIONS - 1), SUPERSEDES)]
     for wrong in ({"records": [named]}, {"relationships": stated}):
         (error,) = write(WriteRequest(tenant_id=ACME, **wrong), library).errors
         assert error.field == "supersedes"
         assert "with a record that nothing supersedes" in error.message
-    monkeypatch.setattr(record_supersession, "MAX_WALKED", VERSIONS)
+    monkeypatch.setattr(superseded_records, "MAX_WALKED", VERSIONS)
     require_written(write(WriteRequest(tenant_id=ACME, relationships=stated), library))
 
 
@@ -132,7 +133,7 @@ def test_a_record_supersedes_a_bounded_number_of_others_and_is_superseded_by_as_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every write that names it reads them all."""
-    monkeypatch.setattr(record_supersession, "MAX_SUPERSESSIONS", 3)
+    monkeypatch.setattr(superseded_records, "MAX_SUPERSESSIONS", 3)
     require_written(write(WriteRequest(tenant_id=ACME, records=[record(name, name) for name in "abcdefg"]), library))
     for hub in ([edge("a", other, SUPERSEDES) for other in "bcd"], [edge(other, "g", SUPERSEDES) for other in "bcd"]):
         for _ in range(2):  # again changes nothing
@@ -293,7 +294,7 @@ def test_of_one_tenant_s_writes_few_embed_at_once_and_no_neighbour_waits_for_the
 def test_of_the_names_found_in_one_write_only_so_many_are_written(
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(found_names, "_MAX_NAMES", 3)
+    monkeypatch.setattr(vertices_of_found_names, "_MAX_NAMES", 3)
     records = [record(f"r{at}", f"Here Aba{at}a met Cec{at}c and so did Dod{at}d.") for at in range(5)]
     report = write(WriteRequest(tenant_id=ACME, records=records), library)
     require_written(report)
@@ -313,7 +314,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
         report = write(request, library)
         changed = connection.total_changes - before
     require_written(report)
-    assert report.names == found_names._MAX_NAMES
+    assert report.names == vertices_of_found_names._MAX_NAMES
     assert changed < 90_000
     (link,) = library.graph.link(ACME, misspellings(names[0].casefold().replace("a", "", 1)), as_of=day(1))
     assert link.name == names[0]
@@ -322,7 +323,7 @@ def test_a_body_of_ten_thousand_names_changes_few_rows(library: DemoStages) -> N
 @pytest.fixture
 def removed_names(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many names each removal was given, of which one transaction has few."""
-    for module in (deleting, writing, graph_changes):
+    for module in (deleting, writing, graph_change_log):
         monkeypatch.setattr(module, "NAMES_AT_ONCE", 2)
     given: list[int] = []
     really = vertex_rows.delete_unmentioned
@@ -372,7 +373,7 @@ def test_a_delete_that_breaks_off_between_its_transactions_leaves_no_name_of_a_d
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let more than two mentions leave after the write, two at a time."""
     monkeypatch.setattr(writing, "MENTIONS_AT_ONCE", 2)
-    monkeypatch.setattr(graph_changes, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(graph_change_log, "ROWS_AT_ONCE", 2)
 
 
 def of_names(*texts: str) -> WriteRequest:
@@ -393,13 +394,13 @@ def test_mentions_that_very_many_texts_lose_leave_few_at_a_time_and_nobody_sees_
     library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require_written(write(of_names("Here Aba met Cec, Dod, Eve and Fif.", "So Gig met Hah."), library))
-    really, seen = graph_changes.remove_rows, []
+    really, seen = graph_change_log.remove_rows, []
 
     def remove_rows(*given: Any) -> list[int]:
         seen.append(edges_and_rows(library))
         return really(*given)
 
-    monkeypatch.setattr(graph_changes, "remove_rows", remove_rows)
+    monkeypatch.setattr(graph_change_log, "remove_rows", remove_rows)
     require_written(write(of_names("Here Aba met nobody.", "So Gig met Hah."), library))
     assert seen == [(3, 3, 7), (3, 3, 5)]
     assert edges_and_rows(library) == (3, 3, 3)
@@ -418,7 +419,7 @@ def test_mentions_that_a_stopped_process_left_are_seen_by_nobody_and_removed_by_
         raise StoreError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(graph_changes, "remove_rows", stop)
+        patch.setattr(graph_change_log, "remove_rows", stop)
         with pytest.raises(StoreError, match="stopped"):
             write(after, library)
     with closing(DemoStages(library.settings)) as next_process:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import reembedding
-from braid.ingestion.archive import export_tenant
+from braid.ingestion.archive_export import export_tenant
 from braid.ingestion.archive_import import import_tenant
 from braid.ingestion.deleting import delete_document
 from braid.ingestion.repair import repair

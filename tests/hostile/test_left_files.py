@@ -11,18 +11,18 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded.files import StoreFiles
-from braid.engines.embedded.graph import saved, tenant_graphs
+from braid.engines.embedded.graph import mapped_graph, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search import index as index_module
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.engines.embedded.sqlite_files import StoreFiles
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import Query
 from braid.ports.ingestion import WriteRequest
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.context.episodes import record_decision
-from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.context.message_selection import ContextRequest
 from braid.settings import Settings
 
 from braid_cli.commands.delete import delete_tenant as run_delete
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DemoStages]:
     """Give a store of one tenant with files of a graph and of vectors."""
-    monkeypatch.setattr(tenant_graphs, "_LARGE", 0)  # every graph is large
+    monkeypatch.setattr(tenant_graphs, "_MIN_SAVED", 0)  # every graph is large
     with contextlib.closing(DemoStages(Settings(home=tmp_path))) as stages:
         stages.graph.upsert([vertex("a", name="Orla Quill"), vertex("b")], [edge("a", "b")])
         generator = random.Random(1)  # noqa: S311 - a fixed sequence
@@ -115,7 +115,7 @@ def test_an_episode_that_is_written_while_its_tenant_is_deleted_goes_with_it(
 
 @pytest.mark.parametrize(
     ("save", "owner", "name"),
-    [(save_graph, saved, "write"), (save_vectors, HnswGraph, "_save")],
+    [(save_graph, mapped_graph, "write"), (save_vectors, HnswGraph, "_save")],
     ids=["graph", "vectors"],
 )
 def test_what_a_process_saves_of_a_tenant_that_another_has_deleted_meanwhile_is_removed(

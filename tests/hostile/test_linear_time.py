@@ -18,10 +18,10 @@ from braid.api import authorisation
 from braid.api.json_bodies import check_body
 from braid.api.problems import Problem
 from braid.api.signed_tokens import InvalidToken, verify
-from braid.engines.rerankers import requests
+from braid.engines.rerankers import hosted_calls
 from braid.errors import InvalidRequest
-from braid.ingestion.bulk.phases import phases_of
-from braid.ingestion.documents import reading
+from braid.ingestion.bulk.batch_phases import phases_of
+from braid.ingestion.documents import reader_selection
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Section, Source, Unreadable
 from braid.ingestion.documents.readers import tables
@@ -30,7 +30,7 @@ from braid.models import Filters, Intent, Name, QueryText, Record, RecordId, Ten
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats
 from braid.ports.name_finder import SourceText
-from braid.retrieval.context import selection
+from braid.retrieval.context import message_selection
 from braid.retrieval.stages import excerpts, results_and_citations
 from braid.understanding import intent, multi_hop, name_keys, question_phrases, tokens
 from braid.understanding.name_finding import RuleNameFinder, title_names
@@ -173,7 +173,7 @@ def line(text: str) -> None:
 def document(suffix: str) -> Read:
     def read(text: str) -> None:
         with suppress(Unreadable):
-            reading.read(Source(f"a{suffix}", text.encode()))
+            reader_selection.read(Source(f"a{suffix}", text.encode()))
 
     return read
 
@@ -216,9 +216,9 @@ QUESTIONS: dict[str, Read] = {
     "its excerpts": excerpts.Excerpts,
     "its conditions": conditions,
     "its words": tokens.search_words,
-    "its episodes": selection.episode_words,
+    "its episodes": message_selection.episode_words,
     "its validation": valid(QueryText),
-    "its tokens": lambda text: requests.prepare(text, [text], window=512),
+    "its tokens": lambda text: hosted_calls.prepare(text, [text], window=512),
 }
 """What is read of a question, which has 10,000 characters at most."""
 NAMES: dict[str, Read] = {
@@ -243,7 +243,7 @@ TEXTS: dict[str, Read] = {
     "base64": as_base64,
     "a line": line,
     "an excerpt": excerpted,
-    "a shared word": lambda text: selection.share_of_words(["a"], text),
+    "a shared word": lambda text: message_selection.share_of_words(["a"], text),
     "names found in a text": names_found,
     "a document in chunks": chunked,
     **{f"a document {suffix}": document(suffix) for suffix in (".md", ".txt", ".py", ".js", ".html", ".json")},

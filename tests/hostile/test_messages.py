@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
+from braid.ingestion.bulk.import_steps import split
 from braid.ingestion.bulk.step_messages import Split
-from braid.ingestion.bulk.steps import split
 from braid.ingestion.inline_writes import write_message
 
 if TYPE_CHECKING:

@@ -106,7 +106,9 @@ def test_no_library_keeps_an_id_in_the_users_home(user_home: Path) -> None:
     assert list(user_home.rglob("*")) == []
 
 
-@pytest.mark.parametrize("first", ["braid", "braid_cli.main", "braid_cli.export.folder", "functions.embed.app"])
+@pytest.mark.parametrize(
+    "first", ["braid", "braid_cli.main", "braid_cli.model_export.model_folder", "functions.embed.app"]
+)
 def test_telemetry_is_off_whatever_is_imported_first_and_whatever_the_environment_says(first: str) -> None:
     script = f"import importlib, os; importlib.import_module({first!r}); print(os.environ['ORT_DISABLE_TELEMETRY'])"
     environment = {**os.environ, "ORT_DISABLE_TELEMETRY": "0"}

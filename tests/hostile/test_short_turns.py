@@ -11,9 +11,11 @@ from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.tables import words_table
 from braid.errors import StoreError
-from braid.ingestion import deleting, item_checks, record_supersession, supersession
+from braid.ingestion import deleting, item_refusals
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.repair import repair
+from braid.ingestion.supersession import records as superseded_records
+from braid.ingestion.supersession import validity_ends
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.ports.search_index import SearchRequest
 from braid.understanding.misspelling_keys import misspellings
@@ -245,7 +247,7 @@ def test_very_many_records_that_end_are_in_memory_a_few_at_a_time(
 ) -> None:
     old = [f"old{number}" for number in range(9)]
     written(stages, *(record(name, "the turbine hums") for name in old))
-    for module in (record_supersession, supersession):
+    for module in (superseded_records, validity_ends):
         monkeypatch.setattr(module, "READ_AT_ONCE", 2)
     read, ended = counted(monkeypatch, "read_many", row_reads), list[int]()
     really = stages.index.set_validity
@@ -274,7 +276,7 @@ def test_one_request_supersedes_a_bounded_number(stages: DemoStages) -> None:
 def test_a_write_takes_the_place_of_a_bounded_amount_of_text(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(item_checks, "MAX_SHORTENED", 110)
+    monkeypatch.setattr(item_refusals, "MAX_SHORTENED", 110)
     written(stages, *(record(f"r{number}", "x" * 60) for number in range(4)))
     short = WriteRequest(tenant_id=ACME, records=[record(f"r{number}", "y" * 10) for number in range(4)])
     (error,) = write(short, stages).errors

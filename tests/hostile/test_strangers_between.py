@@ -19,7 +19,7 @@ from braid.models.records import RelationshipKey
 from braid.ports.ingestion import MissingEnds, WriteRequest
 from braid.retrieval.context.building import build_context
 from braid.retrieval.context.episodes import record_decision, search_episodes
-from braid.retrieval.tenant_questions import TenantQuestions
+from braid.retrieval.tenant_search import TenantQuestions
 from braid.settings import Settings
 
 from tests.stages import NOW, DemoStages

@@ -11,8 +11,8 @@ import pytest
 from braid.ingestion.documents.document import ReadingLimits
 from braid.ingestion.documents.reader_process import ReaderProcess
 
-from braid_cli.export import default_model
 from braid_cli.http_server import workers
+from braid_cli.model_export import default_model
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.ingestion.bulk.steps import BATCH_LINES
+from braid.ingestion.bulk.import_steps import BATCH_LINES
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.ingesting import ingest_documents
 from braid.ingestion.documents.progress import FolderDone

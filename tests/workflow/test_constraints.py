@@ -9,7 +9,7 @@ import pytest
 from braid.models import Answer, GraphConstraint, Hints, Query, Strategy
 from braid.retrieval import pipeline
 from braid.retrieval.stages import graph_constraint
-from braid.understanding import selectivity
+from braid.understanding import graph_constraint_cost
 
 from braid_cli.state_machine.interpreter import Workflow
 from tests.workflow.test_retrieve import TENANT, comparable, failing
@@ -85,7 +85,7 @@ def test_the_constraint_holds_however_little_of_its_reach_can_be_carried(
 def test_a_search_that_finds_too_little_inside_goes_on_inside(
     stages: DemoStages, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selectivity, "MAX_CANDIDATES", 20)
+    monkeypatch.setattr(graph_constraint_cost, "MAX_CANDIDATES", 20)
     narrow = question(Strategy.VECTOR_FIRST, graph_constraint=GraphConstraint(entity="Aldermoor"))
     answer, states = both(stages, workflow, narrow)
     assert states.count("Search") == 2

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.app import Application
-from braid.engines.aws.functions import AnswerFunction
+from braid.engines.aws.lambda_invocation import AnswerFunction
 from braid.errors import BraidError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.models import Strategy

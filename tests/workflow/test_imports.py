@@ -8,7 +8,7 @@ import pytest
 from botocore.exceptions import ClientError
 from braid.engines.aws.step_functions import IngestWorkflow, ReembedWorkflow
 from braid.errors import StoreError, TransientStoreError
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.step_messages import Task
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.ports.ingestion import ImportAsked, ImportStatus
@@ -38,7 +38,7 @@ def library(tmp_path: Path) -> Iterator[DemoStages]:
 @pytest.fixture
 def imports(library: DemoStages) -> Iterator[IngestWorkflow]:
     def run(task: Task) -> TaskResult:
-        return steps.run(task, library)
+        return import_steps.run(task, library)
 
     def read(key: str) -> bytes:
         return read_object(library.objects, *key.split("/", 1))

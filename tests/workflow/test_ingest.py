@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
-from braid.ingestion.bulk import manifest
-from braid.ingestion.bulk import steps as import_steps
+from braid.ingestion.bulk import import_steps, manifest
 from braid.ingestion.bulk.step_messages import Batch, Finish, Phase, Split, Task
 from braid.lambda_runtime.stage_handlers import stage_handler
 from braid.ports.object_store import read_object

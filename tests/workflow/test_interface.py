@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Direction, GraphConstraint, Intent, Source, Strategy, TimeRange
-from braid.retrieval.tenant_questions import TenantQuestions
+from braid.retrieval.tenant_search import TenantQuestions
 
 from tests.workflow.test_retrieve import TENANT
 

@@ -11,7 +11,7 @@ import pytest
 from braid.errors import InvalidRequest, StoresUnavailable, TransientStoreError
 from braid.models import Answer, Direction, GraphConstraint, Hints, PlanStep, Query, StepOperation, Strategy
 from braid.retrieval import pipeline
-from braid.understanding import selectivity
+from braid.understanding import graph_constraint_cost
 
 from braid_cli.state_machine.interpreter import Workflow, definition
 
@@ -224,7 +224,7 @@ def test_a_wrong_question_is_refused_by_the_state_machine_and_names_the_field(
 def test_the_state_machine_visits_every_state(
     stages: DemoStages, workflow: Workflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(selectivity, "MAX_CANDIDATES", 20)  # of which few enough are inside a constraint
+    monkeypatch.setattr(graph_constraint_cost, "MAX_CANDIDATES", 20)  # of which few enough are inside a constraint
     seen: set[str] = set()
 
     def visit(query: Query | dict[str, Any], **faults: Callable[[], None]) -> None:

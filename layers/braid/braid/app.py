@@ -9,36 +9,36 @@ from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from braid import deadline
-from braid.engine_selection import opened_once
 from braid.errors import StoreError
-from braid.model_selection import ModelSelection
 from braid.models import EmbeddingType
-from braid.models.model_profiles import AUTO, resolve
+from braid.models.embedding_models import AUTO, resolve
 from braid.models.query import check_reranker
+from braid.opened_engines import opened_once
+from braid.opened_models import OpenedModels
 from braid.ranking import scoring
 from braid.retrieval.stages import fuse_rerank, graph_expand, plan_and_search
-from braid.retrieval.stages.seeds_and_hits import GraphLimits
+from braid.retrieval.stages.walk_seeds_and_scores import GraphLimits
 from braid.settings import EngineKind, load_settings
-from braid.settings.files import load_fitted
+from braid.settings.configuration_files import load_fitted
 from braid.settings.folders import in_lambda
 from braid.telemetry import names, recording
-from braid.understanding.selectivity import MAX_COUNTED
+from braid.understanding.graph_constraint_cost import MAX_COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.api.quotas import Quotas
-    from braid.engines.aws.functions import AnswerFunction, IngestFunction
+    from braid.engines.aws.lambda_invocation import AnswerFunction, IngestFunction
     from braid.engines.aws.step_functions import ReembedWorkflow, RetrieveWorkflow
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, FusionParameters, Query
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.ingestion import Imports, WriteReport, WriteRequest
     from braid.reembedding import ReembeddingJob
     from braid.reembedding.outdated_queue import OutdatedRecordSender
     from braid.retrieval.caches.answers import Caches, ContextCache
     from braid.retrieval.context.building import ContextLimits
-    from braid.retrieval.context.selection import Context, ContextRequest
+    from braid.retrieval.context.message_selection import Context, ContextRequest
     from braid.retrieval.stages.stage_messages import (
         AnswerRequest,
         Embedded,
@@ -62,7 +62,7 @@ SHARE = 0.6
 """Largest share of a request's remaining time that one stage may take, so that time is left to answer without it."""
 
 
-class Application(ModelSelection):
+class Application(OpenedModels):
     """The five stages and the library's services: answers, contexts, writes, imports, deletes and re-embedding.
 
     Attributes
@@ -229,7 +229,7 @@ class Application(ModelSelection):
         if self.settings.engine is not EngineKind.AWS:
             return None
         if self.settings.answer_function:
-            from braid.engines.aws.functions import AnswerFunction
+            from braid.engines.aws.lambda_invocation import AnswerFunction
 
             return AnswerFunction.connect(self.settings)
         if self.settings.retrieve_state_machine_arn:
@@ -314,7 +314,7 @@ class Application(ModelSelection):
 
     @opened_once
     def _ingest_function(self) -> IngestFunction:
-        from braid.engines.aws.functions import IngestFunction
+        from braid.engines.aws.lambda_invocation import IngestFunction
 
         return IngestFunction.connect(self.settings)
 

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.onnx.model_files import ModelKind, Precision, open_model
 from braid.errors import BraidError, ConfigurationError, ModelMissing
-from braid.models.scalars import printable
+from braid.models.enums_and_scalars import printable
 from braid.settings import load_settings
 from typer.testing import CliRunner
 
 from braid_cli.commands.models import app
-from braid_cli.export import via_sentence_transformers
+from braid_cli.model_export import via_sentence_transformers
 from tests.tiny_models import write_bert, write_modules, write_roberta
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.documents.document import Document, Source
-from braid.ingestion.documents.files import find
+from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.progress import FolderDone
-from braid.ingestion.documents.reading import read
+from braid.ingestion.documents.reader_selection import read
 from braid.models import Fusion, Hints, Query, RerankerKind, Strategy
 from braid.retrieval import pipeline
 from braid.settings import Settings

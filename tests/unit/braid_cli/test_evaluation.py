@@ -19,14 +19,13 @@ from ir_measures import RR, R, nDCG
 from pydantic import SecretStr
 from rich.console import Console
 
+from braid_cli.answer_rendering import printable
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
-from braid_cli.evaluation import document
+from braid_cli.evaluation import published_figures
 from braid_cli.evaluation import run as evaluating
 from braid_cli.evaluation.calibration import Asked, Reliability, WithoutRecords, ask
 from braid_cli.evaluation.configurations import Configuration, RankedIds, configurations, local_rerankers
-from braid_cli.evaluation.document import write
-from braid_cli.evaluation.failures import Failure, failures
 from braid_cli.evaluation.metrics import (
     CURVE,
     Difference,
@@ -38,9 +37,10 @@ from braid_cli.evaluation.metrics import (
     score,
 )
 from braid_cli.evaluation.plots import draw
+from braid_cli.evaluation.published_figures import write
 from braid_cli.evaluation.run import Evaluation, Row, evaluate, evaluate_folder, evaluate_stored
 from braid_cli.evaluation.show import show_evaluation, show_failures, show_groups
-from braid_cli.show import printable
+from braid_cli.evaluation.worst_questions import Failure, failures
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
@@ -466,8 +466,8 @@ def test_questions_in_a_subfolder_have_a_section_and_a_picture_of_their_own(
 ) -> None:
     shutil.copytree(folder / "qrels", folder / "judged" / "qrels")
     (folder / "judged" / "queries.jsonl").write_bytes((folder / "queries.jsonl").read_bytes())
-    monkeypatch.setattr(document, "application", lambda: stages)
-    document.main([str(folder), "--into", str(tmp_path / "checkout")])
+    monkeypatch.setattr(published_figures, "application", lambda: stages)
+    published_figures.main([str(folder), "--into", str(tmp_path / "checkout")])
     text = (tmp_path / "checkout" / "docs" / "evaluation.md").read_text(encoding="utf-8")
     assert [line for line in text.splitlines() if line.startswith("### pl")] == ["### plant", "### plant/judged"]
     heads = "| recall@2 · recall@5 · nDCG@10 | vectors and words | graph found | graph given | graph both |"

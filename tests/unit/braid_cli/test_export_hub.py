@@ -10,7 +10,7 @@ import huggingface_hub
 import pytest
 from braid.errors import ModelError, ModelMissing
 
-from braid_cli.export import via_sentence_transformers as export
+from braid_cli.model_export import via_sentence_transformers as export
 from tests.tiny_models import write_bert
 
 if TYPE_CHECKING:

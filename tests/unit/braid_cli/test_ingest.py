@@ -15,7 +15,7 @@ import pytest
 from braid.app import Application
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import DatasetError, ModelMissing, NewerSchema, StoreFull
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.writing import MissingEnds
@@ -460,7 +460,7 @@ def lines_file(path: Path, *rows: Any) -> Path:
 def test_a_file_of_lines_is_written_in_batches_whatever_the_order_of_its_lines(
     stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 3)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 3)
     edges = [{"relationship": {"source": "hub", "type": "MENTIONS", "target": f"r{row}"}} for row in range(7)]
     records = [{"_id": f"r{row}", "text": f"turbine {row}"} for row in range(7)]
     path = lines_file(tmp_path / "a.jsonl", *edges, *records, "", {"entity": {"id": "hub", "name": "Hub"}})
@@ -477,7 +477,7 @@ def test_a_file_of_lines_is_written_in_batches_whatever_the_order_of_its_lines(
 def test_an_edge_of_a_file_ends_another_wherever_that_stands_and_is_told_once_where_it_cannot(
     stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 3)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 3)
     path = lines_file(tmp_path / "a.jsonl", *ENDED_LATER)
     told: list[str] = []
     for _ in range(2):
@@ -530,7 +530,7 @@ def test_a_file_that_changes_while_it_is_read_is_noticed(
 def test_a_file_that_is_cut_or_grows_between_two_phases_is_noticed(
     stages: DemoStages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 1)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
     edge = {"relationship": {"source": "r", "type": "MENTIONS", "target": "s"}}
     path = lines_file(tmp_path / "a.jsonl", {"_id": "r", "text": "turbine"}, {"_id": "s", "text": "blade"}, edge)
     batches = count(1)
@@ -549,7 +549,7 @@ def test_a_file_that_grows_while_its_edges_are_written_is_noticed(stages: DemoSt
 
     def grow(_: Any) -> None:
         with path.open("a", encoding="utf-8") as file:
-            file.write('{"id": "s", "content": "blade"}\n' * steps.BATCH_LINES)
+            file.write('{"id": "s", "content": "blade"}\n' * import_steps.BATCH_LINES)
 
     with pytest.raises(DatasetError, match=r"a\.jsonl changed while it was read"):
         ingest_file.ingest_file(path, TENANT, stages, missing=MissingEnds.REFUSE, on_error=grow)

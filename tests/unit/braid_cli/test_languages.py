@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from braid_cli.languages import is_english, mostly_foreign
+from braid_cli.english_detection import is_english, mostly_foreign
 
 ENGLISH = ["The crane was moved to the other quay, and nobody knows why.", "Who owns the archive that is in Oriel?"]
 OTHER = [

@@ -12,7 +12,7 @@ import pytest
 from braid.errors import ConfigurationError
 
 from braid_cli.local_servers import __main__ as command
-from braid_cli.local_servers import java, localstack_server, maven, process, state
+from braid_cli.local_servers import java, localstack_server, maven, process, running_servers
 from braid_cli.local_servers.process import Launch, ServerFailed
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def test_servers_start_once_and_stop_once(
     assert command.main(["down", *arguments]) == 0
     assert capsys.readouterr().out.splitlines() == ["stopped opensearch", "nothing ran"]
     assert not started[0].exists()
-    assert state.read(tmp_path / "state") == {}
+    assert running_servers.read(tmp_path / "state") == {}
     assert (tmp_path / "state" / "opensearch.log").exists()
 
 
@@ -198,7 +198,7 @@ def test_a_server_that_cannot_start_leaves_no_folder_and_no_entry(
     assert command.main(["up", "--state", str(tmp_path / "state")]) == 1
     assert capsys.readouterr().err == "error: no Java\n"
     assert not tried[0].exists()
-    assert state.read(tmp_path / "state") == {}
+    assert running_servers.read(tmp_path / "state") == {}
 
 
 def test_names_may_stand_behind_the_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from weakref import WeakSet
 import pytest
 from braid import Braid
 from braid.client.in_process import InProcess
-from braid.engines.rerankers.requests import tokens
+from braid.engines.rerankers.hosted_calls import tokens
 from braid.errors import ConfigurationError
 from braid.models import Vertex
 from braid.settings import Settings

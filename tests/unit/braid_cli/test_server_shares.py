@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from braid_cli.http_server.heavy_tenants import (
+from braid_cli.http_server.fair_shares import (
     ACTIVE_S,
     HEAVY_FOR_S,
     HEAVY_S,
@@ -15,15 +15,15 @@ from braid_cli.http_server.heavy_tenants import (
     ProcessorTime,
     Shares,
 )
+from braid_cli.http_server.request_scheduler import Turns
 from braid_cli.http_server.server import Server
-from braid_cli.http_server.turns import Turns
 from braid_cli.http_server.workers import is_question
 from tests.served import KEY, token
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from braid_cli.http_server.heavy_tenants import Spent
+    from braid_cli.http_server.fair_shares import Spent
 
 NEVER_S = 60.0
 HEAVY, QUICK = 10 * HEAVY_S, HEAVY_S / 10
@@ -251,7 +251,7 @@ def test_a_heavy_question_that_has_waited_long_lets_no_later_ones_pass(monkeypat
         door = Door(workers=2, at_once=1)
         await door.known_as_heavy("h")
         await door.ask("aha")
-        monkeypatch.setattr("braid_cli.http_server.turns.PATIENT_S", -1.0)
+        monkeypatch.setattr("braid_cli.http_server.request_scheduler.PATIENT_S", -1.0)
         await door.end("a")
         assert door.begun == "h"
         await door.close()

@@ -14,8 +14,8 @@ from braid.ports.schema_registry import SchemaVersion
 from rich.console import Console
 
 from braid_cli import terminal
+from braid_cli.answer_rendering import path_text, printable
 from braid_cli.commands import schema
-from braid_cli.show import path_text, printable
 from braid_cli.terminal import complain, counted, print_json, progress
 from tests.contract.shapes import ACME, AS_OF
 

@@ -12,17 +12,17 @@ from braid.ranking.fusion import best_scores
 from braid.ranking.scoring import Drift
 from braid.retrieval import pipeline
 from braid.retrieval.stages.candidates import Ranked
-from braid.retrieval.stages.reordering import Mentions
+from braid.retrieval.stages.reordering_by_text import Mentions
 from braid.retrieval.stages.stage_messages import FuseRequest
 from braid.settings import Settings
-from braid.settings.files import Fitted, load_fitted, read_fitted
+from braid.settings.configuration_files import Fitted, load_fitted, read_fitted
 from rich.console import Console
 
 from braid_cli.datasets.dataset import JudgedQuery, read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.evaluation import run as evaluating
 from braid_cli.tuning import run as tuning
-from braid_cli.tuning.captured import CapturedQuestion, Found, capture
+from braid_cli.tuning.captured_questions import CapturedQuestion, Found, capture
 from braid_cli.tuning.coordinate_search import TUNED_PARAMETERS, quality, search
 from braid_cli.tuning.run import Tuning, assign_folds, tune, tune_folders, write
 from braid_cli.tuning.show import show_tuning

@@ -16,8 +16,18 @@ from braid.api.handler import make_api
 from braid.settings import Settings
 
 from braid_cli.http_server import worker_process, workers
-from braid_cli.http_server.frames import LENGTH, PING, PONG, READY, Start, framed, framed_answer, read_frame, with_body
-from braid_cli.http_server.heavy_tenants import HEAVY_S
+from braid_cli.http_server.fair_shares import HEAVY_S
+from braid_cli.http_server.worker_protocol import (
+    LENGTH,
+    PING,
+    PONG,
+    READY,
+    Start,
+    framed,
+    framed_answer,
+    read_frame,
+    with_body,
+)
 from braid_cli.http_server.workers import Workers
 from tests.stages import DemoStages
 

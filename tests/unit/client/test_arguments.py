@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 
 from braid import Braid
-from braid.client.arguments import ContextFields, QuestionFields, RelatedFields
+from braid.client.argument_types import ContextFields, QuestionFields, RelatedFields
 from braid.models import Question
-from braid.retrieval.context.selection import ContextQuestion
+from braid.retrieval.context.message_selection import ContextQuestion
 
 
 def test_arguments_of_a_search_are_the_fields_of_a_question() -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid import ApiError, Braid, Query, Question
-from braid.client.bounded_answers import MAX_READ_BYTES
+from braid.client.bounded_responses import MAX_READ_BYTES
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Relationship, Vertex
 
@@ -174,7 +174,7 @@ def test_an_answer_that_does_not_end_is_given_up(
     grudging: tuple[type[Grudging], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kind, address = grudging
-    monkeypatch.setattr("braid.client.bounded_answers.TIMES", 0)
+    monkeypatch.setattr("braid.client.bounded_responses.TIMES", 0)
     kind.answers = [(200, STATS)]
     with Braid.deployed(address, "t") as client, pytest.raises(ApiError, match="does not end"):
         client.stats()
@@ -200,8 +200,8 @@ NOTHING = gzip.compress(b"")
 def test_what_a_server_sends_around_an_answer_is_bounded_too(
     sent: tuple[bytes, bytes], most_bytes: int, times: float, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("braid.client.bounded_answers._MAX_SENT_BYTES", most_bytes)
-    monkeypatch.setattr("braid.client.bounded_answers.TIMES", times)
+    monkeypatch.setattr("braid.client.bounded_responses._MAX_SENT_BYTES", most_bytes)
+    monkeypatch.setattr("braid.client.bounded_responses.TIMES", times)
 
     def send() -> None:
         connection, _ = listening.accept()

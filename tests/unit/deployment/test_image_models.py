@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 import pytest
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 
 from make.image_models import INSTALL_PYTORCH, commands
 

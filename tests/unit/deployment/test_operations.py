@@ -13,9 +13,9 @@ import pytest
 from braid.lambda_runtime.stage_handlers import answer_metrics, lost_metric
 from braid.models import Query
 from braid.reembedding.outdated_queue import OutdatedRecordSender
-from braid.retrieval.caches.namespace import CacheCounts, CacheName
+from braid.retrieval.caches.keys_and_generations import CacheCounts, CacheName
 from braid.retrieval.context.building import measures
-from braid.retrieval.context.selection import Context, ContextMetrics
+from braid.retrieval.context.message_selection import Context, ContextMetrics
 
 from bench import costs
 from tests.fakes import fused, record, searched

@@ -15,8 +15,8 @@ import pytest
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.index_migration import EmbeddedIndexMigration
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
+from braid.ingestion.bulk.import_steps import run
 from braid.ingestion.bulk.step_messages import InlineWrite, Task
-from braid.ingestion.bulk.steps import run
 from braid.ingestion.inline_writes import write_message
 from braid.models import Query
 from braid.models.query import Ranking
@@ -25,7 +25,7 @@ from braid.ports.schema_registry import SchemaVersion
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import JobRequest, Step, StepName, run_step, work_off
 from braid.retrieval import pipeline
-from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.context.message_selection import ContextRequest
 from braid.settings import EngineKind, Settings
 from moto import mock_aws
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pytest
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.connection import BoundedConnection
@@ -18,7 +18,7 @@ from braid.ingestion.inline_writes import write_message
 from braid.models import Query, Record, Relationship, Vertex
 from braid.models.query import GraphConstraint, Ranking
 from braid.retrieval import pipeline
-from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.context.message_selection import ContextRequest
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource
 from gremlin_python.process.traversal import Bytecode, TraversalStrategies
@@ -55,16 +55,16 @@ BY_STEP: Final = {
 }
 """Actions of steps that do not only read."""
 EDGE: Final = {
-    "row": elements._edge_row(Relationship(tenant_id=ACME, source="r1", type="CAUSES", target="stub")),
-    "time": elements.UNKNOWN_TIME,
-    "from": elements.FIRST_MOMENT,
-    "until": elements.LAST_MOMENT,
+    "row": element_layout._edge_row(Relationship(tenant_id=ACME, source="r1", type="CAUSES", target="stub")),
+    "time": element_layout.UNKNOWN_TIME,
+    "from": element_layout.FIRST_MOMENT,
+    "until": element_layout.LAST_MOMENT,
 }
 """What is read of a trusted edge from a record to a stub."""
 STUB: Final = {
-    elements.ROW: [elements._vertex_row(Vertex(tenant_id=ACME, id="stub"))],
-    elements.VALID_FROM: [elements.FIRST_MOMENT],
-    elements.VALID_UNTIL: [elements.LAST_MOMENT],
+    element_layout.ROW: [element_layout._vertex_row(Vertex(tenant_id=ACME, id="stub"))],
+    element_layout.VALID_FROM: [element_layout.FIRST_MOMENT],
+    element_layout.VALID_UNTIL: [element_layout.LAST_MOMENT],
 }
 
 

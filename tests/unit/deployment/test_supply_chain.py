@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 from braid.errors import needs_extra
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 from braid.version import __version__
 
 from braid_cli.local_servers import localstack_server

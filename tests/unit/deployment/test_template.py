@@ -17,20 +17,20 @@ from braid.engines.opensearch.mapping import index_body
 from braid.engines.rerankers.bedrock import USD_PER_1000_QUERIES
 from braid.errors import StoreTooSlow
 from braid.ingestion.bulk import manifest
+from braid.ingestion.bulk.import_steps import BATCH_LINES
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.step_messages import BatchRange, Phase
-from braid.ingestion.bulk.steps import BATCH_LINES
 from braid.ingestion.writer_slots import WRITING_S
 from braid.ingestion.writing import STORES_S
 from braid.models import RerankerKind
-from braid.models.scalars import HOSTED_RERANKERS
+from braid.models.enums_and_scalars import HOSTED_RERANKERS
 from braid.ports.cache import counter_key
 from braid.ports.ingestion import ARRIVING, ImportJob
 from braid.ports.object_store import ObjectInfo
 from braid.reembedding import ReembeddingLimits
 from braid.retrieval.stages.graph_expand import TIME_FOR_MORE_MS
 from braid.settings import DEPLOYED_RERANK_LIMIT_S, Settings
-from braid.settings.files import load_profiles
+from braid.settings.configuration_files import load_profiles
 
 from braid_cli.http_server.server import Bounds
 from make.templates import read_template

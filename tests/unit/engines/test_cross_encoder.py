@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnxruntime as ort
 import pytest
+from braid.engines.onnx.encoders import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.model_files import ModelKind, Precision
-from braid.engines.onnx.models import OnnxCrossEncoder, OnnxEncoder
 from braid.engines.onnx.session import TokenisedText
 from braid.errors import ModelMissing, RerankFailed
 from braid.ports.encoder import Reranker
 from tokenizers import Tokenizer
 
-from braid_cli.export.direct import export_direct
+from braid_cli.model_export.from_safetensors import export_direct
 from tests.reference_models import bert_hidden
 from tests.tiny_models import SENTENCES, write_bert, write_roberta
 

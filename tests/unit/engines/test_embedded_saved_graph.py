@@ -11,8 +11,8 @@ import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import graph_changes
-from braid.engines.embedded.graph import adjacency, saved, surroundings, tenant_graphs
+from braid.engines.embedded import graph_change_log
+from braid.engines.embedded.graph import adjacency, graph_from_rows, mapped_graph, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.graph_query import GraphQuery
@@ -44,7 +44,7 @@ EDGES = st.builds(
 @pytest.fixture(autouse=True, scope="module")
 def _every_graph_is_large() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tenant_graphs, "_LARGE", 0)
+        patch.setattr(tenant_graphs, "_MIN_SAVED", 0)
         yield
 
 
@@ -137,7 +137,7 @@ def file_of(store: EmbeddedStore) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give what is read from rows, while it is read."""
     found: list[str] = []
-    for module, name in ((adjacency, "load"), (surroundings, "read")):
+    for module, name in ((adjacency, "load"), (graph_from_rows, "read")):
         original = getattr(module, name)
 
         def call(*given: Any, _original: Callable[..., Any] = original, _name: str = name) -> Any:
@@ -171,7 +171,7 @@ def test_a_process_that_is_far_behind_takes_the_file_that_another_saved(
 ) -> None:
     graph = saving(store)
     answers(graph)
-    monkeypatch.setattr(graph_changes, "MAX_LOGGED", 0)
+    monkeypatch.setattr(graph_change_log, "MAX_LOGGED", 0)
     EmbeddedKnowledgeGraph(store).upsert([], [edge("~", "a")])
     saving(store).prepare_walks(ACME)
     assert read == ["load"]
@@ -240,8 +240,8 @@ def test_a_header_that_is_said_to_be_without_end_is_not_read(store: EmbeddedStor
     before = answers(saving(store))
     with file_of(store).open("r+b") as file:
         file.truncate(2**33)
-        file.seek(2**33 - saved._END.size)
-        file.write(saved._END.pack(2**33 - saved._END.size, 0, saved._KIND))
+        file.seek(2**33 - mapped_graph._END.size)
+        file.write(mapped_graph._END.pack(2**33 - mapped_graph._END.size, 0, mapped_graph._KIND))
     tracemalloc.start()
     assert answers(saving(store)) == before
     assert tracemalloc.get_traced_memory()[1] < 2**26

@@ -6,8 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import graph_changes
-from braid.engines.embedded.graph import adjacency, surroundings, tenant_graphs
+from braid.engines.embedded import graph_change_log
+from braid.engines.embedded.graph import adjacency, graph_from_rows, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
@@ -196,7 +196,7 @@ def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_
             assert follows.query(query) == after.query(query)
             with store.read_tenant(ACME) as (connection, tenant):
                 assert tenant is not None
-                counts = graph_changes.count(connection, tenant)
+                counts = graph_change_log.count(connection, tenant)
             assert follows.stats(ACME) == counts
 
 
@@ -247,7 +247,7 @@ def test_many_questions_read_the_largest_graph_that_a_question_loads_and_none_ab
 def test_where_too_much_lies_around_the_seeds_the_whole_graph_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(surroundings, "MAX_EDGES", 3)
+    monkeypatch.setattr(graph_from_rows, "MAX_EDGES", 3)
     request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=3, as_of=AS_OF)
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)

@@ -8,7 +8,7 @@ import tracemalloc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from braid.engines.embedded.graph import following, tenant_graphs
+from braid.engines.embedded.graph import tenant_graphs, write_overlay
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 
@@ -98,7 +98,7 @@ def test_a_question_does_no_more_in_a_large_graph_than_in_a_small_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tenant_graphs, "_LOADED_PER_EDGE_READ", 0)  # however often it is asked
-    monkeypatch.setattr(following, "EDGES_JOINED_PER_REQUEST", 0)
+    monkeypatch.setattr(write_overlay, "EDGES_JOINED_PER_REQUEST", 0)
     store = EmbeddedStore(tmp_path)
     ways = {
         "in memory": EmbeddedKnowledgeGraph(store, max_loaded_first=900_000),

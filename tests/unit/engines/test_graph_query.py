@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from braid.engines.neptune import elements, graph_query
+from braid.engines.neptune import element_layout, graph_query
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import MAX_STEPS, MAX_WALKS, GraphQuery, QueryOrder, QueryReturn, QueryStart, QueryStep
-from braid.ranking import graph_answers
-from braid.ranking.graph_answers import GatheredGraph, Node, WalkEdge
+from braid.ranking import graph_queries_and_facts
+from braid.ranking.graph_queries_and_facts import GatheredGraph, Node, WalkEdge
 from pydantic import ValidationError
 
 from tests.contract.shapes import ACME, AS_OF, day
@@ -73,8 +73,8 @@ def test_every_vertex_and_edge_that_is_read_is_the_tenants_and_in_force(directio
         query = asked(steps=(QueryStep(direction=direction, **STEP),) * 2)
         conditions = [step[1] for step in steps_named(graph_query.traversal(source(), query, place, ("a",)), "has")]
         # Where it begins, its edges, and where these lead.
-        assert conditions.count(elements.TENANT) == 3
-        assert conditions.count(elements.VALID_FROM) == conditions.count(elements.VALID_UNTIL) == 3
+        assert conditions.count(element_layout.TENANT) == 3
+        assert conditions.count(element_layout.VALID_FROM) == conditions.count(element_layout.VALID_UNTIL) == 3
 
 
 def gathered(edges: list[dict[str, list[WalkEdge]]]) -> GatheredGraph:
@@ -88,15 +88,15 @@ def test_more_walks_than_are_kept_leave_the_best_and_a_mark() -> None:
     targets = [WalkEdge(f"b{number:05}", "CAUSES", number / 10_000, False, None) for number in range(MAX_WALKS + 1)]
     onwards = {edge.target: [WalkEdge(f"c-{edge.target}", "CAUSES", 1.0, False, None)] for edge in targets}
     for returns in QueryReturn:
-        found = graph_answers.answer_query(
+        found = graph_queries_and_facts.answer_query(
             asked(steps=({}, {}), returns=returns, limit=1, order_by=QueryOrder.ID), gathered([{"a": targets}, onwards])
         )
         assert found.truncated
         assert found.hits[0].path.ids == ("a", "b00001", "c-b00001")
     one = asked(steps=({},), limit=1, order_by=QueryOrder.ID)
-    nodes = graph_answers.answer_query(one, gathered([{"a": targets}]))
+    nodes = graph_queries_and_facts.answer_query(one, gathered([{"a": targets}]))
     assert (nodes.hits[0].id, nodes.truncated) == ("b00000", False)
-    paths = graph_answers.answer_query(
+    paths = graph_queries_and_facts.answer_query(
         one.model_copy(update={"returns": QueryReturn.PATHS}), gathered([{"a": targets}])
     )
     assert (paths.hits[0].id, paths.truncated) == ("b00001", True)

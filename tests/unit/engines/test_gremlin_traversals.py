@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.engines.neptune.expansion import HUB_EDGES, expand, expansion_traversal
 from braid.engines.neptune.knowledge_graph import GremlinGraph
@@ -45,7 +45,7 @@ def steps_named(traversal: Any, name: str) -> list[list[Any]]:
 
 
 def rows(written: Any) -> list[str]:
-    return [step[-1] for step in steps_named(written, "property") if step[-2] == elements.ROW]
+    return [step[-1] for step in steps_named(written, "property") if step[-2] == element_layout.ROW]
 
 
 def request(**fields: Any) -> ExpandRequest:
@@ -53,20 +53,20 @@ def request(**fields: Any) -> ExpandRequest:
 
 
 def test_every_property_of_a_vertex_is_written_with_its_cardinality() -> None:
-    written = elements.write_vertices(source(), [vertex("a", name="Yawl", aliases=("Brig", "Buoy")), vertex("b")])
+    written = element_layout.write_vertices(source(), [vertex("a", name="Yawl", aliases=("Brig", "Buoy")), vertex("b")])
     properties = steps_named(written, "property")
     assert len(properties) == 25
-    keys = [step for step in properties if step[2] == elements.LINK_KEY]
+    keys = [step for step in properties if step[2] == element_layout.LINK_KEY]
     assert [step[1] for step in keys] == [Cardinality.set_] * 3
     assert all(step[1] == Cardinality.single for step in properties if step not in keys)
 
 
 def test_names_of_any_length_fit_into_the_messages_of_a_write() -> None:
     long = [vertex(str(each), aliases=tuple(f"{n} " + "\U0001d4b3" * 500 for n in range(100))) for each in range(20)]
-    limits: dict[str, Any] = {"size": elements.CHARACTERS_AT_ONCE, "size_of": elements.characters_of_names}
+    limits: dict[str, Any] = {"size": element_layout.CHARACTERS_AT_ONCE, "size_of": element_layout.characters_of_names}
     split = [*batches(long, 50, **limits), *batches([vertex("a")] * 60, 50, **limits)]
     assert [len(batch) for batch in split] == [3] * 6 + [2, 50, 10]
-    written = [steps_named(elements.write_vertices(source(), batch), "property") for batch in split]
+    written = [steps_named(element_layout.write_vertices(source(), batch), "property") for batch in split]
     assert max(sum(len(str(step[-1]).encode()) for step in steps) for steps in written) < 8_000_000
 
 
@@ -79,14 +79,15 @@ def test_batches_keep_the_order_and_one_that_is_too_large_stands_alone() -> None
 def test_every_write_replaces_all_that_another_wrote() -> None:
     full = vertex("a", name="Atlas", timestamp=day(1), valid_at=day(1), invalid_at=day(2), entity_type="Event")
     keys = [
-        {step[2] for step in steps_named(elements.write_vertices(source(), [each]), "property")} - {elements.LINK_KEY}
+        {step[2] for step in steps_named(element_layout.write_vertices(source(), [each]), "property")}
+        - {element_layout.LINK_KEY}
         for each in (full, vertex("a"))
     ]
     assert keys[0] == keys[1]
 
 
 def test_a_vertex_and_an_edge_have_the_same_id_in_every_write() -> None:
-    once, again = (elements.edge_id(edge("a", "b", confidence=score)) for score in (0.1, 0.9))
+    once, again = (element_layout.edge_id(edge("a", "b", confidence=score)) for score in (0.1, 0.9))
     assert once == again
     others = [
         edge("b", "a"),
@@ -94,8 +95,8 @@ def test_a_vertex_and_an_edge_have_the_same_id_in_every_write() -> None:
         edge("a", "b", predicate="why"),
         edge("a", "b", tenant_id="other"),
     ]
-    assert len({once, *map(elements.edge_id, others)}) == 5
-    assert elements.record_id(elements.vertex_id(ACME, "a|b")) == "a|b"
+    assert len({once, *map(element_layout.edge_id, others)}) == 5
+    assert element_layout.record_id(element_layout.vertex_id(ACME, "a|b")) == "a|b"
 
 
 @pytest.mark.parametrize("direction", list(Direction))
@@ -109,12 +110,12 @@ def test_of_a_hub_so_many_edges_are_read_and_none_are_sorted(direction: Directio
 
 def test_every_read_names_its_tenant() -> None:
     walk = expansion_traversal(source(), request(), ("a", "b"))
-    assert [step[1:] for step in steps_named(walk, "has")].count([elements.TENANT, ACME]) == 3
+    assert [step[1:] for step in steps_named(walk, "has")].count([element_layout.TENANT, ACME]) == 3
 
 
 def test_what_a_caller_sends_is_an_argument_and_never_a_step() -> None:
     walk = expansion_traversal(source(), request(), (HOSTILE,))
-    written = elements.write_vertices(source(), [vertex(HOSTILE, name=HOSTILE)])
+    written = element_layout.write_vertices(source(), [vertex(HOSTILE, name=HOSTILE)])
     assert not {"drop", "inject"} & {step[0] for step in instructions(walk.bytecode)}
     assert steps_named(walk, "V")[0][1] == f"{ACME}|{HOSTILE}"
     assert [step[0] for step in instructions(written.bytecode)].count("drop") == 1
@@ -129,24 +130,26 @@ def test_rows_come_back_as_they_were_written(ends: Any, since: Any, position: in
     found = position is not None
     described = vertex("a|1", entity_type="Event", name="Naïve | name", found=found, **fields)
     (row,) = [
-        step[3] for step in steps_named(elements.write_vertices(source(), [described]), "property") if step[2] == "row"
+        step[3]
+        for step in steps_named(element_layout.write_vertices(source(), [described]), "property")
+        if step[2] == "row"
     ]
-    assert elements.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted, ends, found)
+    assert element_layout.read_vertex(row) == ("a|1", "Event", False, day(3), "Naïve | name", trusted, ends, found)
     validity: dict[str, Any] = {"valid_at": since, "invalid_at": ends}
     related = edge("a", "b", confidence=0.1 + 0.2, evidence="a|1", trusted=trusted, position=position, **validity)
-    (row,) = rows(elements.write_edges(source(), [related]))
-    assert elements.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends, position, since)
+    (row,) = rows(element_layout.write_edges(source(), [related]))
+    assert element_layout.read_edge(row) == ("a", "CAUSES", "b", "", 0.1 + 0.2, "a|1", trusted, ends, position, since)
 
 
 def test_rows_without_an_end_of_validity_which_an_older_braid_wrote_are_read() -> None:
-    assert elements.read_vertex("\x01".join(("a", "Event", "1", "", "A"))).invalid_at is None
-    assert elements.read_edge("\x01".join(("a", "CAUSES", "b", "", "1.0", ""))).invalid_at is None
+    assert element_layout.read_vertex("\x01".join(("a", "Event", "1", "", "A"))).invalid_at is None
+    assert element_layout.read_edge("\x01".join(("a", "CAUSES", "b", "", "1.0", ""))).invalid_at is None
 
 
 def test_times_before_1970_are_whole() -> None:
     early = datetime(1203, 7, 4, 12, 0, 0, 1, tzinfo=UTC)
-    (row,) = rows(elements.write_vertices(source(), [vertex("a", timestamp=early)]))
-    assert elements.read_vertex(row).timestamp == early
+    (row,) = rows(element_layout.write_vertices(source(), [vertex("a", timestamp=early)]))
+    assert element_layout.read_vertex(row).timestamp == early
 
 
 def test_an_edge_that_both_ends_brought_counts_once() -> None:

@@ -18,7 +18,7 @@ from braid.engines.onnx.model_files import ModelKind, open_model
 from braid.errors import ModelMissing, ModelTampered
 from onnx import TensorProto, helper, numpy_helper
 
-from braid_cli.export.direct import export_direct
+from braid_cli.model_export.from_safetensors import export_direct
 from tests.tiny_models import write_bert
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.neptune import elements, graph_query, knowledge_graph, stored_counts
+from braid.engines.neptune import element_layout, graph_query, knowledge_graph, stored_counts
 from braid.engines.neptune.expansion import expansion_traversal
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryStart, QueryStep
@@ -103,7 +103,7 @@ QUERY = GraphQuery(
     trusted_only=True,
 )
 OWN: dict[str, Any] = {"tenant_id": ACME, "keys": ["acme|a"]}
-NAMES: dict[str, Any] = {"as_of": AS_OF, "trusted_only": True, "by": elements.LINK_KEY}
+NAMES: dict[str, Any] = {"as_of": AS_OF, "trusted_only": True, "by": element_layout.LINK_KEY}
 QUESTIONS: dict[str, Callable[[GraphTraversalSource], Any]] = {
     **{
         f"expand or propagate, {direction}": partial(
@@ -117,37 +117,37 @@ QUESTIONS: dict[str, Callable[[GraphTraversalSource], Any]] = {
     },
     "query without steps": partial(graph_query.traversal, query=QUERY.model_copy(update={"steps": ()}), place=0),
     "link": partial(knowledge_graph._bearers, **OWN, **NAMES),
-    "vertices": partial(elements.fetch_vertices, **OWN),
+    "vertices": partial(element_layout.fetch_vertices, **OWN),
     "whether there is a graph": partial(stored_counts._any_vertex, tenant_id=ACME),
 }
 """Everything that a question asks."""
 OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
-    "edges": (partial(elements.fetch_edges, **OWN), None),
-    "edges that lead out": (partial(elements.fetch_edges_out_of, **OWN), None),
-    "edges of evidence": (partial(elements.fetch_edges_of_evidence, tenant_id=ACME, keys=["a"]), None),
-    "edges to distrust": (partial(elements.fetch_edges_to_distrust, tenant_id=ACME, evidence=["a"]), None),
-    "vertices without edges": (partial(elements.fetch_unmentioned, **OWN), None),
-    "how many edges lead out": (partial(elements.count_edges_out_of, **OWN), None),
+    "edges": (partial(element_layout.fetch_edges, **OWN), None),
+    "edges that lead out": (partial(element_layout.fetch_edges_out_of, **OWN), None),
+    "edges of evidence": (partial(element_layout.fetch_edges_of_evidence, tenant_id=ACME, keys=["a"]), None),
+    "edges to distrust": (partial(element_layout.fetch_edges_to_distrust, tenant_id=ACME, evidence=["a"]), None),
+    "vertices without edges": (partial(element_layout.fetch_unmentioned, **OWN), None),
+    "how many edges lead out": (partial(element_layout.count_edges_out_of, **OWN), None),
     "counts of vertices": (partial(stored_counts._vertices, **OWN), None),
     "counts of edges": (partial(stored_counts._edges, **OWN), None),
     "counts of endpoints": (partial(stored_counts._endpoints, **OWN, types=["CAUSES"]), None),
     "delete": (partial(knowledge_graph._drop, ids=["acme|a"], tenant_id=ACME), None),
     "delete edges": (partial(knowledge_graph._drop_edges, ids=["acme|e"], tenant_id=ACME), None),
-    "write edges": (partial(elements.write_edges, edges=[edge("a", "b")]), None),
+    "write edges": (partial(element_layout.write_edges, edges=[edge("a", "b")]), None),
     "edges that lead out of one vertex, if very many": (
-        partial(elements.fetch_edges_out_of, **OWN, after="", limit=10),
+        partial(element_layout.fetch_edges_out_of, **OWN, after="", limit=10),
         "hasId",
     ),
     # What is gone must not come back, as by a merge: fifty are looked up by their ids.
-    "end": (partial(elements.change, items=[edge("a", "b"), vertex("a")]), "inject"),
+    "end": (partial(element_layout.change, items=[edge("a", "b"), vertex("a")]), "inject"),
     # A vertex that is written again must not keep its former names, at no moment and not between two requests.
-    "write vertices": (partial(elements.write_vertices, vertices=[vertex("a", name="Heron")]), "sideEffect"),
+    "write vertices": (partial(element_layout.write_vertices, vertices=[vertex("a", name="Heron")]), "sideEffect"),
     # These read the vertices or edges that they name, or a page, and leave the slow layer a comparison of them.
-    "edges at vertices": (partial(elements.fetch_edges_at, **OWN, types=["CAUSES"]), "dedup"),
-    "found mentions": (partial(elements.fetch_found_mentions, **OWN), None),
-    "edges to end": (partial(elements.fetch_edges_to_end, tenant_id=ACME, until={"a": day(1)}), "where"),
+    "edges at vertices": (partial(element_layout.fetch_edges_at, **OWN, types=["CAUSES"]), "dedup"),
+    "found mentions": (partial(element_layout.fetch_found_mentions, **OWN), None),
+    "edges to end": (partial(element_layout.fetch_edges_to_end, tenant_id=ACME, until={"a": day(1)}), "where"),
     "types that lead in": (partial(stored_counts._types_in, **OWN), "map"),
-    "next page": (partial(elements.fetch_vertices_after, tenant_id=ACME, after="a", limit=10), "hasId"),
+    "next page": (partial(element_layout.fetch_vertices_after, tenant_id=ACME, after="a", limit=10), "hasId"),
 }
 """What writes, deletes, repairs and exports ask, and from which step on that is slow."""
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.rerankers.requests import CallBudget, TryAgain
+from braid.engines.rerankers.hosted_calls import CallBudget, TryAgain
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:

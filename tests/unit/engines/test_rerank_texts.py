@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from braid.engines.rerankers.requests import cut, prepare, tokens
+from braid.engines.rerankers.hosted_calls import cut, prepare, tokens
 from braid.errors import RerankFailed
 from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from braid_cli.export.default_model import default_weights
+from braid_cli.model_export.default_model import default_weights
 
 DEMO = Path(__file__).resolve().parents[3] / "braid_cli" / "demo"
 

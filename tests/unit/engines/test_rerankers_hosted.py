@@ -23,7 +23,7 @@ from braid.settings import Settings
 from moto import mock_aws
 from pydantic import SecretStr
 
-from braid_cli.question import unusable_models
+from braid_cli.question_validation import unusable_models
 from tests.voyage_server import KEY, Drip, HangUp, Reply, Stall, VoyageServer, answered, voyage_server
 
 if TYPE_CHECKING:

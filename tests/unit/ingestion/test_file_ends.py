@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.step_messages import Lost, Phase
 from braid.ingestion.inline_writes import write_items
 from braid.ingestion.items import Items
@@ -72,7 +72,7 @@ def write_file(request: pytest.FixtureRequest, store: DemoStages, tmp_path: Path
 
     def write(lines: Lines, at_a_time: int, missing: MissingEnds = MissingEnds.REFUSE) -> Done:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(steps, "BATCH_LINES", at_a_time)
+            patch.setattr(import_steps, "BATCH_LINES", at_a_time)
             return (by_command if request.param == "command" else by_steps)(lines, missing)
 
     return write
@@ -185,13 +185,13 @@ def test_a_record_that_supersedes_an_entity_nothing_or_itself_is_told_of_as_in_a
 def test_a_record_that_was_not_written_ends_nothing(store: DemoStages) -> None:
     put_lines(store, [RECORDS[0], {**RECORDS[1], "supersedes": ["a"]}])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(steps, "BATCH_LINES", 1)
+        patch.setattr(import_steps, "BATCH_LINES", 1)
         job = begun(store)
     first, second = batches(store, job, Phase.ITEMS)
-    steps.batch(first, store)
-    steps.lost(Lost(job=job, phase=second.phase, batch=second.batch, error="StoreError"), store)
+    import_steps.batch(first, store)
+    import_steps.lost(Lost(job=job, phase=second.phase, batch=second.batch, error="StoreError"), store)
     for task in batches(store, job, Phase.LINKS):
-        steps.batch(task, store)
+        import_steps.batch(task, store)
     assert finished(store, job).status is JobStatus.INCOMPLETE
     assert state(store, ACME) == ({"a": (None, None)}, {}, {})
 

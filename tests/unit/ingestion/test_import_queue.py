@@ -11,7 +11,7 @@ import pytest
 from braid.deadline import within
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, QueueFull, TransientStoreError
-from braid.ingestion.bulk import import_queue, steps
+from braid.ingestion.bulk import import_queue, import_steps
 from braid.ingestion.bulk.import_queue import TURN_LINES, ImportQueue, ImportsAtOnce
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, ImportAsked, ImportStatus
 from braid.settings import Settings
@@ -81,14 +81,14 @@ class Held:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.reached, self.go = threading.Event(), threading.Event()
-        whole = steps.batch
+        whole = import_steps.batch
 
         def batch(*arguments: Any) -> Any:
             self.reached.set()
             assert self.go.wait(10)
             return whole(*arguments)
 
-        monkeypatch.setattr(steps, "batch", batch)
+        monkeypatch.setattr(import_steps, "batch", batch)
 
 
 def test_it_can_be_asked_while_it_is_written_and_more_wait_for_their_turn(
@@ -159,9 +159,9 @@ def test_tenants_take_turns(imports: ImportQueue, library: DemoStages, monkeypat
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
     held, order = Held(monkeypatch), list[str]()
-    whole = steps.split
+    whole = import_steps.split
     monkeypatch.setattr(
-        steps, "split", lambda task, store, **more: (order.append(task.job), whole(task, store, **more))[1]
+        import_steps, "split", lambda task, store, **more: (order.append(task.job), whole(task, store, **more))[1]
     )
     for name in ("a1", "a2", "a3"):
         imports.start(ACME, name, ASKED)
@@ -178,13 +178,13 @@ def test_tenants_take_turns(imports: ImportQueue, library: DemoStages, monkeypat
 def test_a_long_import_holds_up_no_other_tenants(
     imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 1)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
     lines = [json.dumps({"record": {"id": f"r{number}", "content": "a pump"}}) for number in range(9)]
     library.objects.put(ACME, KEY, "\n".join(lines).encode())
     library.objects.put("globex", KEY, lines[0].encode())
     held, order = Held(monkeypatch), list[str]()
-    whole = steps.batch
-    monkeypatch.setattr(steps, "batch", lambda task, store: (order.append(task.job.name), whole(task, store))[1])
+    whole = import_steps.batch
+    monkeypatch.setattr(import_steps, "batch", lambda task, store: (order.append(task.job.name), whole(task, store))[1])
     imports.start(ACME, "long", ASKED)
     assert held.reached.wait(10)
     imports.start("globex", "short", ASKED)
@@ -200,7 +200,7 @@ def test_what_is_slow_to_read_holds_up_its_own_tenant_alone(
 ) -> None:
     for tenant in (ACME, "globex"):
         library.objects.put(tenant, KEY, json.dumps(LINES[1]).encode())
-    reached, go, whole = threading.Event(), threading.Event(), steps.split
+    reached, go, whole = threading.Event(), threading.Event(), import_steps.split
 
     def split(task: Any, *arguments: Any, **more: Any) -> Any:
         if task.job == "slow":
@@ -208,7 +208,7 @@ def test_what_is_slow_to_read_holds_up_its_own_tenant_alone(
             go.wait(20)
         return whole(task, *arguments, **more)
 
-    monkeypatch.setattr(steps, "split", split)
+    monkeypatch.setattr(import_steps, "split", split)
     try:
         for name in ("slow", "next"):
             imports.start(ACME, name, ASKED)
@@ -228,8 +228,10 @@ def test_a_turn_is_so_short_that_the_next_tenant_waits_for_seconds(
 ) -> None:
     lines = [json.dumps({"record": {"id": f"r{number}", "content": "a pump"}}) for number in range(TURN_LINES + 1)]
     library.objects.put(ACME, KEY, "\n".join(lines).encode())
-    turns, whole = list[int](), steps.batch
-    monkeypatch.setattr(steps, "batch", lambda task, store: (turns.append(task.batch.lines), whole(task, store))[1])
+    turns, whole = list[int](), import_steps.batch
+    monkeypatch.setattr(
+        import_steps, "batch", lambda task, store: (turns.append(task.batch.lines), whole(task, store))[1]
+    )
     imports.start(ACME, "long", ASKED)
     assert ended(imports, "long").status is ImportStatus.WRITTEN
     assert set(turns) == {TURN_LINES, 1}
@@ -257,7 +259,7 @@ def test_an_import_whose_end_cannot_be_stored_holds_up_nobody(
 def test_what_a_process_did_not_finish_counts_as_interrupted_and_can_be_done_again(
     imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 1)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
     put(library, LINES)
     held = Held(monkeypatch)
     imports.start(ACME, "first", ASKED)
@@ -301,9 +303,9 @@ def test_another_process_that_lives_is_believed_and_one_that_was_killed_is_not(
 def test_a_batch_that_fails_leaves_the_others_and_says_so(
     imports: ImportQueue, library: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "BATCH_LINES", 1)
+    monkeypatch.setattr(import_steps, "BATCH_LINES", 1)
     put(library, LINES)
-    whole = steps.batch
+    whole = import_steps.batch
 
     def batch(task: Any, store: Any) -> Any:
         if task.batch.number == 1:
@@ -311,7 +313,7 @@ def test_a_batch_that_fails_leaves_the_others_and_says_so(
             raise TransientStoreError(message)
         return whole(task, store)
 
-    monkeypatch.setattr(steps, "batch", batch)
+    monkeypatch.setattr(import_steps, "batch", batch)
     imports.start(ACME, "first", ASKED)
     found = ended(imports, "first")
     assert (found.status, found.error) == (ImportStatus.FAILED, INCOMPLETE)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from botocore.exceptions import ReadTimeoutError
-from braid.engines.aws.functions import IngestFunction
+from braid.engines.aws.lambda_invocation import IngestFunction
 from braid.errors import InvalidRequest, QueueFull, QuotaExceeded, StoreError, TransientStoreError
 from braid.ingestion import writing
-from braid.ingestion.bulk import steps
+from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.step_messages import Task
 from braid.models import Record, Relationship, Vertex
 from braid.ports.ingestion import WriteRequest
@@ -41,7 +41,7 @@ class Invoked:
 
     def invoke(self, **request: Any) -> dict[str, Any]:
         event = json.loads(request["Payload"])
-        report = steps.run(Task.model_validate(event), self.stages)
+        report = import_steps.run(Task.model_validate(event), self.stages)
         return {"Payload": io.BytesIO(report.model_dump_json().encode())}
 
 
@@ -116,7 +116,7 @@ def test_a_write_that_its_caller_has_given_up_keeps_its_tenant_s_place_until_it_
             "relationships": tuple(one.model_copy(update={"tenant_id": "globex"}) for one in REQUEST.relationships),
         }
     )
-    write, under_way = steps.write_body, []
+    write, under_way = import_steps.write_body, []
 
     def while_it_is_written(body: dict[str, Any], tenant_id: str, store: DemoStages) -> WriteReport:
         under_way.append(tenant_id)
@@ -128,7 +128,7 @@ def test_a_write_that_its_caller_has_given_up_keeps_its_tenant_s_place_until_it_
             assert IngestFunction(Invoked(stages), "ingest").write(others).written == 1
         return write(body, tenant_id, store)
 
-    monkeypatch.setattr(steps, "write_body", while_it_is_written)
+    monkeypatch.setattr(import_steps, "write_body", while_it_is_written)
     IngestFunction(Invoked(stages), "ingest").write(REQUEST)
     assert under_way == ["acme", "acme", "globex"]
     assert IngestFunction(Invoked(stages), "ingest").write(REQUEST).unchanged == 1, "the places are free again"

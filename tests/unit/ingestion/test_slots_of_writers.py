@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.key_value import EmbeddedCache
+from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import QueueFull, QuotaExceeded
 from braid.ingestion import writer_slots

@@ -13,8 +13,8 @@ from braid.ingestion.writer_slots import writing_in_bulk
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Query
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
+from braid.reembedding.job_services import READ_AT_ONCE
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.services import READ_AT_ONCE
 from braid.reembedding.workflow import Step, StepName, run_step
 from braid.retrieval import pipeline
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.models import Record
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.reembedding import ReembeddingJob, Services
-    from braid.reembedding.pages import IdRange, Listed, Position
+    from braid.reembedding.job_pages import IdRange, Listed, Position
 
     from tests.stages import DemoStages
 

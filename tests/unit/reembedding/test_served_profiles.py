@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from braid.errors import TransientStoreError
-from braid.model_selection import ServedProfiles
+from braid.opened_models import ServedProfiles
 from braid.ports.reembedding import MigrationState
 
 from tests.contract.shapes import Clock

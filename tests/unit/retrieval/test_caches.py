@@ -12,10 +12,10 @@ from braid.errors import ModelError, StoreError
 from braid.models import FusionParameters, Kind, Query, Ranking
 from braid.ports.cache import ResilientCache
 from braid.ranking.scoring import FOREVER, ScoredCandidate, final_score, order_stable_until
-from braid.retrieval.caches.namespace import WriteGenerations, embedding_key
+from braid.retrieval.caches.keys_and_generations import WriteGenerations, embedding_key
 from braid.retrieval.use_counts import KEY as USES
 from braid.settings import EngineKind, OpenSearchService, Refresh, Settings
-from braid.settings.files import Fitted
+from braid.settings.configuration_files import Fitted
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from braid.retrieval.context.selection import Context
+    from braid.retrieval.context.message_selection import Context
 
 TENANT = "acme"
 QUESTION = Query(text="Why did the pump fail at Harbour?", tenant_id=TENANT)

@@ -16,7 +16,7 @@ from braid.ports.schema_registry import SchemaVersion
 from braid.retrieval import use_counts
 from braid.retrieval.context import building
 from braid.retrieval.context.episodes import record_decision
-from braid.retrieval.context.selection import ContextRequest
+from braid.retrieval.context.message_selection import ContextRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from moto import mock_aws

@@ -15,7 +15,7 @@ from braid.errors import InvalidRequest, StoreError, StoresUnavailable, Transien
 from braid.models import ContextRole, Kind, Ranking
 from braid.retrieval.context.building import ContextLimits, build_context, measures, run
 from braid.retrieval.context.episodes import record_tool_call
-from braid.retrieval.context.selection import Context, ContextRequest, ContextSource
+from braid.retrieval.context.message_selection import Context, ContextRequest, ContextSource
 from braid.settings import Settings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from braid.errors import InvalidRequest
 from braid.models import Direction
-from braid.retrieval.tenant_questions import related_request
+from braid.retrieval.tenant_search import related_request
 
 from tests.fakes import NOW, TENANT, link
 

@@ -9,8 +9,8 @@ from braid.models import Filters, GraphConstraint, Strategy
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_constraint import CARRIED, MAX_FRONTIER_BYTES
-from braid.retrieval.stages.seeds_and_hits import GraphLimits
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest, Searched
+from braid.retrieval.stages.walk_seeds_and_scores import GraphLimits
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
 

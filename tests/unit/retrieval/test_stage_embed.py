@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from braid.errors import ModelMissing, TransientStoreError
 from braid.models import EmbeddingType, Plan, Query, TemporalContext, TimeRange
-from braid.models.model_profiles import ModelConfig
+from braid.models.embedding_models import ModelConfig
 from braid.retrieval.stages import plan_and_search
 from braid.retrieval.stages.stage_messages import Embedded, EmbedRequest
 

@@ -24,8 +24,8 @@ from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.graph_expand import MAX_REACHED, expansion_for
 from braid.retrieval.stages.name_linking import MAX_LINKED_NAMES
-from braid.retrieval.stages.seeds_and_hits import GraphLimits
 from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest, Searched
+from braid.retrieval.stages.walk_seeds_and_scores import GraphLimits
 
 from tests.fakes import NOW, TENANT, FakeGraph, hits, link, plan, query, walked
 

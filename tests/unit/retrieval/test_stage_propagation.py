@@ -11,8 +11,8 @@ from braid.ports.knowledge_graph import Expansion
 from braid.retrieval.stages import graph_expand
 from braid.retrieval.stages.candidates import SUPPLIED_FACTOR
 from braid.retrieval.stages.fuse_rerank import FusionLimits
-from braid.retrieval.stages.seeds_and_hits import GraphLimits, propagation_around_answers, propagation_of
 from braid.retrieval.stages.stage_messages import Embedded, GraphFound, GraphOperation, GraphRequest, Lost, Searched
+from braid.retrieval.stages.walk_seeds_and_scores import GraphLimits, propagation_around_answers, propagation_of
 
 from tests.fakes import (
     NOW,

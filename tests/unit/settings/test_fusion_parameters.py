@@ -13,7 +13,7 @@ from braid.ranking.fusion import adaptive_weights
 from braid.retrieval.stages.fuse_rerank import FusionLimits, strand_weights
 from braid.retrieval.stages.stage_messages import FuseRequest
 from braid.settings import Settings
-from braid.settings.files import Fitted, load_fitted
+from braid.settings.configuration_files import Fitted, load_fitted
 from pydantic import ValidationError
 
 from tests.fakes import NOW, hits, plan, query, walked

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from braid.ports.name_finder import SourceText
-from braid.understanding.given_names import phrases_in
+from braid.understanding.given_names_in_texts import phrases_in
 from braid.understanding.name_finding import RuleNameFinder
 from braid.understanding.name_patterns import name_key
 from braid.understanding.tokens import normalise

@@ -4,5 +4,5 @@
 
     langchain.py     BraidRetriever for LangChain
     llamaindex.py    BraidRetriever for LlamaIndex
-    retrieving.py    the search behind both, and the metadata of its results
+    shared_search.py  the search behind both, and the metadata of its results
 """

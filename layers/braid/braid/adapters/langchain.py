@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
-from braid.adapters.retrieving import metadata_of, search
+from braid.adapters.shared_search import metadata_of, search
 from braid.client.braid import Braid  # noqa: TC001 - pydantic reads annotations
 from braid.errors import needs_extra
 from braid.models import Filters

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from braid.adapters.retrieving import ABOUT, metadata_of, search
+from braid.adapters.shared_search import ABOUT, metadata_of, search
 from braid.errors import needs_extra
 from braid.models import Filters
 

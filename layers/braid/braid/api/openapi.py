@@ -1,6 +1,6 @@
 """Generates the OpenAPI document from the routes; ``braid_cli.openapi`` writes it to ``shared/openapi.json``.
 
-``braid_cli.gateway_tools`` makes another one of it, for gateways of agents.
+``braid_cli.agent_gateway_openapi`` makes another one of it, for gateways of agents.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ from braid.api.problems import not_found
 from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
 from braid.errors import InvalidRequest
 from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId
-from braid.models.scalars import AskedTime, can_be_id
+from braid.models.enums_and_scalars import AskedTime, can_be_id
 from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
-from braid.retrieval.context.selection import Context, ContextQuestion, ContextRequest
+from braid.retrieval.context.message_selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
-from braid.retrieval.tenant_questions import TenantQuestions, did_you_mean
+from braid.retrieval.tenant_search import TenantQuestions, did_you_mean
 
 if TYPE_CHECKING:
     from braid.api.router import Api

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
     from braid.reembedding import ReembeddingJob
-    from braid.retrieval.context.selection import Context, ContextRequest
+    from braid.retrieval.context.message_selection import Context, ContextRequest
     from braid.retrieval.use_counts import UseCounts
     from braid.settings import Settings
 

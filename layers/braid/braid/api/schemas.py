@@ -38,8 +38,8 @@ from braid.models import (
     Timestamp,
     Weights,
 )
+from braid.models.enums_and_scalars import AskedTime, MetadataValue
 from braid.models.metadata_filters import Conditions
-from braid.models.scalars import AskedTime, MetadataValue
 from braid.ports.graph_query import GraphQuestion
 from braid.ports.ingestion import Import, ImportAsked, ImportName, ImportStatus, MissingEnds
 from braid.ports.members import Role

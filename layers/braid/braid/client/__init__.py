@@ -4,13 +4,13 @@
 
     braid.py             Braid: the calls, and the protocol of the backends that answer them
     asynchronous.py      AsyncBraid: the same calls for ``await``
-    arguments.py         keyword arguments of search, context and facts, for editors and type checkers
-    contents.py          parses the argument of `add`: texts, dicts, dataclasses, documents of frameworks, paths
+    argument_types.py    keyword arguments of search, context and facts, for editors and type checkers
+    add_argument.py      parses the argument of `add`: texts, dicts, dataclasses, documents of frameworks, paths
     documents.py         ingests files and folders of documents; the report of `add`
     results.py           search results and facts, and their display
     in_process.py        backend: engines and models of this process
     deployed.py          backend: the HTTP API of a deployed Braid
-    bounded_answers.py   its connections, whose answers are bounded in bytes and time
+    bounded_responses.py its connections, whose answers are bounded in bytes and time
     posted_documents.py  posts files and folders of documents to the HTTP API
     api_errors.py        errors of both: what the server refused, and why it could not be reached
 """

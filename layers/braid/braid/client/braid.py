@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
-    from braid.client.arguments import ContextFields, Moment, QuestionFields, RelatedFields
-    from braid.client.contents import Documents
+    from braid.client.add_argument import Documents
+    from braid.client.argument_types import ContextFields, Moment, QuestionFields, RelatedFields
     from braid.client.documents import Added
     from braid.client.results import Fact, Results
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer
     from braid.ports.graph_query import GraphResult
     from braid.ports.ingestion import WriteRequest
-    from braid.retrieval.context.selection import Context, ContextQuestion
+    from braid.retrieval.context.message_selection import Context, ContextQuestion
     from braid.settings import Settings
 
 _IDS_AT_ONCE = 100
@@ -226,7 +226,7 @@ class Braid:
             If an item is invalid, or a file that was given by its own path cannot be read; the message names its place,
             such as ``content[3]``. Earlier batches are written all the same.
         """
-        from braid.client.contents import Documents, batches
+        from braid.client.add_argument import Documents, batches
         from braid.client.documents import Added, skipped_lines
         from braid.settings import DEFAULT_TENANT
 
@@ -356,11 +356,11 @@ class Braid:
             The conversation, oldest first: chat messages such as ``{"role": "user", "content": "…"}``. Any further
             fields are allowed, and passed on unchanged.
         fields
-            Further fields of :class:`~braid.retrieval.context.selection.ContextQuestion`: ``task_id``, ``tool_name``,
-            ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``, ``untrusted``,
-            ``as_of``.
+            Further fields of :class:`~braid.retrieval.context.message_selection.ContextQuestion`: ``task_id``,
+            ``tool_name``, ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``,
+            ``untrusted``, ``as_of``.
         """
-        from braid.retrieval.context.selection import ContextQuestion
+        from braid.retrieval.context.message_selection import ContextQuestion
 
         try:
             asked = ContextQuestion(query=question, messages=_messages(messages), **fields)

@@ -24,15 +24,15 @@ from braid.api.schemas import (
     WriteSummary,
 )
 from braid.client.api_errors import ApiError, RefusedFields, error_of_answer, unreachable
-from braid.client.bounded_answers import MAX_READ_BYTES, AnswerUnbounded, bounded_pool
+from braid.client.bounded_responses import MAX_READ_BYTES, AnswerUnbounded, bounded_pool
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import DeleteReport
 from braid.ingestion.inline_writes import MAX_INLINE
 from braid.models import Answer, Frozen, NewRecord, NewRelationship, NewVertex
 from braid.ports.graph_query import GraphResult
 from braid.ports.ingestion import MissingEnds
-from braid.retrieval.context.selection import Context
-from braid.retrieval.tenant_questions import nothing_called
+from braid.retrieval.context.message_selection import Context
+from braid.retrieval.tenant_search import nothing_called
 from braid.telemetry import names
 from braid.telemetry.recording import operation, trace_headers
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from braid.client.documents import Added
     from braid.models import Question
     from braid.ports.ingestion import WriteRequest
-    from braid.retrieval.context.selection import ContextQuestion
+    from braid.retrieval.context.message_selection import ContextQuestion
 
 ATTEMPTS: Final = 3
 TIMEOUT_S: Final = 30.0

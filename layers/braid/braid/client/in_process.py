@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from braid.models import Answer, Question
     from braid.ports.graph_query import GraphResult
     from braid.ports.ingestion import WriteRequest
-    from braid.retrieval.context.selection import Context, ContextQuestion
-    from braid.retrieval.tenant_questions import TenantQuestions
+    from braid.retrieval.context.message_selection import Context, ContextQuestion
+    from braid.retrieval.tenant_search import TenantQuestions
     from braid.settings import Settings
 
 _PAGE = 100
@@ -84,7 +84,7 @@ class InProcess:
             self._opened.close()
 
     def _questions(self, tenant: str | None) -> TenantQuestions:
-        from braid.retrieval.tenant_questions import TenantQuestions
+        from braid.retrieval.tenant_search import TenantQuestions
 
         return TenantQuestions(self.application, tenant or DEFAULT_TENANT)
 
@@ -106,7 +106,7 @@ class InProcess:
 
     def context(self, tenant: str | None, question: ContextQuestion) -> Context:
         """Build the context of a model's next answer."""
-        from braid.retrieval.context.selection import ContextRequest
+        from braid.retrieval.context.message_selection import ContextRequest
 
         self._try_models()
         return self.application.context(ContextRequest(tenant_id=tenant or DEFAULT_TENANT, **dict(question)))

@@ -14,7 +14,7 @@ from braid.api.schemas import DocumentRequest, ImportSummary
 from braid.client.api_errors import ApiError
 from braid.client.documents import Added
 from braid.errors import InvalidRequest
-from braid.ingestion.documents import files
+from braid.ingestion.documents import folder_listing
 from braid.ingestion.documents.progress import FileSkipped
 from braid.ingestion.regular_files import open_regular
 from braid.ports.ingestion import ImportStatus
@@ -22,7 +22,7 @@ from braid.ports.ingestion import ImportStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.ingestion.documents.files import FoundFile
+    from braid.ingestion.documents.folder_listing import FoundFile
 
 POSTED_BYTES: Final = 1_400_000
 """Size limit of one file: base64 makes it a third longer, and a server reads at most two million bytes."""
@@ -59,7 +59,7 @@ def post_documents(
     ApiError
         If an import fails, or does not end in time; others may have been written.
     """
-    listed = files.find(path)
+    listed = folder_listing.find(path)
     folder = Path(os.path.realpath(path)).name
     added = Added(skipped=tuple(FileSkipped(file, reason) for file, reason in listed.refused.items()))
     running: deque[tuple[str, ImportSummary]] = deque()

@@ -1,7 +1,8 @@
 """The retry policy of OpenSearch, Neptune, DynamoDB and parts of S3 objects, and the deadline of one call to a store.
 
-``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py``, ``rerankers/requests.py`` and modules of ``aws/``
-repeat their calls by it, as often as the ``…_attempts`` of :mod:`braid.settings` say.
+``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py``, ``rerankers/hosted_calls.py`` and modules of
+``aws/`` repeat their calls by it, as often as the ``…_attempts`` of :mod:`braid.settings` say. Time-outs of single
+requests are set where a client is opened, there too, by the ``…_timeout_s``.
 
 Others retry by themselves: botocore inside each AWS client (:mod:`braid.engines.aws.clients`), urllib3 in a client of a
 server (:mod:`braid.client.deployed`), a question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`), reads of

@@ -1,4 +1,4 @@
-"""Imports archives of tenants (:mod:`braid.ingestion.archive`), and verifies the stored items against them."""
+"""Imports archives of tenants (:mod:`braid.ingestion.archive_export`), and verifies the stored items against them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from braid.errors import DatasetError
-from braid.ingestion.archive import MANIFEST, PAGE, PartKind, verify
+from braid.ingestion.archive_export import MANIFEST, PAGE, PartKind, verify
 from braid.ingestion.bulk.fingerprints import Fingerprints, contains, fingerprint_of
-from braid.ingestion.item_checks import (
+from braid.ingestion.item_refusals import (
     OWN_ENTITY_TYPES,
     OWN_RELATIONSHIP_TYPES,
     Types,
@@ -23,13 +23,13 @@ from braid.models import Frozen, Record, Relationship, Vertex
 from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.knowledge_graph import GraphTypes
 from braid.strict_json import NotJson, read_json
-from braid.understanding.text_parts import embed
+from braid.understanding.encoder_windows import embed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from braid.ingestion.archive import Item, Manifest, OnProgress
+    from braid.ingestion.archive_export import Item, Manifest, OnProgress
     from braid.models import Embedding
     from braid.ports.ingestion import WriteStore
 

@@ -16,8 +16,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
 from braid.models import MAX_ID_BYTES, Kind, NewRecord, Record, RecordId, Relationship, Vertex
+from braid.models.enums_and_scalars import MAX_METADATA_LIST, dates_as_text, printable
 from braid.models.records import DEFAULT_ENTITY_TYPE, no_text, too_much
-from braid.models.scalars import MAX_METADATA_LIST, dates_as_text, printable
 from braid.ports.ingestion import ItemError, Places, WriteRequest
 from braid.ports.object_store import MAX_LINE_BYTES
 from braid.strict_json import NotJson, read_json

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.errors import StoreTooSlow
 from braid.ingestion.tenant_locks import embedding_turn
 from braid.ports.batches import batches
-from braid.understanding.text_parts import embed, has_all_parts
+from braid.understanding.encoder_windows import embed, has_all_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -3,7 +3,8 @@
 - ``query``: a question, its plan and parameters; ``answer``: hits, candidates, results
 - ``records``: records, vertices and relationships
 - ``metadata_filters``, ``metadata_terms``: conditions on metadata, and the terms by which stores find it
-- ``model_profiles``: which model embeds which question; ``scalars``: enumerations and scalar types of them all
+- ``embedding_models``: which model embeds which question; ``enums_and_scalars``: enumerations and scalar types of them
+  all
 
 The requests and responses of the stages are in :mod:`braid.retrieval.stages.stage_messages`.
 """
@@ -26,6 +27,34 @@ from braid.models.answer import (
     StoredRecord,
     earliest,
     in_words,
+)
+from braid.models.enums_and_scalars import (
+    MAX_ID_BYTES,
+    Asked,
+    ContextRole,
+    Direction,
+    EmbeddingType,
+    Frozen,
+    Fusion,
+    GraphSource,
+    Intent,
+    Kind,
+    Label,
+    Mode,
+    Name,
+    QueryText,
+    Ranking,
+    RecordId,
+    RerankerKind,
+    SchemaWindow,
+    Score,
+    Source,
+    Strategy,
+    TenantId,
+    Text,
+    Timestamp,
+    VectorBytes,
+    Weight,
 )
 from braid.models.metadata_filters import FacetValue, FieldCondition
 from braid.models.metadata_terms import ValueKind
@@ -60,34 +89,6 @@ from braid.models.records import (
     SourceRef,
     SourceType,
     Vertex,
-)
-from braid.models.scalars import (
-    MAX_ID_BYTES,
-    Asked,
-    ContextRole,
-    Direction,
-    EmbeddingType,
-    Frozen,
-    Fusion,
-    GraphSource,
-    Intent,
-    Kind,
-    Label,
-    Mode,
-    Name,
-    QueryText,
-    Ranking,
-    RecordId,
-    RerankerKind,
-    SchemaWindow,
-    Score,
-    Source,
-    Strategy,
-    TenantId,
-    Text,
-    Timestamp,
-    VectorBytes,
-    Weight,
 )
 
 __all__ = [

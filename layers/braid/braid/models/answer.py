@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, Self
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from braid.models.metadata_filters import FacetValue
-from braid.models.query import Plan, Weights
-from braid.models.records import SourceType
-from braid.models.scalars import (
+from braid.models.enums_and_scalars import (
     Asked,
     Frozen,
     Fusion,
@@ -25,12 +22,15 @@ from braid.models.scalars import (
     Source,
     Timestamp,
 )
+from braid.models.metadata_filters import FacetValue
+from braid.models.query import Plan, Weights
+from braid.models.records import SourceType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+    from braid.models.enums_and_scalars import TenantId
     from braid.models.records import Record
-    from braid.models.scalars import TenantId
 
 
 def earliest(moments: Iterable[datetime | None]) -> datetime | None:

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from braid.errors import InvalidRequest
+from braid.models.enums_and_scalars import Frozen, Text, dates_as_text
 from braid.models.metadata_terms import (
     MOMENT,
     TermTest,
@@ -33,7 +34,6 @@ from braid.models.metadata_terms import (
     terms_of_value,
 )
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_WHOLE, WHOLE_TOO_LONG
-from braid.models.scalars import Frozen, Text, dates_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
-from braid.models.scalars import Timestamp, microseconds, values_in
+from braid.models.enums_and_scalars import Timestamp, microseconds, values_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

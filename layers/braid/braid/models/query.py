@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 from pydantic import FailFast, Field, model_validator
 
 from braid.errors import InvalidRequest
-from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName, term_tests
-from braid.models.scalars import (
+from braid.models.enums_and_scalars import (
     Asked,
     AskedTime,
     Direction,
@@ -30,6 +29,7 @@ from braid.models.scalars import (
     TenantId,
     Weight,
 )
+from braid.models.metadata_filters import MAX_FACETS, Conditions, FieldName, term_tests
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -10,7 +10,7 @@ from unicodedata import normalize
 from pydantic import AfterValidator, FailFast, Field, StringConstraints, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from braid.models.scalars import (
+from braid.models.enums_and_scalars import (
     Frozen,
     Kind,
     Label,
@@ -82,7 +82,7 @@ class Embedding(Frozen):
     vector: VectorBytes
     """Vector of the text, or of its first part if it is longer than the encoder's window."""
     further: SkipJsonSchema[tuple[FurtherPart, ...]] = Field(default=(), exclude_if=lambda further: not further)
-    """Vectors of the further parts, in order; see :mod:`braid.understanding.text_parts`. Callers cannot supply them."""
+    """Vectors of the further parts (:mod:`braid.understanding.encoder_windows`), in order. Not for callers."""
 
     @property
     def dimension(self) -> int:

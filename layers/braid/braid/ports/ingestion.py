@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import GraphSource
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.cache import ResilientCache
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import WritableGraph

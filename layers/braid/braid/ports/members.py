@@ -8,7 +8,7 @@ from typing import Annotated, Protocol, runtime_checkable
 from pydantic import AfterValidator, StringConstraints
 
 from braid.models import Frozen, TenantId
-from braid.models.scalars import no_controls
+from braid.models.enums_and_scalars import no_controls
 
 
 class Role(StrEnum):

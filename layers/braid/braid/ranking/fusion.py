@@ -2,7 +2,7 @@
 
 Deterministic, ties by id. A question's own weights are made by ``strand_weights`` of
 :mod:`braid.retrieval.stages.fuse_rerank`, from ``FusionParameters`` of :mod:`braid.models.query`; the weight of a found
-graph under propagation by :mod:`braid.ranking.found_mentions`.
+graph under propagation by :mod:`braid.ranking.mention_weights`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
 Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are found by the
-``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_answers`; which are shown is chosen by
-:mod:`braid.ranking.fusion`.
+``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_queries_and_facts`; which are shown is chosen
+by :mod:`braid.ranking.fusion`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 from braid.deadline import check
 from braid.models import GraphHit, Path, earliest
 from braid.ports.knowledge_graph import Expansion
-from braid.ranking.found_mentions import FoundMentions
-from braid.ranking.neighbourhood import distinct, group_begins
+from braid.ranking.mention_weights import FoundMentions
+from braid.ranking.neighbourhood_arrays import distinct, group_begins
 from braid.ranking.scoring import clamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_answers import Node, StoredEdge
-    from braid.ranking.neighbourhood import Mask, Neighbourhood, Numbers, Scores
+    from braid.ranking.graph_queries_and_facts import Node, StoredEdge
+    from braid.ranking.neighbourhood_arrays import Mask, Neighbourhood, Numbers, Scores
 
 TOLERANCE = 1e-12
 """Sum of the changes of all shares in an iteration, below which they have converged."""

@@ -1,6 +1,6 @@
 """Which stored records are outdated: of an older schema version, or without a vector of a served model.
 
-``planning`` and ``pages`` embed them again, in a job that :mod:`braid.reembedding.workflow` runs, every night too.
+``planning`` and ``job_pages`` embed them again, in a job that :mod:`braid.reembedding.workflow` runs, every night too.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from braid.ports.search_index import ScanConditions
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 
 def outdated_conditions(services: Services, tenant: str) -> dict[str, ScanConditions | None]:

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import ConfigurationError, InvalidRequest
-from braid.models.model_profiles import AUTO, models_of, space_of
+from braid.models.embedding_models import AUTO, models_of, space_of
 from braid.ports.reembedding import move_job, refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require_job, save
@@ -15,7 +15,7 @@ from braid.reembedding.outdated import outdated
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 COUNTED_S: Final = 60.0
 """Most seconds for counting a new job's records, tenant by tenant; well below the limit of the first step."""

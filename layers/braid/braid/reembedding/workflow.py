@@ -15,19 +15,19 @@ from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
-from braid.reembedding.index_move import switch, verify
+from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
+from braid.reembedding.job_services import RunBudget
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
 from braid.reembedding.outdated_queue import ReembedMessage
-from braid.reembedding.pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.planning import Place, plan
-from braid.reembedding.services import RunBudget
+from braid.reembedding.switch_and_rollback import switch, verify
 from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.reembedding.recall import RecallQuestion
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
+    from braid.reembedding.profile_recall import RecallQuestion
 
 
 def work_one_page(services: Services, name: str, run: int) -> ReembeddingJob:

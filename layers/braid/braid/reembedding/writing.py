@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from braid.errors import BraidError
-from braid.models.model_profiles import models_of
+from braid.models.embedding_models import models_of
 from braid.ports.reembedding import ReembeddedRecord, WriteBackResult
+from braid.reembedding.job_services import RunBudget
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
-from braid.reembedding.services import RunBudget
-from braid.understanding.text_parts import embed
+from braid.understanding.encoder_windows import embed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from braid.models import Embedding, Record
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.message_queue import Queue
-    from braid.reembedding.services import Services
+    from braid.reembedding.job_services import Services
 
 
 _VISIBILITY_S: Final = 900

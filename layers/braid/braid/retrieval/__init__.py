@@ -2,6 +2,6 @@
 
 ``pipeline`` runs the ``stages`` of one question in process, and goes on without a store that is lost; ``caches`` has
 the caches of question vectors, answers and graph look-ups; ``context`` builds the context of a model's next answer;
-``tenant_questions`` is the Python interface to one tenant; ``listing`` pages through stored documents and entities;
+``tenant_search`` is the Python interface to one tenant; ``listing`` pages through stored documents and entities;
 ``use_counts`` counts uses of records.
 """

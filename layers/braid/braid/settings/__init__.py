@@ -1,7 +1,7 @@
 """The settings of an operator: read once from environment variables ``BRAID_*``, and checked at cold start.
 
-``files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` finds the folders of
-the user's data and of the files that come with Braid.
+``configuration_files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` finds
+the folders of the user's data and of the files that come with Braid.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
-from braid.models.scalars import HOSTED_RERANKERS
+from braid.models.enums_and_scalars import HOSTED_RERANKERS
 from braid.settings.folders import shared_folder, user_folder
 
 StateMachineArn = Annotated[str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")]

@@ -2,7 +2,8 @@
 
 "Patterns used by implementations of functions similar to X" is a chain of entity types with relationships between them.
 Its words are compared with the labels that the graph has, by their stems and without synonyms. A question with any word
-that does not fit has no steps and is answered like any other, because a wrong chain is worse than none.
+that does not fit has no steps and is answered like any other, because a wrong chain is worse than none. Two
+relationships in a row, synonyms too, are answered as facts, by the stage ``fact_answers``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds names in the texts of a write by rules: by their form, their position, and a list of given names.
 
-:mod:`braid.ingestion.found_names` makes vertices and edges of them. Names in a question are looked up in the graph
-instead, by :mod:`braid.understanding.name_keys`.
+:mod:`braid.ingestion.vertices_of_found_names` makes vertices and edges of them. Names in a question are looked up in
+the graph instead, by :mod:`braid.understanding.name_keys`.
 
 Names are: a title; words with capitals, with particles between them ("University of Copenhagen"); identifiers
 (``E42``, ``LX-400``), code symbols (``should_notify()``), versions, e-mail addresses and URLs; quoted titles; the short
@@ -18,7 +18,7 @@ from itertools import groupby, islice, pairwise
 from typing import TYPE_CHECKING, Final
 
 from braid.ports.name_finder import FoundMention, FoundName
-from braid.understanding.given_names import LONGEST_PIECE, LONGEST_TEXT, given_in, longest_by_first_word
+from braid.understanding.given_names_in_texts import LONGEST_PIECE, LONGEST_TEXT, given_in, longest_by_first_word
 from braid.understanding.name_keys import without_brackets
 from braid.understanding.name_patterns import (
     LONGEST_NAME,

@@ -3,7 +3,7 @@
 Used by ``name_finding``, for the texts of a write.
 
 Time is linear in the length of the text: it is split at white space, and no pattern is applied to more than
-:data:`~braid.understanding.given_names.LONGEST_PIECE` characters.
+:data:`~braid.understanding.given_names_in_texts.LONGEST_PIECE` characters.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.understanding.given_names import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
+from braid.understanding.given_names_in_texts import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
 from braid.understanding.name_keys import without_brackets
 from braid.understanding.question_phrases import MIN_WORD_CHARACTERS
+from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, OPENERS, function_words_of
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
-from braid.understanding.words_before_names import ALL_OPENERS, IMPERATIVES, OPENERS, function_words_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

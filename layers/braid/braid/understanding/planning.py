@@ -20,6 +20,13 @@ from braid.models import (
     Strategy,
 )
 from braid.understanding.fact_questions import read_fact_question
+from braid.understanding.graph_constraint_cost import (
+    MAX_CANDIDATES,
+    MAX_REACH,
+    estimate_reach,
+    graph_first_ms,
+    vector_first_ms,
+)
 from braid.understanding.intent import (
     detect_embedding_type,
     detect_intent,
@@ -29,12 +36,11 @@ from braid.understanding.intent import (
     walk_direction,
 )
 from braid.understanding.multi_hop import describe_steps, parse_steps
-from braid.understanding.selectivity import MAX_CANDIDATES, MAX_REACH, estimate_reach, graph_first_ms, vector_first_ms
 
 if TYPE_CHECKING:
     from braid.models import EmbeddingType, GraphConstraint
     from braid.ports.knowledge_graph import GraphStats
-    from braid.understanding.selectivity import Estimate
+    from braid.understanding.graph_constraint_cost import Estimate
 
 MODES: Final = {
     Mode.DOCUMENT: "the question asks for a part of a document",

@@ -8,8 +8,8 @@ import time
 
 import pytest
 from braid.ingestion.documents.document import Source, Unreadable
+from braid.ingestion.documents.reader_selection import read
 from braid.ingestion.documents.readers.html import text_of
-from braid.ingestion.documents.reading import read
 
 ORDER = "Obey"
 

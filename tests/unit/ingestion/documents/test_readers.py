@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.ingestion.documents.document import Document, ReadingLimits, Source, Unreadable
 from braid.ingestion.documents.reader_process import ReaderProcess
-from braid.ingestion.documents.reading import read
+from braid.ingestion.documents.reader_selection import read
 
 from tests.document_files import SENTENCE, docx, every_format, pdf, pptx, xlsx
 

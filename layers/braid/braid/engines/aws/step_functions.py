@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from opentelemetry.trace import SpanKind
 
 from braid.engines.aws.clients import as_braid_errors, code_of, open_client
-from braid.engines.aws.functions import refused_request
+from braid.engines.aws.lambda_invocation import refused_request
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, StoresUnavailable, TransientStoreError
 from braid.models import Answer
 from braid.ports.ingestion import Import, ImportStatus, JobReport

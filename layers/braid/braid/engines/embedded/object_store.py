@@ -10,7 +10,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, BinaryIO
 
-from braid.engines.embedded.files import PRIVATE_FILE, PRIVATE_FOLDER, file_error
+from braid.engines.embedded.sqlite_files import PRIVATE_FILE, PRIVATE_FOLDER, file_error
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
 from braid.ports.keys import check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded import graph_changes, tables
+from braid.engines.embedded import graph_change_log, tables
 from braid.engines.embedded.tables import FORMAT, UNTRUSTED
 from braid.models.metadata_terms import terms_of
 from braid.understanding.misspelling_keys import MISSPELT, misspelling_number
@@ -81,7 +81,7 @@ def bring_up_to_date(connection: sqlite3.Connection) -> None:
             _reindex_ideographs(connection)
         if added == _COUNTS:
             for (tenant,) in connection.execute("SELECT number FROM tenants").fetchall():
-                graph_changes.write_counts(connection, tenant, graph_changes.count(connection, tenant))
+                graph_change_log.write_counts(connection, tenant, graph_change_log.count(connection, tenant))
     connection.execute(f"PRAGMA user_version = {FORMAT:d}")
 
 

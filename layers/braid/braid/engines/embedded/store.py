@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
-from braid.engines.embedded import graph_changes
-from braid.engines.embedded.files import StoreFiles, connect, translated_errors
+from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.older_formats import bring_up_to_date
+from braid.engines.embedded.sqlite_files import StoreFiles, connect, translated_errors
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 from braid.settings import Journal
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from braid.engines.embedded.files import Connection, LastCommit
+    from braid.engines.embedded.sqlite_files import Connection, LastCommit
 
 VECTORS = "vectors"
 """Folder of the vector graphs' files, whose names begin with a tenant's number."""
@@ -188,7 +188,7 @@ class EmbeddedStore:
                 if not durable:
                     connection.execute("PRAGMA synchronous = NORMAL")
                 else:
-                    graph_changes.watch(connection)
+                    graph_change_log.watch(connection)
                 connection.execute("BEGIN IMMEDIATE")
                 self._local.writing = connection
                 before = connection.total_changes
@@ -225,7 +225,7 @@ class EmbeddedStore:
         """Update counts and logs with the changes; return the number of commits and the size after this commit."""
         if not durable:
             return None, None
-        graph_changes.record(connection)
+        graph_change_log.record(connection)
         # Only durable commits are counted: others may be lost in a power cut.
         return self._count_commit(connection), self._files.committed_size(connection)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from braid.models.scalars import microseconds, moment_of
+from braid.models.enums_and_scalars import microseconds, moment_of
 from braid.understanding.tokens import space_ideographs
 
 if TYPE_CHECKING:

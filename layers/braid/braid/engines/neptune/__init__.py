@@ -1,6 +1,6 @@
 """Knowledge graph on Neptune, or another Gremlin endpoint.
 
 - ``knowledge_graph``: the port's implementation, over ``connection``
-- ``elements``: vertices and edges as they are stored; ``stored_counts``: a tenant's counts beside them
+- ``element_layout``: vertices and edges as they are stored; ``stored_counts``: a tenant's counts beside them
 - ``expansion``, ``graph_query``: walks from seeds, and queries
 """

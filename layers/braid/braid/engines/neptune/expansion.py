@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gremlin_python.process.graph_traversal import __
 
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.models import Direction, GraphHit, Path, earliest
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
-from braid.ranking.graph_answers import StoredEdge
+from braid.ranking.graph_queries_and_facts import StoredEdge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
-    from braid.engines.neptune.elements import Reached, Step
+    from braid.engines.neptune.element_layout import Reached, Step
     from braid.ports.knowledge_graph import PropagateRequest
-    from braid.ranking.graph_answers import Node
+    from braid.ranking.graph_queries_and_facts import Node
 
     Ask = Callable[[Callable[[GraphTraversalSource], GraphTraversal]], list[Any]]
     """Runs one traversal and returns its results."""
@@ -63,7 +63,7 @@ def hop(steps: GraphTraversal, edges: GraphTraversal, direction: Direction, *, a
     """
     # BOTH returns loops twice, and the near endpoints too: cheaper than tracking each edge's origin.
     bound = at_most if direction is not Direction.BOTH else 2 * at_most
-    steps = steps.local(edges.limit(bound)).limit(HOP_EDGES).aggregate(EDGES).by(elements.ROW)
+    steps = steps.local(edges.limit(bound)).limit(HOP_EDGES).aggregate(EDGES).by(element_layout.ROW)
     if direction is Direction.BOTH:
         return steps.both_v()
     return steps.in_v() if direction is Direction.OUT else steps.out_v()
@@ -76,7 +76,7 @@ def edges_of(direction: Direction, types: Sequence[str]) -> GraphTraversal:
 
 def between_trusted(edges: GraphTraversal) -> GraphTraversal:
     """Keep the edges of which no endpoint is untrusted: others could make any vertex a hub, which is read in part."""
-    return edges.not_(__.both_v().has(elements.UNTRUSTED, True))
+    return edges.not_(__.both_v().has(element_layout.UNTRUSTED, True))
 
 
 def expansion_traversal(
@@ -85,15 +85,15 @@ def expansion_traversal(
     """Return the traversal of one hop, which collects vertices, their edges, and the vertices that these lead to."""
 
     def walkable(steps: GraphTraversal) -> GraphTraversal:
-        own = steps.has(elements.TENANT, request.tenant_id)
-        return elements.walkable(own, request.as_of, trusted_only=request.trusted_only)
+        own = steps.has(element_layout.TENANT, request.tenant_id)
+        return element_layout.walkable(own, request.as_of, trusted_only=request.trusted_only)
 
-    keys = [elements.vertex_id(request.tenant_id, name) for name in names]
-    steps = walkable(source.V(*keys)).aggregate(VERTICES).by(elements.ROW)
+    keys = [element_layout.vertex_id(request.tenant_id, name) for name in names]
+    steps = walkable(source.V(*keys)).aggregate(VERTICES).by(element_layout.ROW)
     edges = walkable(edges_of(request.direction, request.types))
     edges = between_trusted(edges) if request.trusted_only else edges
     steps = hop(steps, edges, request.direction, at_most=at_most)
-    return walkable(steps).aggregate(VERTICES).by(elements.ROW).cap(EDGES, VERTICES)
+    return walkable(steps).aggregate(VERTICES).by(element_layout.ROW).cap(EDGES, VERTICES)
 
 
 def expand(ask: Ask, request: ExpandRequest) -> Expansion:
@@ -118,8 +118,8 @@ def _collected(
 ) -> tuple[dict[str, Reached], set[Step]]:
     """Return the vertices and edges that one hop collects."""
     (collected,) = ask(partial(expansion_traversal, request=request, names=names, at_most=at_most))
-    vertices = map(elements.read_vertex, set(collected[VERTICES]))
-    return {vertex.id: vertex for vertex in vertices}, set(map(elements.read_edge, set(collected[EDGES])))
+    vertices = map(element_layout.read_vertex, set(collected[VERTICES]))
+    return {vertex.id: vertex for vertex in vertices}, set(map(element_layout.read_edge, set(collected[EDGES])))
 
 
 def _expansion(
@@ -278,7 +278,7 @@ def gather(ask: Ask, request: PropagateRequest) -> tuple[dict[str, Node], list[S
             reached.update(endpoint for edge in own for endpoint in (edge.source, edge.target))
         frontier = sorted(reached - seen)
         seen |= reached
-    nodes = {name: elements.node_of(brought[name]) for name in seen}
+    nodes = {name: element_layout.node_of(brought[name]) for name in seen}
     return nodes, [_stored_edge(edge) for edge in sorted(followed)], truncated
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from gremlin_python.process.traversal import Order, P, T
 
-from braid.engines.neptune import elements
+from braid.engines.neptune import element_layout
 from braid.engines.neptune.expansion import (
     EDGES,
     HOP_EDGES,
@@ -20,7 +20,7 @@ from braid.engines.neptune.expansion import (
 )
 from braid.models import Direction
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_answers import GatheredGraph, WalkEdge, max_starts
+from braid.ranking.graph_queries_and_facts import GatheredGraph, WalkEdge, max_starts
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from gremlin_python.process.graph_traversal import GraphTraversal, GraphTraversalSource
 
-    from braid.engines.neptune.elements import Reached, Step
+    from braid.engines.neptune.element_layout import Reached, Step
     from braid.engines.neptune.expansion import Ask
     from braid.models import TimeRange
     from braid.ports.graph_query import GraphQuery, QueryStep
-    from braid.ranking.graph_answers import Node
+    from braid.ranking.graph_queries_and_facts import Node
 
 _STARTS = "starts"
 
@@ -51,16 +51,16 @@ def traversal(
         Ids of the vertices where a later step begins.
     """
     if place:
-        keys = [elements.vertex_id(query.tenant_id, name) for name in names]
+        keys = [element_layout.vertex_id(query.tenant_id, name) for name in names]
         steps = _walkable(source.V(*keys), query)
     else:
         steps = _starts(source, query).order().by(T.id, Order.asc).limit(max_starts(query) + 1)
         if not query.steps:
-            return steps.values(elements.ROW)
-        steps = steps.aggregate(_STARTS).by(elements.ROW)
+            return steps.values(element_layout.ROW)
+        steps = steps.aggregate(_STARTS).by(element_layout.ROW)
     step = query.steps[place]
     steps = hop(steps, _followed(step, query), step.direction, at_most=HUB_EDGES)
-    steps = _targets(steps, step, query).aggregate(VERTICES).by(elements.ROW)
+    steps = _targets(steps, step, query).aggregate(VERTICES).by(element_layout.ROW)
     return steps.cap(EDGES, VERTICES) if place else steps.cap(_STARTS, EDGES, VERTICES)
 
 
@@ -84,7 +84,7 @@ def gather(ask: Ask, query: GraphQuery) -> GatheredGraph:
             frontier = starts = found[: max_starts(query)]
             truncated = len(found) > len(starts)
         reached = _nodes(collected[VERTICES], nodes)
-        read = set(map(elements.read_edge, set(collected[EDGES])))
+        read = set(map(element_layout.read_edge, set(collected[EDGES])))
         edges = _by_vertex(read, set(frontier), set(reached), step.direction)
         truncated = truncated or _are_cut_off(read, step.direction)
         truncated = truncated or any(len(each) > query.fan_out for each in edges.values())
@@ -97,30 +97,30 @@ def gather(ask: Ask, query: GraphQuery) -> GatheredGraph:
 
 def _starts(source: GraphTraversalSource, query: GraphQuery) -> GraphTraversal:
     start = query.start
-    ids = [elements.vertex_id(query.tenant_id, name) for name in dict.fromkeys(start.ids)]
+    ids = [element_layout.vertex_id(query.tenant_id, name) for name in dict.fromkeys(start.ids)]
     steps = source.V(*ids)
     if start.names:
-        keys = [elements.link_key(query.tenant_id, normalise(name)) for name in start.names]
-        steps = steps.has(elements.LINK_KEY, P.within(keys))
+        keys = [element_layout.link_key(query.tenant_id, normalise(name)) for name in start.names]
+        steps = steps.has(element_layout.LINK_KEY, P.within(keys))
     steps = _walkable(steps, query)
     return _filtered(steps, start.entity_types, start.time_range)
 
 
 def _walkable(steps: GraphTraversal, query: GraphQuery) -> GraphTraversal:
     """Keep the vertices or edges of the query's tenant that it may walk."""
-    own = steps.has(elements.TENANT, query.tenant_id)
-    return elements.walkable(own, query.as_of, trusted_only=query.trusted_only)
+    own = steps.has(element_layout.TENANT, query.tenant_id)
+    return element_layout.walkable(own, query.as_of, trusted_only=query.trusted_only)
 
 
 def _filtered(steps: GraphTraversal, entity_types: Sequence[str], time_range: TimeRange | None) -> GraphTraversal:
     if entity_types:
-        steps = steps.has(elements.ENTITY_TYPE, P.within(list(entity_types)))
+        steps = steps.has(element_layout.ENTITY_TYPE, P.within(list(entity_types)))
     if time_range is not None:
-        steps = steps.has(elements.TIMESTAMP, P.neq(elements.stored(None, elements.UNKNOWN_TIME)))
+        steps = steps.has(element_layout.TIMESTAMP, P.neq(element_layout.stored(None, element_layout.UNKNOWN_TIME)))
         if time_range.start is not None:
-            steps = steps.has(elements.TIMESTAMP, P.gte(elements.stored(time_range.start, 0)))
+            steps = steps.has(element_layout.TIMESTAMP, P.gte(element_layout.stored(time_range.start, 0)))
         if time_range.end is not None:
-            steps = steps.has(elements.TIMESTAMP, P.lt(elements.stored(time_range.end, 0)))
+            steps = steps.has(element_layout.TIMESTAMP, P.lt(element_layout.stored(time_range.end, 0)))
     return steps
 
 
@@ -128,7 +128,7 @@ def _targets(steps: GraphTraversal, step: QueryStep, query: GraphQuery) -> Graph
     """Keep the vertices that meet a step's conditions."""
     steps = _walkable(steps, query)
     if step.name is not None:
-        steps = steps.has(elements.LINK_KEY, elements.link_key(query.tenant_id, normalise(step.name)))
+        steps = steps.has(element_layout.LINK_KEY, element_layout.link_key(query.tenant_id, normalise(step.name)))
     return _filtered(steps, step.entity_types, step.time_range)
 
 
@@ -136,13 +136,13 @@ def _followed(step: QueryStep, query: GraphQuery) -> GraphTraversal:
     """Return the traversal step to the edges that a query step may follow; of their far ends only the trust counts."""
     steps = _walkable(edges_of(step.direction, step.types), query)
     steps = between_trusted(steps) if query.trusted_only else steps
-    return steps.has(elements.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
+    return steps.has(element_layout.CONFIDENCE, P.gte(float(step.min_confidence))) if step.min_confidence > 0 else steps
 
 
 def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
     """Read vertices into ``nodes`` and return their ids in order."""
-    read: list[Reached] = [elements.read_vertex(row) for row in set(rows)]
-    nodes.update((each.id, elements.node_of(each)) for each in read)
+    read: list[Reached] = [element_layout.read_vertex(row) for row in set(rows)]
+    nodes.update((each.id, element_layout.node_of(each)) for each in read)
     return sorted(each.id for each in read)
 
 

@@ -1,7 +1,7 @@
 """Knowledge graph on Neptune, or another Gremlin endpoint of TinkerPop 3.7.
 
 Traversals are sent as bytecode, so that values are never part of query text; the number of round trips is independent
-of the number of seeds, names and hops. Those that write vertices and edges, and fetch them, are in ``elements``.
+of the number of seeds, names and hops. Those that write vertices and edges, and fetch them, are in ``element_layout``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from gremlin_python.process.graph_traversal import __
 from gremlin_python.process.traversal import P
 
 from braid import deadline
-from braid.engines.neptune import elements, expansion, graph_query
+from braid.engines.neptune import element_layout, expansion, graph_query
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
-from braid.engines.neptune.elements import CHARACTERS_AT_ONCE, characters_of_names, vertex_ids
+from braid.engines.neptune.element_layout import CHARACTERS_AT_ONCE, characters_of_names, vertex_ids
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
@@ -27,7 +27,7 @@ from braid.models.records import FOUND_PREFIX
 from braid.ports.batches import batches
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
-from braid.ranking import graph_answers
+from braid.ranking import graph_queries_and_facts
 from braid.telemetry.recording import store_calls
 from braid.understanding.misspelling_keys import MISSPELT, names_with_keys
 from braid.understanding.name_keys import match_score
@@ -121,8 +121,8 @@ class GremlinGraph:
         Each batch is a transaction: after a failure earlier batches are written, and repeating the call writes the
         rest.
         """
-        last_vertices = {elements.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
-        last_edges = {elements.edge_id(edge): edge for edge in relationships}
+        last_vertices = {element_layout.vertex_id(vertex.tenant_id, vertex.id): vertex for vertex in vertices}
+        last_edges = {element_layout.edge_id(edge): edge for edge in relationships}
         self._require_endpoints(set(last_vertices), list(last_edges.values()))
         with ExitStack() as counting:
             for tenant in {vertex.tenant_id for vertex in vertices} | {edge.tenant_id for edge in relationships}:
@@ -130,10 +130,10 @@ class GremlinGraph:
                 own = [edge for edge in last_edges.values() if edge.tenant_id == tenant]
                 counting.enter_context(self._counts.changing(tenant, ids, own))
             for batch in batches(last_vertices.values(), BATCH, size=CHARACTERS_AT_ONCE, size_of=characters_of_names):
-                self._connection.submit(partial(elements.write_vertices, vertices=batch, stubs=stubs))
+                self._connection.submit(partial(element_layout.write_vertices, vertices=batch, stubs=stubs))
             for edges in batches(list(last_edges.values()), BATCH):
                 try:
-                    self._connection.submit(partial(elements.write_edges, edges=edges))
+                    self._connection.submit(partial(element_layout.write_edges, edges=edges))
                 except TransientStoreError:
                     raise
                 except StoreError:
@@ -144,7 +144,7 @@ class GremlinGraph:
         """Update the validity of stored vertices and edges; those removed meanwhile stay removed."""
         items: list[Vertex | Relationship] = [*vertices, *relationships]
         for batch in batches(items, BATCH):
-            self._connection.submit(partial(elements.change, items=batch))
+            self._connection.submit(partial(element_layout.change, items=batch))
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove vertices with their edges and return how many vertices existed."""
@@ -152,8 +152,8 @@ class GremlinGraph:
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             present = self._stored(batch)
             if present:
-                self._delete_edges(tenant_id, partial(elements.fetch_edges_at, keys=present))
-                with self._counts.changing(tenant_id, [elements.record_id(key) for key in present], []):
+                self._delete_edges(tenant_id, partial(element_layout.fetch_edges_at, keys=present))
+                with self._counts.changing(tenant_id, [element_layout.record_id(key) for key in present], []):
                     self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
@@ -162,8 +162,8 @@ class GremlinGraph:
         """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
         removed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
-            rows = self._connection.submit(partial(elements.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
-            vertices = (elements.vertex_of(tenant_id, row) for row in rows)
+            rows = self._connection.submit(partial(element_layout.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
+            vertices = (element_layout.vertex_of(tenant_id, row) for row in rows)
             found = [vertex.id for vertex in vertices if vertex.found]
             if found:
                 keys = vertex_ids(tenant_id, found)
@@ -197,7 +197,7 @@ class GremlinGraph:
         edges_of: dict[str, list[str]] = {}
         for edge in leaving:
             for end in set(_ends(edge)):
-                edges_of.setdefault(end, []).append(elements.edge_id(edge))
+                edges_of.setdefault(end, []).append(element_layout.edge_id(edge))
         names = {one for one in ids if are_removed and one.startswith(FOUND_PREFIX)}
         return sum(
             self._distrust_batch(tenant_id, batch, edges_of, lone=lone)
@@ -210,12 +210,12 @@ class GremlinGraph:
     ) -> int:
         """Mark some vertices as :meth:`_distrust`; without ``lone`` only those that keep an edge."""
         keys, leaving = vertex_ids(tenant_id, ids), sorted({edge for one in ids for edge in edges_of.get(one, ())})
-        fetch = partial(elements.fetch_to_distrust, tenant_id=tenant_id, keys=keys, leaving=leaving, lone=lone)
-        read = (elements.vertex_of(tenant_id, row) for row in self._connection.submit(fetch))
+        fetch = partial(element_layout.fetch_to_distrust, tenant_id=tenant_id, keys=keys, leaving=leaving, lone=lone)
+        read = (element_layout.vertex_of(tenant_id, row) for row in self._connection.submit(fetch))
         found = [vertex for vertex in read if vertex.found or vertex.is_stub]
         for some in batches(found, BATCH, size=_IDS_AT_ONCE, size_of=lambda one: len(edges_of.get(one.id, ()))):
             with self._counts.changing(tenant_id, [vertex.id for vertex in some], []):
-                self._connection.submit(partial(elements.distrust, vertices=some, leaving=edges_of))
+                self._connection.submit(partial(element_layout.distrust, vertices=some, leaving=edges_of))
         return len(found)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
@@ -226,7 +226,7 @@ class GremlinGraph:
         self, tenant_id: str, relationships: Sequence[Relationship], ends_of: Callable[[Relationship], tuple[str, ...]]
     ) -> int:
         """Remove edges, and mark those of their ends before that are trusted for them alone."""
-        edges = {elements.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
+        edges = {element_layout.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
         removed = 0
         for batch in batches(list(edges), _IDS_AT_ONCE):
             present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
@@ -254,28 +254,27 @@ class GremlinGraph:
         removed = 0
         for batch in batches(sorted(ids), _IDS_AT_ONCE):
             keys = vertex_ids(tenant_id, batch)
-            removed += self._delete_edges(tenant_id, partial(elements.fetch_edges_at, keys=keys))
-            removed += self._delete_edges(tenant_id, partial(elements.fetch_edges_of_evidence, keys=batch))
+            removed += self._delete_edges(tenant_id, partial(element_layout.fetch_edges_at, keys=keys))
+            removed += self._delete_edges(tenant_id, partial(element_layout.fetch_edges_of_evidence, keys=batch))
         return removed
 
     def _delete_edges(self, tenant_id: str, fetch: Callable[..., GraphTraversal]) -> int:
         """Remove all edges that a traversal fetches, in batches, and return how many there were.
 
         A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
-        Stubs without a trusted edge left are marked as untrusted, and once more at the end: another write may have
-        removed the others meanwhile.
+        Stubs without a trusted edge left are marked as untrusted, and once more after their edges are gone: another
+        write may have removed the others meanwhile.
         """
-        removed, ends = 0, set[str]()
+        removed = 0
         while True:
-            rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(elements.EDGES_AT_ONCE))
-            edges = [elements.edge_of(tenant_id, row) for row in rows]
+            rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(element_layout.EDGES_AT_ONCE))
+            edges = [element_layout.edge_of(tenant_id, row) for row in rows]
             gone = self._remove(tenant_id, edges, _ends)
             removed += gone
-            ends |= {end for edge in edges if edge.trusted and not edge.found for end in _ends(edge)}
-            if len(rows) < elements.EDGES_AT_ONCE or not gone:
-                break
-        self.distrust_unmentioned(tenant_id, sorted(ends))
-        return removed
+            ends = {end for edge in edges if edge.trusted and not edge.found for end in _ends(edge)}
+            self.distrust_unmentioned(tenant_id, sorted(ends))
+            if len(rows) < element_layout.EDGES_AT_ONCE or not gone:
+                return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
         """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
@@ -292,7 +291,9 @@ class GremlinGraph:
             ]
 
         return sum(
-            self._change(tenant_id, partial(elements.fetch_edges_to_end, tenant_id=tenant_id, until=dict(batch)), end)
+            self._change(
+                tenant_id, partial(element_layout.fetch_edges_to_end, tenant_id=tenant_id, until=dict(batch)), end
+            )
             for batch in batches(sorted(until.items()), BATCH)
         )
 
@@ -309,7 +310,7 @@ class GremlinGraph:
         changed = sum(
             self._change(
                 tenant_id,
-                partial(elements.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
+                partial(element_layout.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
                 distrust,
                 counted=True,
             )
@@ -326,8 +327,10 @@ class GremlinGraph:
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in ``texts``."""
-        rows = self._fetch(elements.fetch_found_mentions, vertex_ids(tenant_id, sorted(texts)), tenant_id=tenant_id)
-        edges = (elements.edge_of(tenant_id, row) for row in rows)
+        rows = self._fetch(
+            element_layout.fetch_found_mentions, vertex_ids(tenant_id, sorted(texts)), tenant_id=tenant_id
+        )
+        edges = (element_layout.edge_of(tenant_id, row) for row in rows)
         return sorted((edge for edge in edges if edge.found), key=Relationship.identity)
 
     def reassign_mentions(self, tenant_id: str, successors: Mapping[str, str]) -> int:
@@ -335,10 +338,12 @@ class GremlinGraph:
         passed = 0
         for source, successor in successors.items():
             fetch = partial(
-                elements.fetch_mentions_out_of, key=elements.vertex_id(tenant_id, source), tenant_id=tenant_id
+                element_layout.fetch_mentions_out_of,
+                key=element_layout.vertex_id(tenant_id, source),
+                tenant_id=tenant_id,
             )
             while rows := self._connection.submit(fetch):
-                edges = [elements.edge_of(tenant_id, row) for row in rows]
+                edges = [element_layout.edge_of(tenant_id, row) for row in rows]
                 new = [edge.model_copy(update={"source": successor}) for edge in edges if edge.target != successor]
                 kept = {edge.identity() for edge in self.as_stored(tenant_id, new)}
                 new = [edge for edge in new if edge.identity() not in kept]
@@ -362,31 +367,31 @@ class GremlinGraph:
         changed = 0
         while True:
             rows = self._connection.submit(fetch)
-            for batch in batches(change([elements.edge_of(tenant_id, row) for row in rows]), BATCH):
+            for batch in batches(change([element_layout.edge_of(tenant_id, row) for row in rows]), BATCH):
                 with self._counts.changing(tenant_id, [], batch) if counted else nullcontext():
-                    self._connection.submit(partial(elements.change, items=batch))
+                    self._connection.submit(partial(element_layout.change, items=batch))
             changed += len(rows)
-            if len(rows) < elements.EDGES_AT_ONCE:
+            if len(rows) < element_layout.EDGES_AT_ONCE:
                 return changed
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
-        rows = self._fetch(elements.fetch_vertices, vertex_ids(tenant_id, ids), tenant_id=tenant_id)
-        found = {vertex.id: vertex for vertex in (elements.vertex_of(tenant_id, row) for row in rows)}
+        rows = self._fetch(element_layout.fetch_vertices, vertex_ids(tenant_id, ids), tenant_id=tenant_id)
+        found = {vertex.id: vertex for vertex in (element_layout.vertex_of(tenant_id, row) for row in rows)}
         return [found[name] for name in dict.fromkeys(ids) if name in found]
 
     def as_stored(self, tenant_id: str, relationships: Sequence[Relationship]) -> list[Relationship]:
         """Return the stored edges with the identities of these edges."""
-        keys = dict.fromkeys(elements.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id)
-        rows = self._fetch(elements.fetch_edges, list(keys), tenant_id=tenant_id)
-        return sorted((elements.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
+        keys = dict.fromkeys(element_layout.edge_id(edge) for edge in relationships if edge.tenant_id == tenant_id)
+        rows = self._fetch(element_layout.fetch_edges, list(keys), tenant_id=tenant_id)
+        return sorted((element_layout.edge_of(tenant_id, row) for row in rows), key=Relationship.identity)
 
     def relationships(self, tenant_id: str, *, ids: Collection[str], types: Collection[str] = ()) -> list[Relationship]:
         """Return the edges with an endpoint among ``ids``."""
         rows = self._fetch(
-            elements.fetch_edges_at, vertex_ids(tenant_id, sorted(ids)), tenant_id=tenant_id, types=types
+            element_layout.fetch_edges_at, vertex_ids(tenant_id, sorted(ids)), tenant_id=tenant_id, types=types
         )
-        found = {edge.identity(): edge for edge in (elements.edge_of(tenant_id, row) for row in rows)}
+        found = {edge.identity(): edge for edge in (element_layout.edge_of(tenant_id, row) for row in rows)}
         return [found[identity] for identity in sorted(found)]
 
     def types(self, tenant_id: str, wanted: GraphTypes) -> GraphTypes:
@@ -398,14 +403,14 @@ class GremlinGraph:
         begin = decode(tenant_id, after)
         check_limit(limit)
         rows = self._connection.submit(
-            partial(elements.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
+            partial(element_layout.fetch_vertices_after, tenant_id=tenant_id, after=begin, limit=limit + 1)
         )
-        found = [elements.vertex_of(tenant_id, row) for row in rows]
+        found = [element_layout.vertex_of(tenant_id, row) for row in rows]
         if not found:
             return GraphPage()
         keys = vertex_ids(tenant_id, (vertex.id for vertex in found))
-        counted = self._connection.submit(partial(elements.count_edges_out_of, tenant_id=tenant_id, keys=keys))
-        edges_of = {elements.record_id(row["id"]): int(row["edges"]) for row in counted}
+        counted = self._connection.submit(partial(element_layout.count_edges_out_of, tenant_id=tenant_id, keys=keys))
+        edges_of = {element_layout.record_id(row["id"]): int(row["edges"]) for row in counted}
         vertices = tuple(page_of(found, edges_of, limit))
         left = 0 if hubs else unread(vertices, edges_of)
         keys = vertex_ids(tenant_id, (vertex.id for vertex in vertices))
@@ -423,12 +428,14 @@ class GremlinGraph:
         """Yield the outgoing edges of vertices, in pages if ``count`` is more than a reply can hold."""
         after = None if count <= PAGE_EDGES else ""
         while True:
-            fetch = partial(elements.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES)
-            edges = [elements.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
+            fetch = partial(
+                element_layout.fetch_edges_out_of, tenant_id=tenant_id, keys=keys, after=after, limit=PAGE_EDGES
+            )
+            edges = [element_layout.edge_of(tenant_id, row) for row in self._connection.submit(fetch)]
             yield from edges
             if after is None or len(edges) < PAGE_EDGES:
                 return
-            after = elements.edge_id(edges[-1])
+            after = element_layout.edge_id(edges[-1])
 
     def link(
         self,
@@ -440,20 +447,20 @@ class GremlinGraph:
         trusted_only: bool = False,
     ) -> list[EntityLink]:
         """Return the entities with a name, an alias or a form of these among ``names``."""
-        wanted = {elements.link_key(tenant_id, name): name for name in names if name}
+        wanted = {element_layout.link_key(tenant_id, name): name for name in names if name}
         if not wanted:
             return []
         keys = list(wanted)
         bearers = partial(_bearers, tenant_id=tenant_id, keys=keys, as_of=as_of, trusted_only=trusted_only)
-        (rows,) = self._ask(partial(bearers, by=elements.LINK_KEY))
+        (rows,) = self._ask(partial(bearers, by=element_layout.LINK_KEY))
         if len(rows) == MAX_LINKED:  # truncated: entities with the name itself may be missing
-            rows |= self._ask(partial(bearers, by=elements.LINK_NAME))[0]
+            rows |= self._ask(partial(bearers, by=element_layout.LINK_NAME))[0]
         links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
         incomplete = [link.entity_id for link in links if not link.name or link.phrase[0] == MISSPELT]
         if incomplete:
             keys = vertex_ids(tenant_id, incomplete)
-            read = self._ask(partial(elements.fetch_vertices, tenant_id=tenant_id, keys=keys))
-            vertices = {vertex.id: vertex for vertex in (elements.vertex_of(tenant_id, row) for row in read)}
+            read = self._ask(partial(element_layout.fetch_vertices, tenant_id=tenant_id, keys=keys))
+            vertices = {vertex.id: vertex for vertex in (element_layout.vertex_of(tenant_id, row) for row in read)}
             links = [_with_names(link, vertices.get(link.entity_id)) for link in links]
         # One that was removed or renamed since may have no name any more, and is no link.
         return [link for link in links if link.name]
@@ -469,7 +476,7 @@ class GremlinGraph:
         """Rank the neighbourhood of names and hits by personalised PageRank, with one traversal per hop."""
         if not request.seeds():
             return Expansion()
-        from braid.ranking.neighbourhood import Neighbourhood
+        from braid.ranking.neighbourhood_arrays import Neighbourhood
         from braid.ranking.propagation_and_paths import personalised_pagerank
 
         with self._bounded():
@@ -479,7 +486,7 @@ class GremlinGraph:
     def query(self, query: GraphQuery) -> GraphResult:
         """Answer a declarative query, with one traversal per step."""
         with self._bounded():
-            return graph_answers.answer_query(query, graph_query.gather(self._ask, query))
+            return graph_queries_and_facts.answer_query(query, graph_query.gather(self._ask, query))
 
     def stats(self, tenant_id: str) -> GraphStats:
         """Return the stored counts, read by one key."""
@@ -505,14 +512,16 @@ class GremlinGraph:
 
     def _require_endpoints(self, written: set[str], edges: Sequence[Relationship]) -> None:
         endpoints = {
-            elements.vertex_id(edge.tenant_id, endpoint) for edge in edges for endpoint in (edge.source, edge.target)
+            element_layout.vertex_id(edge.tenant_id, endpoint)
+            for edge in edges
+            for endpoint in (edge.source, edge.target)
         } - written
         missing = set(endpoints)
         for batch in batches(sorted(endpoints), _IDS_AT_ONCE):
             missing.difference_update(self._stored(batch))
         for edge in edges:
             for endpoint in (edge.source, edge.target):
-                if elements.vertex_id(edge.tenant_id, endpoint) in missing:
+                if element_layout.vertex_id(edge.tenant_id, endpoint) in missing:
                     raise InvalidRequest(
                         f"relationships: {edge.source} {edge.type} {edge.target}: there is no vertex {endpoint!r}, "
                         "neither stored nor written with it",
@@ -533,12 +542,12 @@ def _ends(edge: Relationship) -> tuple[str, str]:
 
 
 def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
-    return source.V(*ids).has(elements.TENANT, tenant_id).drop()
+    return source.V(*ids).has(element_layout.TENANT, tenant_id).drop()
 
 
 def _drop_unmentioned(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
     # Looks for edges once more: another write may have added one since.
-    return source.V(*ids).has(elements.TENANT, tenant_id).not_(__.both_e()).drop()
+    return source.V(*ids).has(element_layout.TENANT, tenant_id).not_(__.both_e()).drop()
 
 
 def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTraversal:
@@ -546,7 +555,7 @@ def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTrave
 
 
 def _drop_edges(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
-    return source.E(*ids).has(elements.TENANT, tenant_id).drop()
+    return source.E(*ids).has(element_layout.TENANT, tenant_id).drop()
 
 
 def _bearers(
@@ -559,9 +568,9 @@ def _bearers(
     by: str,
 ) -> GraphTraversal:
     """Fetch entities by their names, unsorted: sorting by two keys is not native, and would read all that match."""
-    own = source.V().has(by, P.within(keys)).has(elements.TENANT, tenant_id)
-    steps = elements.walkable(own, as_of, trusted_only=trusted_only).limit(MAX_LINKED)
-    return steps.group().by(elements.ROW).by(__.values(elements.LINK_KEY).is_(P.within(keys)).fold())
+    own = source.V().has(by, P.within(keys)).has(element_layout.TENANT, tenant_id)
+    steps = element_layout.walkable(own, as_of, trusted_only=trusted_only).limit(MAX_LINKED)
+    return steps.group().by(element_layout.ROW).by(__.values(element_layout.LINK_KEY).is_(P.within(keys)).fold())
 
 
 def _with_names(link: EntityLink, vertex: Vertex | None) -> EntityLink:
@@ -581,8 +590,8 @@ def _link(tenant_id: str, row: str, found: Sequence[str], wanted: Mapping[str, s
 
     Of an entity without a name the link has none yet, which no checked one may lack.
     """
-    vertex = elements.read_vertex(row)
-    named = elements.link_key(tenant_id, normalise(vertex.name)) if vertex.name else None
+    vertex = element_layout.read_vertex(row)
+    named = element_layout.link_key(tenant_id, normalise(vertex.name)) if vertex.name else None
     return min(
         (
             EntityLink.unchecked(

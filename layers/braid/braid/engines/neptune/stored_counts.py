@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gremlin_python.process.graph_traversal import __
 
-from braid.engines.neptune import elements
-from braid.engines.neptune.elements import vertex_ids
+from braid.engines.neptune import element_layout
+from braid.engines.neptune.element_layout import vertex_ids
 from braid.errors import StoreError
 from braid.ports.batches import batches
 from braid.ports.keys import pages
@@ -169,7 +169,7 @@ def _count_among(
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
             counted = (_VERTICES + row["type"], *([_RECORDS] if row["record"] else []))
             _count(counts, counted, trusted=not row.get("untrusted"))
-    for keys in batches(sorted({elements.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
+    for keys in batches(sorted({element_layout.edge_id(edge) for edge in edges}), _IDS_AT_ONCE):
         for row in connection.submit(partial(_edges, tenant_id=tenant_id, keys=keys)):
             _count(counts, (_EDGES + row["type"],), trusted=not row.get("untrusted"))
     types = sorted({edge.type for edge in edges})
@@ -203,18 +203,18 @@ def _count(counts: Counter[str], names: Sequence[str], *, trusted: bool) -> None
 
 
 def _any_vertex(source: GraphTraversalSource, *, tenant_id: str) -> GraphTraversal:
-    return source.V().has(elements.TENANT, tenant_id).limit(1).id_()
+    return source.V().has(element_layout.TENANT, tenant_id).limit(1).id_()
 
 
 def _vertices(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    own = source.V(*keys).has(elements.TENANT, tenant_id)
+    own = source.V(*keys).has(element_layout.TENANT, tenant_id)
     steps = own.project("type", "record", "untrusted")
-    return steps.by(elements.ENTITY_TYPE).by(elements.HAS_RECORD).by(elements.UNTRUSTED)
+    return steps.by(element_layout.ENTITY_TYPE).by(element_layout.HAS_RECORD).by(element_layout.UNTRUSTED)
 
 
 def _edges(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    own = source.E(*keys).has(elements.TENANT, tenant_id)
-    return own.project("type", "untrusted").by(__.label()).by(elements.UNTRUSTED)
+    own = source.E(*keys).has(element_layout.TENANT, tenant_id)
+    return own.project("type", "untrusted").by(__.label()).by(element_layout.UNTRUSTED)
 
 
 def _endpoints(
@@ -225,11 +225,11 @@ def _endpoints(
     At most one edge of each is read, however many there are.
     """
     names = [prefix + kind for kind in types for prefix in (_SOURCES, _TARGETS)]
-    steps: Any = source.V(*keys).has(elements.TENANT, tenant_id).project(*names)
+    steps: Any = source.V(*keys).has(element_layout.TENANT, tenant_id).project(*names)
     for kind in types:
         steps = steps.by(__.out_e(kind).limit(1).count()).by(__.in_e(kind).limit(1).count())
     return steps
 
 
 def _types_in(source: GraphTraversalSource, *, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    return source.V(*keys).has(elements.TENANT, tenant_id).map(__.in_e().label().dedup().fold())
+    return source.V(*keys).has(element_layout.TENANT, tenant_id).map(__.in_e().label().dedup().fold())

@@ -19,7 +19,7 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 from braid.engines.onnx.external_data import external_tensor
 from braid.errors import ModelError, ModelMissing, ModelTampered, plainly
 from braid.models import Frozen
-from braid.models.model_profiles import ModelId
+from braid.models.embedding_models import ModelId
 
 MANIFEST = "manifest.json"
 GRAPH = "model.onnx"

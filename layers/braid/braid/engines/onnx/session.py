@@ -1,4 +1,4 @@
-"""Opens the ONNX Runtime session and the tokenizer of a verified model folder; ``models`` runs them.
+"""Opens the ONNX Runtime session and the tokenizer of a verified model folder; ``encoders`` runs them.
 
 NumPy, ONNX Runtime and tokenizers are imported when a model is opened, not when this module is.
 """

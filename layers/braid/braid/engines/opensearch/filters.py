@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.opensearch.mapping import IS_UNTRUSTED, TERMS, VALID_FROM, VALID_UNTIL
+from braid.models.enums_and_scalars import microseconds
 from braid.models.metadata_filters import term_tests
-from braid.models.scalars import microseconds
 
 if TYPE_CHECKING:
     from braid.models.metadata_terms import TermTest

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from braid.errors import ConfigurationError
 from braid.models import Embedding, FurtherPart, Record, StoredRecord
+from braid.models.enums_and_scalars import microseconds
 from braid.models.metadata_terms import terms_of
-from braid.models.scalars import microseconds
 from braid.settings import OpenSearchService
 
 if TYPE_CHECKING:

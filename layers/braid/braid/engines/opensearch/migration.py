@@ -4,7 +4,7 @@ It moves all tenants to another model profile, or one tenant to an index of its 
 profile migrates the shared index and every tenant's own one, and switches them together; that of a tenant migrates its
 alias alone.
 
-The aliases (:mod:`braid.engines.opensearch.placement`) are the only state of a migration, so that a switch or a
+The aliases (:mod:`braid.engines.opensearch.tenant_index`) are the only state of a migration, so that a switch or a
 roll-back is one atomic request:
 
 =========  ==========================================================================================
@@ -41,7 +41,8 @@ from braid.engines.opensearch.client import (
 )
 from braid.engines.opensearch.dual_write import ConditionalWriter
 from braid.engines.opensearch.embedding_spaces import properties_of
-from braid.engines.opensearch.placement import (
+from braid.engines.opensearch.single_index import SingleIndex
+from braid.engines.opensearch.tenant_index import (
     ALIASES_KEPT_S,
     alias_of,
     aliases_of,
@@ -52,7 +53,6 @@ from braid.engines.opensearch.placement import (
     sharing_aliases,
     tenant_alias,
 )
-from braid.engines.opensearch.single_index import SingleIndex
 from braid.errors import InvalidRequest, StoreError
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult
 from braid.settings import OpenSearchService

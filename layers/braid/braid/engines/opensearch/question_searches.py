@@ -22,7 +22,7 @@ from braid.engines.opensearch.mapping import (
     vector_field,
 )
 from braid.models import Hit
-from braid.models.scalars import microseconds, moment_of
+from braid.models.enums_and_scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
 from braid.understanding.tokens import search_words

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Protocol
 
-from braid.engines.rerankers.requests import CallBudget, TryAgain, prepare, tokens
+from braid.engines.rerankers.hosted_calls import CallBudget, TryAgain, prepare, tokens
 from braid.errors import ConfigurationError, RerankFailed, needs_extra
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from braid.engines.rerankers.requests import Prepared
+    from braid.engines.rerankers.hosted_calls import Prepared
     from braid.engines.retries_and_deadlines import CallDeadline
     from braid.settings import Settings
 

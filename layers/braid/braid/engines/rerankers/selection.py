@@ -60,7 +60,7 @@ class Rerankers:
 
                 return VoyageReranker.connect(settings)
             case RerankerKind.ONNX:
-                from braid.engines.onnx.models import OnnxCrossEncoder
+                from braid.engines.onnx.encoders import OnnxCrossEncoder
 
                 if not settings.reranker_model:
                     raise ConfigurationError("reranker onnx needs BRAID_RERANKER_MODEL")

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import urllib3
 
-from braid.engines.rerankers.requests import CallBudget, TryAgain, prepare
+from braid.engines.rerankers.hosted_calls import CallBudget, TryAgain, prepare
 from braid.errors import RerankFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.engines.rerankers.requests import Prepared
+    from braid.engines.rerankers.hosted_calls import Prepared
     from braid.engines.retries_and_deadlines import CallDeadline
     from braid.settings import Settings
 

@@ -3,8 +3,8 @@
 ::
 
     step_messages.py  requests and responses of the steps
-    steps.py          the steps of the workflow: split, page, batch, lost, finish
-    phases.py         selects the part of a batch that each phase writes
+    import_steps.py   the steps of the workflow: split, page, batch, lost, finish
+    batch_phases.py   selects the part of a batch that each phase writes
     fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test
     manifest.py       state of a job in the object store: batches, results, report
     import_queue.py   imports that wait and run in this process, how many of a tenant and in all, and their turns

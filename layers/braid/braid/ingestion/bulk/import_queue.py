@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.deadline import left
 from braid.errors import BraidError, InvalidRequest, ObjectMissing, QueueFull, QuotaExceeded, StoreError
-from braid.ingestion.bulk import manifest, steps
+from braid.ingestion.bulk import import_steps, manifest
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split
 from braid.models import Frozen
 from braid.ports.ingestion import INCOMPLETE, INTERRUPTED, Import, ImportStatus, JobReport, JobStatus
@@ -26,7 +26,7 @@ from braid.ports.object_store import read_object
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from braid.ingestion.bulk.steps import FileStore
+    from braid.ingestion.bulk.import_steps import FileStore
     from braid.ports.ingestion import ImportAsked
 
 WAITING: Final = 20
@@ -182,19 +182,19 @@ class ImportQueue:
     def _steps(self, tenant_id: str, import_id: str, asked: ImportAsked) -> Generator[None, None, JobReport]:
         """Run the workflow's steps one after another, a step each time, and return the report."""
         event = {"tenant_id": tenant_id, "key": asked.key, "missing": asked.missing.value}
-        job = steps.split(Split(job=import_id, event=event), self._store, batch_lines=TURN_LINES)
+        job = import_steps.split(Split(job=import_id, event=event), self._store, batch_lines=TURN_LINES)
         cursor = Cursor()
         while True:
-            page = steps.page(PageRequest(job=job, cursor=cursor), self._store)
+            page = import_steps.page(PageRequest(job=job, cursor=cursor), self._store)
             if page.items is None:
-                return steps.finish(Finish(job=job), self._store)
+                return import_steps.finish(Finish(job=job), self._store)
             for batch_range in manifest.items(job, page.items, self._store.objects):
                 yield
                 try:
-                    steps.batch(Batch(job=job, phase=page.phase, batch=batch_range), self._store)
+                    import_steps.batch(Batch(job=job, phase=page.phase, batch=batch_range), self._store)
                 except BraidError as error:
                     lost = Lost(job=job, phase=page.phase, batch=batch_range, error=type(error).__name__)
-                    steps.lost(lost, self._store)
+                    import_steps.lost(lost, self._store)
             cursor = page.next
 
     def _forget(self, tenant_id: str, import_id: str) -> None:

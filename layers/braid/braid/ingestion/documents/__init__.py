@@ -3,12 +3,12 @@
 ::
 
     document.py        a document: title, sections, metadata; limits of reading one
-    reading.py         which reader reads a file
+    reader_selection.py  which reader reads a file
     readers/           one format each: pages, sections and tables of a file, not yet chunks
     reader_process.py  reads in a process of its own, within limits of time and memory
     chunking.py        cuts a document of any format into chunks by its structure
-    records.py         ids and records of a document's chunks; file, heading, line and position as their metadata
-    files.py           files of a folder
+    chunk_records.py   ids and records of a document's chunks; file, heading, line and position as their metadata
+    folder_listing.py  files of a folder
     folder_state.py    stores the state of an ingested folder: the version of each file that was read
     ingesting.py       ingests folders and files: compares them with that state, writes new and removes deleted ones
     uploads.py         documents in the object store, as lines of records to import

@@ -1,7 +1,7 @@
 """Cuts documents into chunks that follow their structure and fit the encoder's window.
 
 Each document is cut here, for a window that ``chunker_for`` of ``ingesting`` chooses. A record that was not made from
-one is never cut: a long text has a vector for each of its parts (:mod:`braid.understanding.text_parts`).
+one is never cut: a long text has a vector for each of its parts (:mod:`braid.understanding.encoder_windows`).
 
 A chunk is the section under one heading, or several short neighbours under the same parent heading. A section that does
 not fit is cut between paragraphs; a paragraph between lines or sentences; a sentence between words. Chunks overlap only

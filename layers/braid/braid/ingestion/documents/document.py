@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from braid.errors import BraidError
-from braid.models.scalars import PlainValue
+from braid.models.enums_and_scalars import PlainValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from braid.errors import InvalidRequest
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.documents.chunk_records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import ReadingLimits, Unreadable, too_long
-from braid.ingestion.documents.files import FoundFile, find
+from braid.ingestion.documents.folder_listing import FoundFile, find
 from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, FolderState, has_uploads
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
-from braid.ingestion.documents.records import chunk_ids, document_id, modified_at, records_of
 from braid.ingestion.record_vectors import EmbeddingAhead
 from braid.ingestion.writing import require_written, write
 from braid.models import GraphSource

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from braid.ingestion.documents.files import FoundFile
+    from braid.ingestion.documents.folder_listing import FoundFile
 
 _BYTES_OF_CHUNK = {".pdf": 8_000, ".docx": 3_000, ".pptx": 8_000, ".xlsx": 700, ".html": 2_000, ".htm": 2_000}
 """Assumed bytes of a file per chunk, by suffix, until files of that suffix were read."""

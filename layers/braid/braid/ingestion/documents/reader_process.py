@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from braid.ingestion.documents.document import Document, Empty, ReadingLimits, Source, Unreadable, UnreadableNow
-from braid.ingestion.documents.reading import read
+from braid.ingestion.documents.reader_selection import read
 from braid.ingestion.regular_files import NotRegular, open_regular
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.deleting import delete_records
+from braid.ingestion.documents.chunk_records import chunk_ids, document_id, records_of
 from braid.ingestion.documents.document import Empty, ReadingLimits, Unreadable, too_long
 from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, put_upload, read_upload, state_at
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
-from braid.ingestion.documents.records import chunk_ids, document_id, records_of
 from braid.ports.batches import batches
 from braid.ports.ingestion import ARRIVING, POSTED, POSTED_PART
 

@@ -2,5 +2,5 @@
 
 - ``answers``: caches of answers and of contexts' retrievals, and the set of caches that the settings switch on
 - ``graph``: in-process cache of graph look-ups
-- ``namespace``: keys and hit counts of one cache, write generations, and the cache of question vectors
+- ``keys_and_generations``: keys and hit counts of one cache, write generations, and the cache of question vectors
 """

@@ -1,7 +1,7 @@
 """Caches of answers and of contexts' retrievals, and the set of caches that the settings switch on.
 
 A write invalidates them: the tenant's write generation, which it advances (:mod:`braid.ports.cache`; most by
-``transaction`` of :mod:`braid.engine_selection`), is a part of each key. A value expires when something in it ceases to
+``transaction`` of :mod:`braid.opened_engines`), is a part of each key. A value expires when something in it ceases to
 be valid or ageing could change its order. Recency scores are recomputed at each hit.
 """
 
@@ -18,7 +18,7 @@ from braid.deadline import Stopwatch
 from braid.models import Answer, Frozen, Record, Timestamp
 from braid.ranking.scoring import refreshed
 from braid.retrieval.caches.graph import GraphCache
-from braid.retrieval.caches.namespace import (
+from braid.retrieval.caches.keys_and_generations import (
     CacheCounts,
     CacheName,
     CacheNamespace,
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Query, Ranking
-    from braid.models.model_profiles import Profiles
+    from braid.models.embedding_models import Profiles
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.settings import Settings
-    from braid.settings.files import Fitted
+    from braid.settings.configuration_files import Fitted
 
     _Span = tuple[datetime, datetime | None]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from braid.models import earliest
 from braid.ranking.scoring import FOREVER
-from braid.retrieval.caches.namespace import CacheName
+from braid.retrieval.caches.keys_and_generations import CacheName
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from braid.models import EntityLink
     from braid.ports.graph_query import GraphQuery, GraphResult
     from braid.ports.knowledge_graph import ExpandRequest, Expansion, GraphStats, KnowledgeGraph, PropagateRequest
-    from braid.retrieval.caches.namespace import CacheCounts, WriteGeneration
+    from braid.retrieval.caches.keys_and_generations import CacheCounts, WriteGeneration
 
 KEPT_FOR = timedelta(minutes=5)
 _ANY_MOMENT = datetime.min.replace(tzinfo=UTC)

@@ -1,7 +1,7 @@
 """Builds the context of a model's next answer from the conversation, stored records and episodes.
 
-What is not trusted is left out, unless the request asks for it; :mod:`braid.retrieval.context.selection` then cuts what
-is left to the request's size. Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
+What is not trusted is left out, unless the request asks for it; ``message_selection`` beside it then cuts what is left
+to the request's size. Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from braid.models import ContextRole, Filters, Kind, Query, Ranking, earliest
 from braid.models.metadata_filters import typed
 from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.answers import Retrieved
-from braid.retrieval.context import selection
+from braid.retrieval.context import message_selection
 from braid.retrieval.context.episodes import EPISODES, search_episodes
 from braid.retrieval.context.fence import Wrapping
-from braid.retrieval.context.selection import Context, ContextRequest, ContextSource
+from braid.retrieval.context.message_selection import Context, ContextRequest, ContextSource
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from braid.models import Answer, Record
     from braid.ports.search_index import SearchIndex
     from braid.retrieval.caches.answers import ContextCache
-    from braid.retrieval.context.selection import ContextItem
+    from braid.retrieval.context.message_selection import ContextItem
     from braid.settings import Settings
 
 SEMANTIC_KINDS = tuple(kind for kind in Kind if kind not in EPISODES)
@@ -177,7 +177,7 @@ def run(
     now = memory.now()
     recent: list[ContextItem] = []
     if request.working_state and limits.working_state:
-        recent = selection.working_state(
+        recent = message_selection.working_state(
             request.query, request.messages, window=limits.window, ranking=request.ranking, now=now
         )
     retrieved = _retrieve(request, memory, limits, now)
@@ -185,7 +185,7 @@ def run(
         found, kept = recent, list(reversed(recent))
     else:
         answer = retrieved.answer
-        most = selection.most_relevant(answer) if answer else 1.0
+        most = message_selection.most_relevant(answer) if answer else 1.0
         # An index that is older than the mark of trust does not filter by it.
         results = [result for result in answer.results if result.trusted or request.untrusted] if answer else []
         episodes = [episode for episode in retrieved.episodes if episode.trusted or request.untrusted]
@@ -196,15 +196,15 @@ def run(
         )
         found = [
             *recent,
-            *selection.semantic(results, ranking=request.ranking, wrapping=wrapping, at_most=most),
-            *selection.episodic(request.query, episodes, ranking=request.ranking, wrapping=wrapping, now=now),
+            *message_selection.semantic(results, ranking=request.ranking, wrapping=wrapping, at_most=most),
+            *message_selection.episodic(request.query, episodes, ranking=request.ranking, wrapping=wrapping, now=now),
         ]
-        kept = selection.select(found, min_final=limits.min_final, limit=limits.limit)
+        kept = message_selection.select(found, min_final=limits.min_final, limit=limits.limit)
     return Context(
         messages=tuple(item.message for item in kept),
-        scores=tuple(selection.scores_of(item) for item in kept),
+        scores=tuple(message_selection.scores_of(item) for item in kept),
         degraded=retrieved.degraded,
-        metrics=selection.measured(found, kept),
+        metrics=message_selection.measured(found, kept),
     )
 
 

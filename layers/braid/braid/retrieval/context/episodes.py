@@ -13,7 +13,7 @@ from braid.models import Filters, Kind, Record
 from braid.models.records import too_much
 from braid.ports.deletion_marks import refuse_while_deleted
 from braid.ports.search_index import SearchRequest
-from braid.retrieval.context.selection import episode_words
+from braid.retrieval.context.message_selection import episode_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import FieldCondition
-    from braid.models.scalars import MetadataValue
+    from braid.models.enums_and_scalars import MetadataValue
     from braid.ports.cache import ResilientCache
     from braid.ports.knowledge_graph import WritableGraph
     from braid.ports.schema_registry import SchemaRegistry

@@ -1,11 +1,11 @@
 """The five stages of retrieval, each a function from a request to a result; they use ports, and no engine.
 
 - ``plan_and_search``: the stages plan, embed and vector search
-- ``graph_expand``: the graph's stage, with ``name_linking`` for the names in the question, ``seeds_and_hits`` for the
-  seeds of walks and the scores of their hits, ``graph_constraint`` for a caller's constraint, and ``fact_answers``
-  for relationships as answers
-- ``fuse_rerank``: the last stage, with ``candidates`` (their records, and which are admissible), ``reordering`` (by
-  their texts), ``confidence``, ``excerpts``, ``results_and_citations``, ``answer_size``
+- ``graph_expand``: the graph's stage, with ``name_linking`` for the names in the question, ``walk_seeds_and_scores``
+  for the seeds of walks and the scores of their hits, ``graph_constraint`` for a caller's constraint, and
+  ``fact_answers`` for relationships as answers
+- ``fuse_rerank``: the last stage, with ``candidates`` (their records, and which are admissible), ``reordering_by_text``
+  (by their texts), ``confidence``, ``excerpts``, ``results_and_citations``, ``answer_size``
 - ``stage_messages``: requests and results of the stages
 
 All of them see what was valid at the question's ``as_of``, or is now: the search and the graph by their filters, and

@@ -1,7 +1,7 @@
 """Cuts an answer to the size that a workflow may hand on: the longest texts to one size, else its last results.
 
-The state of the graph stage is cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.seeds_and_hits`, a response over
-HTTP by :mod:`braid.api.handler`.
+The state of the graph stage is cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`, a
+response over HTTP by :mod:`braid.api.handler`.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Fused scores are relative to the best record and do not say how good that one is. The five features are how far the best
 hit stands out in each text strand, whether the first texts are about what the question names and have its other words,
 and whether a relationship answers it. They are computed from what the last stage has, and are specific to no corpus and
-no form of question.
+no form of question. From which chance on an answer is called likely: ``in_words`` in :mod:`braid.models.answer`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 "Who maintains the ledger?" asks for one; which are asked for is read by :mod:`braid.understanding.fact_questions`.
 At most three bounded graph queries: along two relationships where the question names two, else along one; and for all
-entities of a type where it asks which are *not* in the relationship.
+entities of a type where it asks which are *not* in the relationship. An edge is said as a sentence by ``sentence`` in
+:mod:`braid.understanding.relations`.
 """
 
 from __future__ import annotations
@@ -23,9 +24,9 @@ from braid.models import (
     Source,
     SourceType,
 )
-from braid.models.scalars import can_be_id
+from braid.models.enums_and_scalars import can_be_id
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
-from braid.ranking.graph_answers import RankedFacts, rank_facts
+from braid.ranking.graph_queries_and_facts import RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite

@@ -31,7 +31,7 @@ from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
 from braid.retrieval.stages.fact_answers import evidence_of, fact_results, not_related, set_not_answered
-from braid.retrieval.stages.reordering import cohere, keep_best_text
+from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import (
     Placed,
     related_entities,

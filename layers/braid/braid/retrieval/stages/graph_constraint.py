@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from braid.models.scalars import can_be_id
+from braid.models.enums_and_scalars import can_be_id
 from braid.ports.graph_query import GraphQuery, QueryStart
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages.plan_and_search import best_ids
-from braid.retrieval.stages.seeds_and_hits import with_reason
 from braid.retrieval.stages.stage_messages import GraphFound
-from braid.understanding.selectivity import MAX_REACH
+from braid.retrieval.stages.walk_seeds_and_scores import with_reason
+from braid.understanding.graph_constraint_cost import MAX_REACH
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -15,16 +15,16 @@ from braid.deadline import Stopwatch, within
 from braid.errors import StoreError
 from braid.models import MENTIONS, Direction, EntityLink, Fusion, GraphHit, Intent
 from braid.ports.knowledge_graph import ExpandRequest
-from braid.retrieval.stages import graph_constraint, seeds_and_hits
+from braid.retrieval.stages import graph_constraint, walk_seeds_and_scores
 from braid.retrieval.stages.fact_answers import find_facts
 from braid.retrieval.stages.name_linking import linked_names
-from braid.retrieval.stages.seeds_and_hits import (
+from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
+from braid.retrieval.stages.walk_seeds_and_scores import (
     GraphLimits,
     propagation_around_answers,
     propagation_of,
     walk_seeds,
 )
-from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, GraphRequest
 from braid.understanding import intent
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES
 
@@ -79,7 +79,8 @@ def run(
         case GraphOperation.STEP:
             found = stage.step(request)
     taken = sum(len(group.model_dump_json().encode()) for group in found.facts)
-    if request.operation in _WALKS and len(hits := seeds_and_hits.fit_to_state(found.hits, taken)) < len(found.hits):
+    hits = walk_seeds_and_scores.fit_to_state(found.hits, taken) if request.operation in _WALKS else found.hits
+    if len(hits) < len(found.hits):
         kept = {hit.id for hit in hits}
         frontier = tuple(one for one in found.frontier if one in kept)
         found = found.model_copy(update={"hits": hits, "frontier": frontier, "truncated": True})
@@ -158,18 +159,18 @@ class _GraphStage:
         mentioning = {hit.id for hit in mentioned.hits}
         # A walk's hit along the same mention would only hide the name in the mention's reason.
         further = [hit for hit in walked.hits if hit.id not in mentioning or hit.path.types != (MENTIONS,)]
-        further = self._preference.keep(seeds_and_hits.scaled_by_seed(further, weights))
+        further = self._preference.keep(walk_seeds_and_scores.scaled_by_seed(further, weights))
         answering = [hit for hit in further if self._preference.answers(hit)]
         # If a walk from any name answers a causal question, no name is the answer itself: all of them score less.
         starts = {hit.path.ids[0] for hit in answering}
         starts = set(names) if starts and self.plan.intent is Intent.CAUSAL else starts
-        further += seeds_and_hits.evidence_hits(answering)
+        further += walk_seeds_and_scores.evidence_hits(answering)
         hits = [
-            *seeds_and_hits.entity_hits(links, starts),
-            *seeds_and_hits.mention_hits(mentioned.hits, links, starts),
+            *walk_seeds_and_scores.entity_hits(links, starts),
+            *walk_seeds_and_scores.mention_hits(mentioned.hits, links, starts),
             *further,
         ]
-        ranked = seeds_and_hits.ranked(hits)
+        ranked = walk_seeds_and_scores.ranked(hits)
         facts, lost = self._facts(links)
         truncated = mentioned.truncated or walked.truncated or lost
         return GraphFound.unchecked(
@@ -215,14 +216,16 @@ class _GraphStage:
         if not weights:
             return GraphFound()
         expansion = self.graph.expand(self._by_intent(tuple(weights)))
-        ranked = seeds_and_hits.ranked(self._preference.keep(seeds_and_hits.scaled_by_seed(expansion.hits, weights)))
+        ranked = walk_seeds_and_scores.ranked(
+            self._preference.keep(walk_seeds_and_scores.scaled_by_seed(expansion.hits, weights))
+        )
         if self.plan.intent is Intent.TEMPORAL:
-            ranked = seeds_and_hits.sorted_by_time(ranked)
+            ranked = walk_seeds_and_scores.sorted_by_time(ranked)
         return _found(ranked, truncated=expansion.truncated)
 
     def _with_surroundings(self, answers: list[GraphHit], found: GraphFound, searched: Searched | None) -> GraphFound:
         """Add the neighbourhood of a walk's answers and the first text hits, such as records about a cause."""
-        reached = seeds_and_hits.ranked(filter(seeds_and_hits.ends_there, answers))
+        reached = walk_seeds_and_scores.ranked(filter(walk_seeds_and_scores.ends_there, answers))
         request = propagation_around_answers(self.query, reached, searched, as_of=self.as_of, limits=self.limits)
         if request is None:
             return found
@@ -235,7 +238,9 @@ class _GraphStage:
             _LOG.warning("what lies around a walk's answers is lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
-        hits = seeds_and_hits.ranked([*found.hits, *seeds_and_hits.neighbours_of_answers(nearby.hits, reached, known)])
+        hits = walk_seeds_and_scores.ranked(
+            [*found.hits, *walk_seeds_and_scores.neighbours_of_answers(nearby.hits, reached, known)]
+        )
         return _found(hits[: self.limits.limit], truncated=found.truncated or nearby.truncated)
 
     @cached_property
@@ -301,8 +306,8 @@ class _GraphStage:
             return found
         # No vertex has a record, so records that mention them are added as answers; they are not in the frontier.
         mentioned = self.graph.expand(self._mentions(found.frontier))
-        reached = [seeds_and_hits.as_link(hit) for hit in found.hits]
-        mentions = map(seeds_and_hits.with_reason, seeds_and_hits.mention_hits(mentioned.hits, reached))
+        reached = [walk_seeds_and_scores.as_link(hit) for hit in found.hits]
+        mentions = map(walk_seeds_and_scores.with_reason, walk_seeds_and_scores.mention_hits(mentioned.hits, reached))
         truncated = found.truncated or mentioned.truncated
         return found.model_copy(update={"hits": (*found.hits, *mentions), "truncated": truncated})
 
@@ -338,7 +343,7 @@ class _GraphStage:
 
 
 def _found(hits: Iterable[GraphHit], *, truncated: bool) -> GraphFound:
-    found = tuple(seeds_and_hits.with_reason(hit) for hit in hits)
+    found = tuple(walk_seeds_and_scores.with_reason(hit) for hit in hits)
     return GraphFound.unchecked(hits=found, truncated=truncated, frontier=_ids(found))
 
 

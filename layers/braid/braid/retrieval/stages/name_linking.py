@@ -1,6 +1,6 @@
 """Links the names in a question to entities of the graph: by names and aliases, other forms of them, and misspellings.
 
-Names in the texts of a write are resolved to given entities by :mod:`braid.ingestion.given_entities`.
+Names in the texts of a write are resolved to given entities by :mod:`braid.ingestion.given_entity_linking`.
 """
 
 from __future__ import annotations

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from braid.deadline import Stopwatch
 from braid.errors import ModelError, StoreError
 from braid.models import Embedding
+from braid.models.embedding_models import embedded_text
 from braid.models.metadata_filters import typed
-from braid.models.model_profiles import embedded_text
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import in_order, reciprocal_rank_fusion
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from braid.models import EmbeddingType, Filters, Hit, Plan, PlanStep, Query, ValueKind
-    from braid.models.model_profiles import ModelConfig
+    from braid.models.embedding_models import ModelConfig
     from braid.ports.encoder import Encoder
     from braid.ports.knowledge_graph import GraphStats, KnowledgeGraph
     from braid.ports.search_index import SearchIndex
-    from braid.retrieval.caches.namespace import EmbeddingCache
+    from braid.retrieval.caches.keys_and_generations import EmbeddingCache
 
     FieldKinds: TypeAlias = Callable[[str, Sequence[str], bool], dict[str, frozenset[ValueKind]]]
 

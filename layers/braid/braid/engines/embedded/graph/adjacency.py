@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from braid.deadline import checked
-from braid.engines.embedded.graph_changes import edges_seen
+from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Direction
-from braid.ranking.graph_answers import Node, StoredEdge
-from braid.ranking.neighbourhood import group_begins
+from braid.ranking.graph_queries_and_facts import Node, StoredEdge
+from braid.ranking.neighbourhood_arrays import group_begins
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from braid.engines.embedded.files import MappedFile
+    from braid.engines.embedded.sqlite_files import MappedFile
     from braid.models import TimeRange
 
     Numbers = NDArray[np.int64]

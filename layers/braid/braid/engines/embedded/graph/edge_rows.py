@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.graph.vertex_rows import distrust_stubs, numbers_of
-from braid.engines.embedded.graph_changes import edges_seen
+from braid.engines.embedded.graph_change_log import edges_seen
 from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.errors import InvalidRequest
 from braid.models import MENTIONS, EdgeId, Relationship

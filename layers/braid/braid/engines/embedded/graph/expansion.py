@@ -1,6 +1,6 @@
 """Expansion from a question's seeds: breadth-first search from all of them at once, with the best path to each vertex.
 
-Declarative graph queries are walked in :mod:`braid.ranking.graph_answers`.
+Declarative graph queries are walked in :mod:`braid.ranking.graph_queries_and_facts`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from braid.deadline import check
 from braid.engines.embedded.graph.adjacency import NO_TIME, edges_of, place_in_group
 from braid.engines.embedded.tables import to_microseconds
 from braid.ports.knowledge_graph import Expansion
-from braid.ranking.neighbourhood import group_begins
+from braid.ranking.neighbourhood_arrays import group_begins
 from braid.ranking.propagation_and_paths import Way, hits_of_ways
 
 if TYPE_CHECKING:

@@ -10,23 +10,23 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from braid.deadline import within
-from braid.engines.embedded import graph_changes
-from braid.engines.embedded.generations import Generation, GenerationCache, change
+from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
 from braid.engines.embedded.graph.tenant_graphs import MAX_LOADED_FIRST, TENANTS_IN_MEMORY, TenantGraphs
 from braid.engines.embedded.tables import to_microseconds
+from braid.engines.embedded.write_generations import Generation, GenerationCache, change
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of, unread
-from braid.ranking.graph_answers import answer_query
+from braid.ranking.graph_queries_and_facts import answer_query
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from braid.engines.embedded.generations import Given
     from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.embedded.write_generations import Given
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, NameKeys, PropagateRequest
@@ -109,7 +109,7 @@ class EmbeddedKnowledgeGraph:
 
         def note(connection: sqlite3.Connection, tenant: int, given: Sequence[Relationship]) -> int:
             endpoints = edge_rows.mentions_by_number(connection, tenant, given)
-            graph_changes.remove_mentions(connection, tenant, endpoints)
+            graph_change_log.remove_mentions(connection, tenant, endpoints)
             return len(endpoints)
 
         self._change(tenant_id, mentions, note)
@@ -117,14 +117,14 @@ class EmbeddedKnowledgeGraph:
     def finish_removals(self, tenant_id: str) -> None:
         """Delete the rows of removed mentions, and found names without any left, in short transactions."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
-            more = tenant is not None and graph_changes.are_left(connection, tenant)
+            more = tenant is not None and graph_change_log.are_left(connection, tenant)
         while more and tenant is not None:
             with self._store.transaction() as connection:
-                names = vertex_rows.read_ids(connection, tenant, graph_changes.remove_rows(connection, tenant))
+                names = vertex_rows.read_ids(connection, tenant, graph_change_log.remove_rows(connection, tenant))
                 removed = vertex_rows.delete_unmentioned(connection, tenant, names)
                 if vertex_rows.distrust_unmentioned(connection, tenant, names) or removed:
                     Generation.GRAPH.advance(connection, tenant)  # a write may have seen them
-                more = graph_changes.are_left(connection, tenant)
+                more = graph_change_log.are_left(connection, tenant)
                 if not more:
                     self._store.after_commit(lambda: self._graphs.remove_saved_if_empty(tenant_id))
 
@@ -134,7 +134,7 @@ class EmbeddedKnowledgeGraph:
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove edges with an endpoint or their evidence among ``ids`` in short transactions, until few are left."""
-        removed, at_once = 0, graph_changes.ROWS_AT_ONCE
+        removed, at_once = 0, graph_change_log.ROWS_AT_ONCE
         while True:
             with self._store.read_tenant(tenant_id) as (connection, tenant):
                 if tenant is None or not edge_rows.has_more_edges_of(connection, tenant, ids, than=at_once):
@@ -284,7 +284,7 @@ class EmbeddedKnowledgeGraph:
             return answer_query(query, query_subgraph(graph, query, named))
 
     def prepare_walks(self, tenant_id: str) -> None:
-        """Save a graph that is too large for a question to load whole."""
+        """Save a large graph, so that no question loads it whole."""
         with self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is not None:
                 self._graphs.save_large(connection, tenant)
@@ -295,7 +295,7 @@ class EmbeddedKnowledgeGraph:
             if tenant is None:
                 return GraphStats()
             # Uncommitted writes of this thread are added to the stored counts at the commit.
-            counted = graph_changes.count if self._store.in_transaction else graph_changes.read_counts
+            counted = graph_change_log.count if self._store.in_transaction else graph_change_log.read_counts
             return self._stats.get(connection, tenant, counted)
 
     def recount(self, tenant_id: str, *, dry_run: bool = False) -> bool:  # noqa: ARG002 - the port's
@@ -317,5 +317,5 @@ def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
 
     The found names stay, as this write may rely on them.
     """
-    while graph_changes.are_left(connection, tenant):
-        graph_changes.remove_rows(connection, tenant)
+    while graph_change_log.are_left(connection, tenant):
+        graph_change_log.remove_rows(connection, tenant)

@@ -15,8 +15,8 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.models import MENTIONS, Direction
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.graph_query import MAX_FRONTIER
-from braid.ranking.graph_answers import GatheredGraph, WalkEdge, max_starts
-from braid.ranking.neighbourhood import Neighbourhood, distinct
+from braid.ranking.graph_queries_and_facts import GatheredGraph, WalkEdge, max_starts
+from braid.ranking.neighbourhood_arrays import Neighbourhood, distinct
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ What a process does depends on the number of edges of the tenant's graph, as of 
 - at most 1,000,000 (``_LARGE``): a walk reads the part that it can see, until this process has spent about as long on
   such reads since the last write as loading the whole graph takes; then it loads it;
 - more: loading is left to the end of an ingest, unless the part is too large to read;
-- at least 100,000 (``_MIN_SAVED``): a graph that was loaded is saved to a file too, from which every process maps it.
+- at least 100,000 (``_MIN_SAVED``): the end of an ingest loads the graph and saves it to a file, from which every
+  process maps it; so does a question that loads it.
 
 The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
-:data:`~braid.engines.embedded.graph.following.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
+:data:`~braid.engines.embedded.graph.write_overlay.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended
-from braid.engines.embedded import graph_changes
-from braid.engines.embedded.files import GRAPHS, remove_files
-from braid.engines.embedded.generations import Generation
+from braid.engines.embedded import graph_change_log
+from braid.engines.embedded.sqlite_files import GRAPHS, remove_files
+from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
     import sqlite3
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.engines.embedded.graph.adjacency import Adjacency
-    from braid.engines.embedded.graph.following import FollowedGraph
-    from braid.engines.embedded.graph.surroundings import Walk
+    from braid.engines.embedded.graph.graph_from_rows import Walk
+    from braid.engines.embedded.graph.write_overlay import FollowedGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
@@ -45,8 +46,7 @@ MAX_LOADED_FIRST = 5_000
 _LOADED_PER_EDGE_READ = 5
 """Edges that are loaded with a whole graph in the time in which one edge of a part is read."""
 _MIN_SAVED = 100_000
-"""Fewest edges of a graph that a question saves when it has loaded it: of a smaller one, texts in memory are faster
-than those decoded from a file."""
+"""Fewest edges of a graph that is saved: of a smaller one, texts in memory are faster than decoding them."""
 _LARGE = 1_000_000
 """Most edges of a graph that a question loads, unless the part that it can see is too large to read."""
 
@@ -111,11 +111,11 @@ class TenantGraphs:
         edges_read = self._edges_read_at(tenant, generation)
         # A graph of so many edges takes no longer to load than the parts read since the last write took.
         max_loaded = min(_LARGE, self._max_loaded_first + _LOADED_PER_EDGE_READ * edges_read)
-        if graph_changes.read_edge_count(connection, tenant) <= max_loaded:
+        if graph_change_log.read_edge_count(connection, tenant) <= max_loaded:
             return self._whole(connection, tenant, generation)
-        from braid.engines.embedded.graph import surroundings
+        from braid.engines.embedded.graph import graph_from_rows
 
-        part, read = surroundings.read(connection, tenant, generation, walk())
+        part, read = graph_from_rows.read(connection, tenant, generation, walk())
         with self._lock:
             self._edges_read[tenant] = (generation, edges_read + read)
         return self._whole(connection, tenant, generation) if part is None else part
@@ -184,12 +184,14 @@ class TenantGraphs:
             return True
 
     def _read_saved(self, connection: sqlite3.Connection, tenant: int) -> Adjacency | None:
-        from braid.engines.embedded.graph import saved
+        from braid.engines.embedded.graph import mapped_graph
 
         path = self._path_of(tenant)
         try:
-            return saved.read(
-                path, saved.Owner(self._store.identity, tenant), partial(graph_changes.stamp, connection, tenant)
+            return mapped_graph.read(
+                path,
+                mapped_graph.Owner(self._store.identity, tenant),
+                partial(graph_change_log.stamp, connection, tenant),
             )
         except FileNotFoundError:
             return None
@@ -198,10 +200,10 @@ class TenantGraphs:
             return None
 
     def save_large(self, connection: sqlite3.Connection, tenant: int) -> None:
-        """Load and save a graph of more than ``_LARGE`` edges, unless one in memory or in a file can be followed."""
+        """Load and save a graph of ``_MIN_SAVED`` edges or more, unless one in memory or in a file can be followed."""
         from braid.engines.embedded.graph.adjacency import load
 
-        if self._store.read_only or graph_changes.read_edge_count(connection, tenant) <= _LARGE:
+        if self._store.read_only or graph_change_log.read_edge_count(connection, tenant) < _MIN_SAVED:
             return
         generation = Generation.GRAPH.read(connection, tenant)
         self._map_newer_file(connection, tenant)
@@ -218,14 +220,14 @@ class TenantGraphs:
 
         It is not saved if the store is read-only, the first walk may load it, it has no stamp, or saving fails.
         """
-        from braid.engines.embedded.graph import saved
+        from braid.engines.embedded.graph import mapped_graph
 
-        stamp = graph_changes.stamp(connection, tenant, graph.generation)
+        stamp = graph_change_log.stamp(connection, tenant, graph.generation)
         if self._store.read_only or len(graph.sources) <= self._max_loaded_first or stamp is None:
             return graph
         path = self._path_of(tenant)
         try:
-            saved.write(path, saved.Owner(self._store.identity, tenant), stamp, graph)
+            mapped_graph.write(path, mapped_graph.Owner(self._store.identity, tenant), stamp, graph)
         except OSError as error:
             _LOG.warning("graph %s is not saved: %s", path, error.strerror)
             return graph
@@ -266,7 +268,7 @@ class TenantGraphs:
         self, connection: sqlite3.Connection, tenant: int, generation: int, known: Adjacency
     ) -> FollowedGraph | None:
         """Return a loaded graph with an overlay of later writes; None if these are unknown or too many."""
-        from braid.engines.embedded.graph.following import MAX_FOLLOWED, ChangedRows, FollowedGraph, read_changed
+        from braid.engines.embedded.graph.write_overlay import MAX_FOLLOWED, ChangedRows, FollowedGraph, read_changed
 
         with self._lock:
             base, followed = self._followed.get(tenant, (None, None))
@@ -274,7 +276,7 @@ class TenantGraphs:
             followed = FollowedGraph(known, ChangedRows(known.generation, {}, {}))
         if followed.changed.generation == generation:
             return followed
-        since = graph_changes.since(connection, tenant, followed.changed.generation)
+        since = graph_change_log.since(connection, tenant, followed.changed.generation)
         if since is None or len(since.vertices) + len(since.edges) + len(followed.changed) > MAX_FOLLOWED:
             return None
         changed = read_changed(connection, tenant, generation, since, followed.changed)
@@ -303,6 +305,6 @@ class TenantGraphs:
 
 
 def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:
-    from braid.engines.embedded.graph.surroundings import walk_of  # only where the whole graph is not there
+    from braid.engines.embedded.graph.graph_from_rows import walk_of  # only where the whole graph is not there
 
     return walk_of(request, named)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.files import PRIVATE_FILE, FileVersion
 from braid.engines.embedded.search.hnsw_manifest import Damaged, SegmentFile
+from braid.engines.embedded.sqlite_files import PRIVATE_FILE, FileVersion
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

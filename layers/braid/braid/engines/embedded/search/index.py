@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from braid.deadline import Locks, holding, suspended, within
-from braid.engines.embedded.files import interrupted_in_time, remove_files
-from braid.engines.embedded.generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.search.filters import to_sql
+from braid.engines.embedded.sqlite_files import interrupted_in_time, remove_files
 from braid.engines.embedded.store import VECTORS
+from braid.engines.embedded.write_generations import Generation, GenerationCache, change
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
 from braid.ports.keys import check_limit, decode, encode
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
-    from braid.engines.embedded.files import Connection
     from braid.engines.embedded.search.bm25 import WordCache
     from braid.engines.embedded.search.filters import RowFilter
     from braid.engines.embedded.search.hnsw_graph import HnswGraph
     from braid.engines.embedded.search.knn import NearRecord
+    from braid.engines.embedded.sqlite_files import Connection
     from braid.engines.embedded.store import EmbeddedStore
     from braid.models import Embedding, FacetValue, Record, StoredRecord, ValueKind
     from braid.ports.search_index import ScanConditions, SearchRequest, WrittenRecord

@@ -9,7 +9,7 @@ from braid.ingestion.documents.document import Document, Section, as_text, bound
 from braid.ingestion.documents.readers.hidden_html import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
-from braid.models.scalars import dates_as_text
+from braid.models.enums_and_scalars import dates_as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,0 +1,166 @@
+"""Selects the part of a batch that each phase writes, so that the order of a file's lines does not matter.
+
+Each phase goes through all batches of the file before the next one begins:
+
+======  ========================================================================================
+items   records and entities, whatever they supersede
+edges   edges other than ``SUPERSEDES``, whatever they supersede
+links   ``SUPERSEDES`` edges, and what records supersede
+ends    what edges supersede; the superseding edges are not written again
+======  ========================================================================================
+
+An edge that the file itself ends keeps its stored end of validity, if the file was imported before. That an edge is
+one of these, or is stated by a line of another batch, is told by fingerprints of all edges of the file.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from braid.ingestion.bulk.fingerprints import contains, fingerprint_of
+from braid.ingestion.bulk.step_messages import Phase
+from braid.ingestion.supersession.edges import edge_to_store
+from braid.ingestion.writing import Places, WriteRequest
+from braid.models import SUPERSEDES
+from braid.ports.batches import batches
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from braid.models import EdgeId, Record, Relationship
+    from braid.ports.ingestion import ItemError, WriteStore
+
+_EDGE, _ENDING, _LINK = b'"relationship"', b'"supersedes"', f'"{SUPERSEDES}"'.encode()
+_ENDED, _STATED = "ended", "stated"
+_IDS_AT_ONCE = 500
+_ESCAPED = re.compile(rb"\\u00[4-7]")
+"""An ASCII letter as a JSON escape, which may hide a keyword; no common writer escapes letters."""
+
+
+def phases_of(line: bytes) -> set[Phase]:
+    """Return the phases in which a line may write something, without parsing it; all of them if escapes may hide it."""
+    if _ESCAPED.search(line):
+        return set(Phase)
+    edge, ending = _EDGE in line, _ENDING in line
+    may = {
+        Phase.ITEMS: True,
+        Phase.EDGES: edge,
+        Phase.LINKS: ending or (edge and _LINK in line),
+        Phase.ENDS: edge and ending,
+    }
+    return {phase for phase, holds in may.items() if holds}
+
+
+def has_fingerprints(line: bytes) -> bool:
+    """Whether :func:`fingerprints_of` may yield anything for a line, without parsing it."""
+    phases = phases_of(line)
+    return Phase.EDGES in phases and bool(phases & {Phase.LINKS, Phase.ENDS})
+
+
+def fingerprints_of(request: WriteRequest) -> Iterator[bytes]:
+    """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges.
+
+    Of the latter only those that are as trusted as the record that may imply the same: an edge with other evidence,
+    which may not be trusted, takes the place of nothing that a record states.
+    """
+    for _, edge in _last(request):
+        yield from (fingerprint_of(_ENDED, key.identity()) for key in edge.supersedes)
+        if edge.type == SUPERSEDES and edge.trusted and edge.evidence in {None, edge.source}:
+            yield fingerprint_of(_STATED, edge.identity())
+
+
+def part_of(request: WriteRequest, phase: Phase, refused: Collection[str], fingerprints: bytes) -> WriteRequest:
+    """Return the part of a batch that is written in a phase.
+
+    Parameters
+    ----------
+    refused
+        Places of items that an earlier phase refused; nothing more of them is written.
+    fingerprints
+        Sorted :func:`fingerprints_of` all lines of the file; the last phase needs none.
+    """
+    if phase is Phase.ITEMS:
+        places = Places(records=request.places.records, vertices=request.places.vertices)
+        return request.model_copy(update={"relationships": (), "places": places, "supersede_later": True})
+    chosen = [(place, edge) for place, edge in _edges(request, phase) if place not in refused]
+    superseding = _superseding(request, refused, fingerprints) if phase is Phase.LINKS else []
+    return WriteRequest(
+        tenant_id=request.tenant_id,
+        ended_apart=frozenset(
+            edge.identity() for _, edge in chosen if contains(fingerprints, fingerprint_of(_ENDED, edge.identity()))
+        ),
+        records=tuple(record for _, record in superseding),
+        relationships=tuple(edge for _, edge in chosen),
+        places=Places(
+            records=tuple(place for place, _ in superseding), relationships=tuple(place for place, _ in chosen)
+        ),
+        missing=request.missing,
+        partial=True,
+        supersede_only=phase in (Phase.LINKS, Phase.ENDS),
+    )
+
+
+def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relationship]]:
+    """Yield the edges of a phase with their places.
+
+    Before the last phase their ``supersedes`` is left out, as another batch may be writing those edges meanwhile.
+    """
+    for place, edge in _last(request):
+        if phase is Phase.ENDS:
+            if edge.supersedes:
+                yield place, edge
+        elif (edge.type == SUPERSEDES) is (phase is Phase.LINKS):
+            yield place, edge_to_store(edge)
+
+
+def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
+    """Return edges with their places; of several with one identity and evidence the last counts.
+
+    Of those of different evidence the last trusted one does, which only the check of the write can tell.
+    """
+    placed = zip(request.places.relationships, request.relationships, strict=True)
+    return {(edge.identity(), edge.evidence, edge.trusted): (place, edge) for place, edge in placed}.values()
+
+
+def _superseding(request: WriteRequest, refused: Collection[str], fingerprints: bytes) -> list[tuple[str, Record]]:
+    """Return the superseding records with their places, without supersession that an edge of the file states as well.
+
+    The stated edge takes precedence over the one that a record implies.
+    """
+    found: list[tuple[str, Record]] = []
+    for place, record in zip(request.places.records, request.records, strict=True):
+        left = tuple(
+            old
+            for old in record.supersedes
+            if not contains(fingerprints, fingerprint_of(_STATED, _link(record.id, old)))
+        )
+        if left and place not in refused:
+            found.append((place, record.model_copy(update={"supersedes": left})))
+    return found
+
+
+def _link(new: str, old: str) -> EdgeId:
+    return (new, SUPERSEDES, old, "")
+
+
+def refused_records(request: WriteRequest, errors: Iterable[ItemError], unread: Iterable[str]) -> tuple[str, ...]:
+    """Return the ids of a batch's refused lines that may be records which are not trusted.
+
+    A line that cannot be parsed does not say whether it is; ``unread`` are the ids in those.
+    """
+    trusted = {record.id for record in request.records if record.trusted}
+    refused = dict.fromkeys([*(error.id for error in errors if error.id), *unread])
+    return tuple(name for name in refused if name not in trusted)
+
+
+def distrust_edges_of(refused: Iterable[str], tenant_id: str, store: WriteStore) -> None:
+    """Mark edges as untrusted whose evidence is one of these refused records, unless a version of it is stored.
+
+    Called when all edges of a file are written: as nothing is stored of the evidence, they count as trusted until then.
+    """
+    for ids in batches(refused, _IDS_AT_ONCE):
+        stored = store.index.written(tenant_id, ids)
+        if absent := [each for each in ids if each not in stored]:
+            with store.transaction(tenant_id):
+                store.graph.distrust_relationships(tenant_id, absent)

@@ -1,0 +1,180 @@
+"""Ids and records of a document's chunks."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from braid.errors import InvalidRequest
+from braid.ingestion.documents.chunking import SEPARATOR
+from braid.ingestion.documents.document import Unreadable
+from braid.models import MAX_ID_BYTES, Record, SourceRef, SourceType, Timestamp
+from braid.models.enums_and_scalars import values_in
+from braid.models.records import (
+    MAX_METADATA_BYTES,
+    MAX_METADATA_KEY_BYTES,
+    MAX_METADATA_KEYS,
+    MAX_METADATA_LISTED,
+    MAX_METADATA_VALUE_BYTES,
+    too_much,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from braid.ingestion.documents.chunking import Chunk
+    from braid.ingestion.documents.document import Document, Plain
+
+_TITLE_CHARACTERS: Final = 200
+_ID_BYTES: Final = MAX_ID_BYTES - len("#chunk-999999999")
+_REPEATED_BYTES: Final = 32 * 1024 * 1024
+"""Most bytes of a file's own metadata in all of its chunks together: each chunk has it, and a small file may have very
+many chunks."""
+_VALIDITY: Final = ("valid_at", "invalid_at")
+_TIMESTAMP: Final = TypeAdapter(Timestamp)
+
+
+def document_id(collection: str, path: str) -> str:
+    """Return the id of a document: the collection's name and the path in it, shortened by a hash where it is too long.
+
+    Characters that an id cannot have, and ``#``, which begins a chunk's number, are replaced; a hash keeps such ids
+    distinct.
+    """
+    whole = f"{collection}/{path}" if path else collection
+    plain = "".join(character if character.isprintable() and character != "#" else "_" for character in whole)
+    encoded = plain.encode("utf-8", "replace")
+    if plain == whole and len(encoded) <= _ID_BYTES:
+        return plain
+    digest = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
+    return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + digest
+
+
+def chunk_ids(document: str, first: int, end: int) -> list[str]:
+    """Return the ids of a document's chunks from number ``first`` up to, without it, number ``end``."""
+    return [f"{document}#chunk-{number}" for number in range(first, end)]
+
+
+def records_of(
+    document: Document,
+    chunks: list[Chunk],
+    *,
+    tenant_id: str,
+    identity: str,
+    file: str,
+    modified: datetime | None = None,
+    extra_metadata: Mapping[str, Plain] | None = None,
+) -> list[Record]:
+    """Return the records of a document's chunks.
+
+    Raises Unreadable if a size limit of records is exceeded, or a stated validity is not a date.
+
+    Parameters
+    ----------
+    identity
+        Id of the document; a chunk's is that and its number.
+    file
+        Path of the file, for the citation.
+    modified
+        When the file was last changed.
+    extra_metadata
+        Metadata that the caller adds; it takes precedence over the file's own.
+    """
+    title = _cut(" ".join(document.title.split()), _TITLE_CHARACTERS)
+    stated = _moment(document.timestamp)
+    of_file = dict(document.metadata)
+    if document.timestamp and stated is None:  # such as "spring 2024"
+        of_file["date"] = document.timestamp
+    of_file = _bounded(of_file, {}, _REPEATED_BYTES // max(1, len(chunks)))
+    of_document = {name: _date(name, getattr(document, name)) for name in _VALIDITY}
+    records: list[Record] = []
+    for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
+        own: dict[str, Plain] = {"file": _bytes(file, MAX_METADATA_VALUE_BYTES), "format": document.format}
+        if chunk.heading:
+            own["heading"] = SEPARATOR.join(chunk.heading)
+        own["position"] = chunk.position
+        if chunk.line is not None:
+            own["line"] = chunk.line
+        place = "" if chunk.line is None else f"line {chunk.line}: "
+        validity = {name: _date(name, getattr(chunk, name), place) or of_document[name] for name in _VALIDITY}
+        metadata = _bounded({**of_file, **chunk.metadata}, own | dict(extra_metadata or {}))
+        try:
+            record = Record(
+                id=name,
+                tenant_id=tenant_id,
+                content=chunk.content,
+                source=SourceRef(type=SourceType.DOCUMENT, title=title, page=chunk.page, chunk_index=chunk.index),
+                updated_at=modified,
+                timestamp=_date("timestamp", chunk.timestamp, place) or stated,
+                **validity,
+                metadata=metadata,
+            )
+        except ValidationError as error:
+            raise Unreadable(f"cannot be stored: {InvalidRequest.from_validation(error)}") from None
+        if found := too_much(record):
+            raise Unreadable(f"cannot be stored: {found.field} {found.message}")
+        records.append(record)
+    return records
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Parse a date or time; None if the text is none."""
+    if not text:
+        return None
+    try:
+        return _TIMESTAMP.validate_python(text.strip())
+    except ValidationError:
+        return None
+
+
+def _date(name: str, text: str | None, place: str = "") -> datetime | None:
+    """Parse a file's validity or a row's mapped date; None if it does not state it.
+
+    Raises Unreadable if it is not a date: a text that has expired must not be stored as valid.
+    """
+    if not text or not text.strip():
+        return None
+    if (moment := _moment(text)) is None:
+        raise Unreadable(f"{place}{name}: {text.strip()[:80]!r} is no date or time such as 2024-05-01")
+    return moment
+
+
+def modified_at(seconds: float) -> datetime | None:
+    """Return a file's modification time, given in seconds since 1970; None if it is out of range."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain], most: int = MAX_METADATA_BYTES) -> dict[str, Plain]:
+    """Return metadata within a record's limits and ``most`` bytes: all of ``ours``, and of ``found`` what fits."""
+    metadata = dict(ours)
+    listed, left = MAX_METADATA_LISTED, min(most, MAX_METADATA_BYTES)
+    left -= sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
+    for key, value in found.items():
+        if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
+            continue
+        plain = _bytes(value, MAX_METADATA_VALUE_BYTES) if isinstance(value, str) else value
+        if any(isinstance(one, float) and not math.isfinite(one) for one in values_in(plain)):
+            continue
+        items = plain if isinstance(plain, list) else ()
+        value_bytes = len(str(plain).encode())
+        size = len(key.encode()) + value_bytes
+        if size > left or (items and (value_bytes > MAX_METADATA_VALUE_BYTES or len(items) > listed)):
+            continue
+        listed, left = listed - len(items), left - size
+        metadata[key] = plain
+    return metadata
+
+
+def _cut(text: str, characters: int) -> str:
+    return text if len(text) <= characters else text[: characters - 1].rstrip() + "…"
+
+
+def _bytes(text: str, most: int) -> str:
+    return text.encode("utf-8", "replace")[:most].decode("utf-8", "ignore")

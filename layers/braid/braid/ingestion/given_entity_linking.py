@@ -1,0 +1,154 @@
+"""Links names in the texts of a write to given entities, whether the text or the entity was written first.
+
+Names in a question are linked to entities by :mod:`braid.retrieval.stages.name_linking`.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from braid.models import GraphSource, Kind
+from braid.models.records import DOCUMENT_TYPE
+from braid.ports.batches import batches
+from braid.ports.name_finder import GIVEN
+from braid.understanding.given_names_in_texts import phrases_in
+from braid.understanding.name_patterns import name_key
+from braid.understanding.tokens import normalise
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+    from braid.models import Record, Vertex
+    from braid.ports.ingestion import WriteStore
+
+MAX_PHRASES = 100_000
+"""Phrases of the texts of one write that are looked up among given names."""
+_AT_ONCE = 4_000
+"""Phrases that are looked up together."""
+_ARTICLES = ("", "the ", "a ", "an ")
+"""Articles that a name may begin with, but its key does not."""
+_NAME, _NAME_WITH_ARTICLE, _ALIAS = range(3)
+"""Ranks of the match between a name and an entity, the best first."""
+
+
+class NamedEntity(NamedTuple):
+    """A trusted entity that was given, with its names."""
+
+    id: str
+    name: str | None
+    aliases: Sequence[str]
+
+    def ranks(self) -> Iterator[tuple[str, int]]:
+        """Yield the key of each of its names, with the rank of a match by it."""
+        if self.name:
+            key = name_key(self.name)
+            yield key, _NAME if normalise(self.name) == key else _NAME_WITH_ARTICLE
+        for alias in self.aliases:
+            yield name_key(alias), _ALIAS
+
+
+class NamedEntities:
+    """Resolves names to entities: a name means the only entity that has it.
+
+    A name counts before a name with an article, and that before an alias. A name that several entities have at the best
+    rank means none of them. Entities that are not trusted, and the vertices of texts, are never meant. Where given
+    entities are left out of the graph, no name means any.
+
+    Parameters
+    ----------
+    written
+        Trusted entities of the write.
+    ids
+        All ids of the write: stored vertices with these are replaced.
+    store
+        Both stores.
+    """
+
+    def __init__(self, tenant_id: str, written: Sequence[NamedEntity], ids: Collection[str], store: WriteStore) -> None:
+        self._tenant_id, self._ids, self._store = tenant_id, ids, store
+        self._written = () if store.graph_source is GraphSource.FOUND else written
+
+    def own_keys(self) -> list[str]:
+        """Return the keys of the names that the write gives."""
+        return [key for one in self._written for key, _ in one.ranks()]
+
+    def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
+        """Return the given names to find in some texts, however they are spelt there, with their meanings.
+
+        These are all names of the write's entities, and those of stored ones that have several words or no case. Keys
+        of the result are normalised names; the meanings are those of :class:`~braid.ports.name_finder.FoundName`.
+        """
+        written = [name for one in self._written for name in (one.name, *one.aliases) if name]
+        names = {normal: name_key(name) for name in written if (normal := normalise(name))}
+        if self._store.graph_source is not GraphSource.FOUND:
+            phrases = dict.fromkeys(islice(chain.from_iterable(map(phrases_in, texts)), MAX_PHRASES))
+            called = (name for one in self._entities(list(phrases)) for name in (one.name, *one.aliases) if name)
+            names |= {normal: name_key(name) for name in called if (normal := normalise(name)) in phrases}
+        meant = self.meant(set(names.values()))
+        return {name: GIVEN + meant[key] if key in meant else key for name, key in names.items()}
+
+    def meant(self, keys: Collection[str]) -> dict[str, str]:
+        """Return the ids of the entities that names mean, by the keys of these names."""
+        if self._store.graph_source is GraphSource.FOUND:
+            return {}
+        called: dict[str, dict[str, int]] = {key: {} for key in keys if key}
+        asked = [article + key for key in sorted(called) for article in _ARTICLES]
+        for one in (*self._written, *self._entities(asked)):
+            for key, rank in one.ranks():
+                if key in called:
+                    called[key][one.id] = min(rank, called[key].get(one.id, rank))
+        meant: dict[str, str] = {}
+        for key, ranks in called.items():
+            best = min(ranks.values(), default=None)
+            bearers = [identity for identity, rank in ranks.items() if rank == best]
+            if len(bearers) == 1:
+                meant[key] = bearers[0]
+        return meant
+
+    def _entities(self, phrases: Sequence[str]) -> Iterator[NamedEntity]:
+        """Yield the stored entities, except those of the write, that have one of these normalised names."""
+        for asked in batches(phrases, _AT_ONCE):
+            found = self._store.graph.given_entities(
+                self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE
+            )
+            for vertex in found:
+                is_text = vertex.has_record and vertex.entity_type == DOCUMENT_TYPE
+                if not is_text and vertex.id not in self._ids:
+                    yield NamedEntity(vertex.id, vertex.name, vertex.aliases)
+
+
+def named_entities(
+    vertices: Iterable[Vertex], records: Mapping[str, Record], in_graph: Mapping[str, Vertex]
+) -> list[NamedEntity]:
+    """Return the trusted entities of a write: its vertices, and its records of entities; not the vertices of texts.
+
+    ==============================  =========================================================================
+    A record of an entity           with its name and aliases, or those of its stored vertex if it is trusted
+    A vertex                        with its own name and aliases, also if it has such a record
+    A vertex of a text's record     is no entity
+    ==============================  =========================================================================
+
+    Parameters
+    ----------
+    vertices, records
+        Those of the write.
+    in_graph
+        Stored vertices by id. A vertex is as trusted as its record: that of the write, or the stored one.
+    """
+    found: dict[str, NamedEntity] = {}
+    for record in records.values():
+        if record.kind is Kind.ENTITY and record.trusted and record.entity_type != DOCUMENT_TYPE:
+            stored = in_graph.get(record.id)  # a name or aliases that only a trusted stored vertex has are kept
+            stored = stored if stored and stored.trusted else None
+            name = record.heading() or (stored.name if stored else None)
+            found[record.id] = NamedEntity(record.id, name, record.aliases or (stored.aliases if stored else ()))
+    for vertex in vertices:
+        stored = in_graph.get(vertex.id)
+        described = records.get(vertex.id) or (stored if stored is not None and stored.has_record else None)
+        is_title = described is not None and vertex.entity_type == DOCUMENT_TYPE
+        if (described or vertex).trusted and not is_title:
+            found[vertex.id] = NamedEntity(vertex.id, vertex.name, vertex.aliases)
+        else:
+            found.pop(vertex.id, None)
+    return list(found.values())

@@ -1,0 +1,182 @@
+"""Finds, checks and applies supersession: the end of validity of records and edges, facts too, that newer ones replace.
+
+Which records end is decided by ``records`` beside it, which edges by ``edges``; here the ends are brought together,
+checked and stored. Only what a writer states ends anything, never its age.
+
+A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
+record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
+only evidence, which ends the facts that these edges are, in whichever order they are written. What supersedes begins
+then, unless it states its beginning. Cycles are refused. Entities are never ended, nor is what is trusted by what is
+not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from braid.ingestion.supersession.edges import edges_named, ended_edges
+from braid.ingestion.supersession.records import (
+    READ_AT_ONCE,
+    RefusedEdge,
+    RefusedRecord,
+    all_in_cycles,
+    begun_records,
+    dated,
+    ended_evidence,
+    ended_records,
+    link_problems,
+    read_links,
+    refused_item,
+    unwritten_evidence,
+)
+from braid.models import Record, Relationship, Vertex
+from braid.ports.batches import batches
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from datetime import datetime
+
+    from braid.models import EdgeId
+    from braid.ports.ingestion import WriteStore
+
+_Dated = TypeVar("_Dated", Record, Vertex)
+_Valid = TypeVar("_Valid", Record, Vertex, Relationship)
+
+
+@dataclass
+class Supersession:
+    """Beginnings and ends of validity that a request causes."""
+
+    record_beginnings: dict[str, datetime] = field(default_factory=dict)
+    """Of superseding records that state none, by id; a record's vertex begins and ends with it."""
+    record_ends: dict[str, datetime] = field(default_factory=dict)
+    """By id."""
+    evidence_ends: dict[str, datetime] = field(default_factory=dict)
+    """Ends of validity of stored records that ended before and are the evidence of the request's edges."""
+    edge_ends: dict[EdgeId, datetime] = field(default_factory=dict)
+    """Ends of validity of edges that other edges supersede."""
+
+    def with_validity(self, one: _Dated) -> _Dated:
+        """Return a record or a record's vertex with its beginning and end of validity, if it has them."""
+        return ended(begun(one, self.record_beginnings.get(one.id)), self.record_ends.get(one.id))
+
+    def edge_with_end(self, edge: Relationship) -> Relationship:
+        """Return an edge with the earliest end of validity of its own, its superseding edge's, and its evidence's."""
+        if not (self.record_ends or self.evidence_ends or self.edge_ends):
+            return edge
+        name = edge.evidence
+        evidence_end = (self.record_ends.get(name) or self.evidence_ends.get(name)) if name else None
+        return ended(ended(edge, self.edge_ends.get(edge.identity())), evidence_end)
+
+    def apply(self, store: WriteStore, tenant_id: str, *, records: set[str], edges: set[EdgeId]) -> int:
+        """Store the end of validity of the superseded records, vertices and edges that were not written with it.
+
+        Parameters
+        ----------
+        records
+            Ids of the records that this write has stored. Records of the request that were stored unchanged before are
+            not among them.
+        edges
+            Identities of all valid edges of the request: each is stored with its end of validity, by this write or
+            before it.
+
+        Returns
+        -------
+        int
+            Number of records and edges ended.
+        """
+        others = sorted({*self.record_beginnings, *self.record_ends} - records)
+        present = sorted(store.index.written(tenant_id, others)) if others else []
+        ended_records = 0
+        for some in batches(present, READ_AT_ONCE):
+            stored = store.index.get_many(tenant_id, some, with_vectors=True)
+            if changed := _changed(stored, self.with_validity):
+                store.index.set_validity(changed)
+            ended_records += sum(record.id in self.record_ends for record in changed)
+        vertices = store.graph.get_many(tenant_id, others) if others else []
+        changed_vertices = _changed(vertices, self.with_validity)
+        superseded = edges_named(self.edge_ends.keys() - edges, store, tenant_id)
+        ended_edges = _changed(superseded, self.edge_with_end)
+        if changed_vertices or ended_edges:
+            store.graph.set_validity(changed_vertices, ended_edges)
+        # By the store itself, as a record may be the evidence of very many edges.
+        ended_with_evidence = store.graph.end_relationships(tenant_id, self.record_ends)
+        return ended_records + len(ended_edges) + ended_with_evidence
+
+
+@dataclass
+class StatedSupersession:
+    """The supersession that a request's items state."""
+
+    supersession: Supersession = field(default_factory=Supersession)
+    dated_links: list[Relationship] = field(default_factory=list)
+    """The ``SUPERSEDES`` edges, each with the time from which it holds."""
+    void_links: list[Relationship] = field(default_factory=list)
+    """Stored ``SUPERSEDES`` edges that end a record of the request no more, as that is trusted now and they are not."""
+    refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)
+    """Some invalid items; the others are to be checked again without them."""
+
+
+def find_supersession(
+    records: Mapping[str, Record],
+    edges: Mapping[EdgeId, Relationship],
+    in_graph: Collection[str],
+    store: WriteStore,
+    tenant_id: str,
+    *,
+    refused: Collection[str] = (),
+) -> StatedSupersession:
+    """Return the supersession that records and edges of one request state.
+
+    Parameters
+    ----------
+    records, edges
+        Items of the request, by id and by identity.
+    in_graph
+        Records of the request that have a vertex already, and so may be superseded already.
+    store
+        Holds superseded items that are not in the request.
+    refused
+        Records of the request that were refused before.
+    """
+    links = read_links(records, edges, in_graph, store, tenant_id)
+    found = StatedSupersession(
+        void_links=[link for name, link in links.void.items() if link.target in records and name not in links.stated]
+    )
+    unwritten = unwritten_evidence((*links.stored.values(), *links.stated.values()), records, store, tenant_id)
+    found.refused = [
+        refused_item(identity, links.implied_by, message)
+        for identity, message in link_problems(links, refused=refused, unwritten=unwritten)
+    ] or all_in_cycles(links.stated, links.implied_by, links.stored)
+    if found.refused:
+        return found
+    stated = {identity: dated(link, links, store) for identity, link in links.stated.items()}
+    found.dated_links = list(stated.values())
+    ending = {name: link for name, link in links.stored.items() if name not in links.void} | stated
+    found.supersession.record_beginnings = begun_records(ending.values(), links.known_records, unwritten)
+    found.supersession.record_ends = ended_records(ending.values(), links.known_records)
+    found.supersession.evidence_ends = ended_evidence(edges.values(), records, store, tenant_id)
+    found.supersession.edge_ends, invalid = ended_edges(edges, records, store, tenant_id)
+    found.refused += invalid
+    return found
+
+
+def begun(one: _Valid, at: datetime | None) -> _Valid:
+    """Return an item that begins at ``at`` unless it states its beginning, and ends no earlier."""
+    if at is None or one.valid_at is not None:
+        return one
+    return one.model_copy(update={"valid_at": at, "invalid_at": max(at, one.invalid_at) if one.invalid_at else None})
+
+
+def ended(one: _Valid, at: datetime | None) -> _Valid:
+    """Return an item that ends at ``at`` at the latest, but not before it began."""
+    if at is None:
+        return one
+    at = max(at, one.valid_at) if one.valid_at else at
+    return one if one.invalid_at is not None and one.invalid_at <= at else one.model_copy(update={"invalid_at": at})
+
+
+def _changed(before: Sequence[_Valid], change: Callable[[_Valid], _Valid]) -> list[_Valid]:
+    """Return the changed versions of the items that a change affects."""
+    return [after for one in before if (after := change(one)) != one]
