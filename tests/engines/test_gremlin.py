@@ -91,7 +91,6 @@ def test_a_vertex_of_any_number_of_edges_is_listed_and_removed_a_part_at_a_time(
 ) -> None:
     monkeypatch.setattr(element_layout, "EDGES_AT_ONCE", 10)
     monkeypatch.setattr(knowledge_graph, "PAGE_EDGES", 10, raising=False)
-    monkeypatch.setattr(knowledge_graph, "_IDS_AT_ONCE", 10)
     names = [f"v{number:02}" for number in range(25)]
     vertices = [vertex("a-hub"), vertex("b-hub"), *map(vertex, names)]
     out, into = [edge("a-hub", name) for name in names], [edge(name, "b-hub", evidence="said") for name in names]

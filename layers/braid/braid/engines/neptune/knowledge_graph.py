@@ -271,20 +271,19 @@ class GremlinGraph:
         """Remove all edges that a traversal fetches, in batches, and return how many there were.
 
         A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
-        Stubs without a trusted edge left are marked as untrusted, and once more at the end: another write may have
-        removed the others meanwhile.
+        Stubs without a trusted edge left are marked as untrusted, and once more after their edges are gone: another
+        write may have removed the others meanwhile.
         """
-        removed, ends = 0, set[str]()
+        removed = 0
         while True:
             rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(element_layout.EDGES_AT_ONCE))
             edges = [element_layout.edge_of(tenant_id, row) for row in rows]
             gone = self._remove(tenant_id, edges, _ends)
             removed += gone
-            ends |= {end for edge in edges if edge.trusted and not edge.found for end in _ends(edge)}
+            ends = {end for edge in edges if edge.trusted and not edge.found for end in _ends(edge)}
+            self.distrust_unmentioned(tenant_id, sorted(ends))
             if len(rows) < element_layout.EDGES_AT_ONCE or not gone:
-                break
-        self.distrust_unmentioned(tenant_id, sorted(ends))
-        return removed
+                return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
         """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
