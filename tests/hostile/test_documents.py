@@ -184,6 +184,17 @@ def test_what_a_file_says_of_itself_is_stored_with_each_of_very_many_chunks_as_f
     assert all("field23" in record.metadata for record in few)
 
 
+def test_values_of_front_matter_that_each_chunk_has_take_a_bounded_part_of_the_index() -> None:
+    lists = "\n".join(f"l{number}: [{', '.join(map(str, range(100)))}]" for number in range(10))
+    content = f"---\n{lists}\n---\n" + "\n\n".join(f"# {number}\n\nx" for number in range(1000))
+    document = reader_selection.read(Source("a.md", content.encode()))
+    chunks = Chunker(len, 64).chunks(document)
+    records = records_of(document, chunks, tenant_id=TENANT, identity="documents/a.md", file="a.md")
+    values = [len(value) for value in records[0].metadata.values() if isinstance(value, list)]
+    assert len(records) > 300
+    assert 1 <= sum(values) * len(records) <= 320_000, "what 32 MiB index"
+
+
 def test_what_a_file_says_of_itself_is_no_longer_than_a_record_holds() -> None:
     html = b'<meta name="author" content="' + b"a" * MEBIBYTE + b'"><p>' + SENTENCE.encode()
     found = reader_selection.read(Source("a.html", html))

@@ -35,6 +35,8 @@ _ID_BYTES: Final = MAX_ID_BYTES - len("#chunk-999999999")
 _REPEATED_BYTES: Final = 32 * 1024 * 1024
 """Most bytes of a file's own metadata in all of its chunks together: each chunk has it, and a small file may have very
 many chunks."""
+_TERM_BYTES: Final = 100
+"""Bytes of a value in the index of metadata, as counted for these, whatever its length."""
 _VALIDITY: Final = ("valid_at", "invalid_at")
 _TIMESTAMP: Final = TypeAdapter(Timestamp)
 
@@ -89,7 +91,7 @@ def records_of(
     of_file = dict(document.metadata)
     if document.timestamp and stated is None:  # such as "spring 2024"
         of_file["date"] = document.timestamp
-    of_file = _bounded(of_file, {}, _REPEATED_BYTES // max(1, len(chunks)))
+    of_file = _bounded(of_file, {}, _REPEATED_BYTES // max(1, len(chunks)), term_bytes=_TERM_BYTES)
     of_document = {name: _date(name, getattr(document, name)) for name in _VALIDITY}
     records: list[Record] = []
     for chunk, name in zip(chunks, chunk_ids(identity, 0, len(chunks)), strict=True):
@@ -151,10 +153,15 @@ def modified_at(seconds: float) -> datetime | None:
         return None
 
 
-def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain], most: int = MAX_METADATA_BYTES) -> dict[str, Plain]:
-    """Return metadata within a record's limits and ``most`` bytes: first ``ours``, then what fits of ``found``."""
+def _bounded(
+    found: Mapping[str, Plain], ours: Mapping[str, Plain], most: int = MAX_METADATA_BYTES, *, term_bytes: int = 0
+) -> dict[str, Plain]:
+    """Return metadata within a record's limits and ``most`` bytes: first ``ours``, then what fits of ``found``.
+
+    Each value counts ``term_bytes`` more towards ``most``.
+    """
     metadata = dict(ours)
-    listed, left = MAX_METADATA_LISTED, min(most, MAX_METADATA_BYTES)
+    listed, left = MAX_METADATA_LISTED, MAX_METADATA_BYTES
     left -= sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())
     for key, value in found.items():
         if key in metadata or len(key.encode()) > MAX_METADATA_KEY_BYTES or len(metadata) >= MAX_METADATA_KEYS:
@@ -165,9 +172,10 @@ def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain], most: int = 
         items = plain if isinstance(plain, list) else ()
         value_bytes = len(str(plain).encode())
         size = len(key.encode()) + value_bytes
-        if size > left or (items and (value_bytes > MAX_METADATA_VALUE_BYTES or len(items) > listed)):
+        stored = size + term_bytes * max(1, len(items))
+        if size > left or stored > most or (items and (value_bytes > MAX_METADATA_VALUE_BYTES or len(items) > listed)):
             continue
-        listed, left = listed - len(items), left - size
+        listed, left, most = listed - len(items), left - size, most - stored
         metadata[key] = plain
     return metadata
 
