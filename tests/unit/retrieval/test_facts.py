@@ -133,6 +133,15 @@ def test_what_stands_in_no_relation_is_the_rest_of_its_kind(stages: DemoStages) 
     assert ([fact.answer for fact in facts.facts], facts.count) == (["cars", "carts"], 2)
 
 
+def test_the_rest_is_of_the_types_that_the_filters_leave(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", ada="Person")
+    text = "Which services do not depend on Atlas?"
+    for types, expected in ((("Service", "Person"), ["cars"]), (("Person",), [])):
+        answer = ask(stages, text, filters=Filters(entity_types=types))
+        found = [fact.answer for result in answer.results if result.facts for fact in result.facts.facts]
+        assert found == expected
+
+
 @pytest.mark.parametrize("text", ["Which services do not depend on Atlas?", "Which services do not depend on Atlsa?"])
 def test_what_stands_in_a_relation_of_little_confidence_is_not_among_the_rest(stages: DemoStages, text: str) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas", {"confidence": 0.01}), cars="Service")

@@ -206,9 +206,11 @@ class _Lookup:
         relations are too little of what the question says for their facts to be answers.
         """
         score = ranked[0].score if ranked else self._score_said(relations)
-        if score < LEAST_FACT_SCORE:
+        wanted = self.query.filters.entity_types
+        kinds = tuple(kind for kind in self.asked.kinds if not wanted or kind in wanted)
+        if score < LEAST_FACT_SCORE or not kinds:
             return ()
-        everything = self._query(QueryStart(entity_types=self.asked.kinds), (), QueryReturn.NODES)
+        everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
         anchors, labels = {anchor.id: anchor for anchor in self.anchors}, {label for label, _ in relations}
