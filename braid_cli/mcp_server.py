@@ -161,7 +161,7 @@ class _Server(MCPServer):
 
 
 def _remarks(found: Results, *, dated: bool) -> list[str]:
-    """Return what a model has to know of an answer: lost stages, a date that was not asked for, conditions not met."""
+    """Return remarks on an answer for a model: failed stages, a date without ``as_of``, conditions not met."""
     remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
     if dated:
         remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
@@ -284,7 +284,10 @@ def _add_documents(server: MCPServer, store: Store) -> None:
     @server.resource("braid://records/{+id}", title="Record", mime_type="text/plain", security=_ANY_ID)
     def record(id: str) -> str:  # noqa: A002 - the template's name
         """Read one record by the id that it is cited by."""
-        found = store().get(id)
+        try:
+            found = store().get(id)
+        except InvalidRequest as error:
+            raise ResourceNotFoundError(_refusal(error)) from error
         if found is None or not found.trusted:
             raise ResourceNotFoundError(f"no record is called {id!r}")
         text = found.text()
@@ -320,7 +323,7 @@ def _add_writing(server: MCPServer, store: Store) -> None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Convert Braid's errors into tool errors, whose message the model reads; it does not read that of others."""
+    """Convert Braid's errors into tool errors, the only ones whose message the model sees."""
     try:
         yield
     except BraidError as error:

@@ -80,9 +80,9 @@ def check_known(tenant: str, application: Application) -> None:
 
 
 def warn_of_unknown_types(asked: Iterable[str], known: Iterable[str], what: str) -> None:
-    """Print a warning for each type that nothing stored has, with the nearest type that something has.
+    """Print a warning for each type that no stored item has, with the nearest existing type.
 
-    ``what`` says whose types they are, such as ``relationship``.
+    ``what`` is the kind of item, such as ``relationship``.
     """
     from difflib import get_close_matches
 

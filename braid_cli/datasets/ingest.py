@@ -192,7 +192,8 @@ def ingest(
             read_others(objects, tenant_id, key, staging)
             removed = _prune(staging, tenant_id, application)
         if objects and is_replaced(objects, begun, tenant_id, fingerprint):
-            # Either may have removed what the other wrote: all that both know of is listed, and looked at by the next.
+            # Either ingest may have removed items of the other: all items of both are listed, and checked by the next
+            # ingest.
             read_manifest(objects, tenant_id, key, staging, Snapshot.PREVIOUS)
             write_manifest(objects, tenant_id, key, Header(), staging, Snapshot.CURRENT, Snapshot.PREVIOUS)
             raise DatasetError(

@@ -46,11 +46,11 @@ class Snapshot(StrEnum):
     """A set of ids and edge identities, as in a manifest."""
 
     CURRENT = "now"
-    """Those of the dataset as it is now."""
+    """Items of the current dataset."""
     PREVIOUS = "before"
-    """Those that the previous ingest of the dataset wrote."""
+    """Items that the previous ingest of the dataset wrote."""
     OTHERS = "others"
-    """Those that ingests of the tenant's other datasets wrote."""
+    """Items that ingests of the tenant's other datasets wrote."""
 
 
 class Item(NamedTuple):
@@ -160,7 +160,7 @@ class Staging:
         self._db.execute(f"INSERT OR {otherwise} INTO links VALUES (?, ?, ?, ?, ?)", said)  # noqa: S608 - IGNORE or REPLACE
 
     def _insert_once(self, table: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Insert rows, which begin with id and place; those with a known id go to the table of repeated ids instead."""
+        """Insert rows, which begin with id and place; rows with a known id go to the table of repeated ids instead."""
         first = self._places(table, [row[0] for row in rows])
         new: list[tuple[Any, ...]] = []
         for row in rows:
@@ -175,7 +175,7 @@ class Staging:
             self._db.executemany(f"INSERT INTO {table} VALUES ({marks})", new)  # noqa: S608 - our own table
 
     def _places(self, table: str, ids: Sequence[str]) -> dict[str, str]:
-        """Return the places of those ids that a table has."""
+        """Return the places of the ids that a table has."""
         query = f"SELECT id, place FROM {table} WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608 - our own table
         return dict(self._db.execute(query, (json.dumps(ids),)).fetchall())
 
@@ -268,7 +268,7 @@ class Staging:
             yield place, Relationship.model_validate_json(text)
 
     def ended_identities(self, edges: Iterable[Relationship]) -> frozenset[EdgeId]:
-        """Return the identities of those of these edges that another edge of the dataset supersedes."""
+        """Return the identities of the edges that another edge of the dataset supersedes."""
         if not self._have_claims:
             return frozenset()
         named = {json.dumps(edge.identity()): edge.identity() for edge in edges}
@@ -306,7 +306,7 @@ class Staging:
         return bool(self._value(f"SELECT EXISTS (SELECT 1 FROM records WHERE {chosen})", json.dumps(list(ids))))  # noqa: S608 - ours
 
     def vertices_with_a_record(self, ids: Iterable[str]) -> dict[str, Vertex]:
-        """Return the vertices of those ids that have both a line of their own and a record in the corpus."""
+        """Return the vertices of the ids that have both their own line and a record in the corpus."""
         rows = self._db.execute(
             "SELECT id, vertex FROM beside WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(list(ids)),)
         )

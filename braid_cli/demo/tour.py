@@ -182,7 +182,7 @@ class _Search(Protocol):
 
 @contextmanager
 def _answering(console: Console, application: Application) -> Iterator[tuple[_Answering, _Search]]:
-    """Return what answers, and its search, which may be lost."""
+    """Return the pipeline or workflow that answers, and its search, which can be made to fail."""
     if find_spec("moto") is None:
         console.print(Text("Called one after another: the state machine needs the extra workflow.", style="dim"))
         stages = _LosableStages(application)
@@ -195,7 +195,7 @@ def _answering(console: Console, application: Application) -> Iterator[tuple[_An
 
 
 class _LosableStages(RecordingStages):
-    """The stages of this process, of which the search may be lost."""
+    """The stages of this process, whose search can be made to fail."""
 
     lost = False
 

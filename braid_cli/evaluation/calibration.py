@@ -1,7 +1,7 @@
 """Measures the calibration of answers' confidence, on answerable and unanswerable questions.
 
 Unanswerable questions are generated: each judged question with its relevant records removed from all hits, and a
-question of one of the demo's archives, of which every other one has a name from the judged question put in.
+question of one of the demo's archives; into every other of these, a name from the judged question is put.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class _Answer(Protocol):
 
 
 def undisturbed(ask: Callable[[], _ANSWER]) -> _ANSWER:
-    """Ask up to five times until no stage is lost, as the load of the machine should not affect quality figures."""
+    """Ask up to five times until no stage fails, as the load of the machine should not affect quality figures."""
     for _ in range(1, _ATTEMPTS):
         with suppress(StoreError, StoresUnavailable):
             answer = ask()

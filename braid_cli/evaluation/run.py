@@ -60,7 +60,7 @@ class Evaluation:
     rows: tuple[Row, ...]
     intents: dict[str, str]
     degraded: int
-    """Number of questions whose answer lost a stage; should be 0 for valid figures."""
+    """Number of questions with a degraded answer; should be 0 for valid figures."""
     parameters: str = ""
     """Digest of the fusion parameters."""
     against_best: Difference | None = None

@@ -103,7 +103,7 @@ class Connection(H11Protocol):
         self._watch()
 
     def eof_received(self) -> None:
-        """Refuse a body that is shorter than its Content-Length says."""
+        """Refuse a body that is shorter than its Content-Length."""
         if self.conn.their_state is h11.SEND_BODY and self.conn.our_state is h11.SEND_RESPONSE:
             self.send_400_response("the body ended before its Content-Length")
 

@@ -1,7 +1,7 @@
 """Scheduler of accepted requests: few run at a time, round-robin over tenants, heavy tenants last.
 
-The limit counts requests that are started and not yet slow; a slow one goes on without being counted. ``server`` limits
-the waiting ones.
+The limit counts requests that are started and not yet slow; a slow one continues without being counted. ``server``
+limits the waiting ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 SLOW_S: Final = 0.2
-"""Seconds after which a request counts as slow, and the next one starts beside it."""
+"""Seconds after which a request counts as slow, and another one may start."""
 PATIENT_S: Final = 5.0
 """Seconds after which a heavy tenant's waiting question is no longer overtaken by later ones."""
 
@@ -30,7 +30,7 @@ class _Queue(NamedTuple):
 
 
 class Turns:
-    """Limits how many requests run at a time, as more would share the same processors and each take longer.
+    """Limits the number of running requests: more would share the same processors, and each would take longer.
 
     A slow request, such as one that embeds a long text, releases its turn after :data:`SLOW_S` and continues, so that
     others need not wait for its end. Questions of heavy tenants are also limited by

@@ -34,7 +34,7 @@ _LOADED_WITH = {"attn_implementation": "eager"}
 _MODULE: Final = re.compile(
     r"sentence_transformers\.([a-z_]+\.)*(Transformer|Pooling|Dense|Normalize)|sentence_transformers\.cross_encoder(\.\w+)+"
 )
-"""Modules that are supported; others of sentence-transformers import what further files name."""
+"""Supported modules; other modules of sentence-transformers import code that further files name."""
 _ACTIVATION_FIELDS: Final = ("activation_function", "activation_fn", "sbert_ce_default_activation_function")
 _ACTIVATION: Final = re.compile(r"torch\.nn(\.\w+)+")
 _INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -179,7 +179,7 @@ def _refuse_foreign_code(folder: Path) -> None:
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:
-    """Return the objects of a JSON file: the one that it is, or those of its array."""
+    """Return the objects of a JSON file that is an object or an array of objects."""
     content = read_json(path)
     found = content if isinstance(content, list) and path.name == "modules.json" else [content]
     if not all(isinstance(one, dict) for one in found):

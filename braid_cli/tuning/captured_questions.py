@@ -197,7 +197,7 @@ def capture(
     Parameters
     ----------
     dataset
-        Name of the dataset, by which its questions are distinguished from those of others.
+        Name of the dataset, which distinguishes its questions from other datasets'.
     judged
         Questions with at least one relevant record each.
     application

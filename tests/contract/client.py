@@ -103,6 +103,21 @@ WRONG = {
         lambda b: b.add({"text": "a", "metadata": {"by": [object()]}}), "content: metadata: key 'by' holds a list"
     ),
     "an empty id": Wrong(lambda b: b.delete(["a", ""]), "ids"),
+    "ids that are a number": Wrong(lambda b: b.delete(7), "ids: must be"),
+    "an empty id that is read": Wrong(lambda b: b.get(""), "id: must not be empty"),
+    "a long id that is read": Wrong(lambda b: b.get("x" * 257), "id: id is longer than 256 bytes"),
+    "an empty id that is updated": Wrong(lambda b: b.update("", text="x"), "id: must not be empty"),
+    "an entity without a name": Wrong(lambda b: b.related(""), "entity: must not be empty"),
+    "an entity that is a number": Wrong(lambda b: b.related(7), "entity: must be a valid string"),
+    "an entity of half a character": Wrong(lambda b: b.related("\ud800"), "entity"),
+    "an entity that no name is as long as": Wrong(lambda b: b.related("x" * 20_000), "entity"),
+    "types that are one text": Wrong(lambda b: b.related("Nobody", types="OWNS"), "types"),
+    "types that are none": Wrong(lambda b: b.related("Nobody", types=[None]), "types.0"),
+    "more types than are asked for": Wrong(lambda b: b.related("Nobody", types=["OWNS"] * 33), "types"),
+    "a limit that is text": Wrong(lambda b: b.related("Nobody", limit="7"), "limit"),
+    "a depth that is true": Wrong(lambda b: b.facts("Nobody", depth=True), "depth"),
+    "a trust that is none": Wrong(lambda b: b.related("Nobody", trusted_only=None), "trusted_only"),
+    "relations of no day": Wrong(lambda b: b.related("Nobody", as_of=[]), "as_of"),
     "an unknown entity": Wrong(lambda b: b.related("Nobody"), "entity"),
     "too many hops": Wrong(lambda b: b.related("Nobody", depth=9), "depth"),
     "no direction": Wrong(lambda b: b.facts("Nobody", direction="up"), "direction"),
@@ -270,6 +285,29 @@ class BraidContract:
         stats = braid.stats()
         assert (stats.records, stats.by_relationship_type["OWNED_BY"]) == (1, 1)
         assert (stats.by_vertex_type["Service"], stats.by_vertex_type["Team"]) == (1, 1)
+
+    def test_what_is_stored_and_has_no_relations_then_is_related_to_nothing(self, braid: Braid) -> None:
+        ended = {"id": "ended", "type": "Team", "name": "Gates team", "invalid_at": "2024-03-01"}
+        braid.add([{"id": "note", "text": "nothing is named here"}, ended])
+        braid.add({"id": "svc", "type": "Service", "name": "X"})
+        braid.add({"source": "ended", "type": "OWNS", "target": "svc"})
+        for entity in ("note", "ended"):
+            for how in ({}, {"trusted_only": True}, {"as_of": date(2024, 3, 1)}):
+                assert braid.related(entity, **how).hits == ()
+            assert braid.facts(entity) == []
+        assert [hit.id for hit in braid.related("ended", as_of=date(2024, 2, 1)).hits] == ["svc"]
+        braid.add({"id": "mail", "text": "nothing is named here", "trusted": False})
+        assert braid.related("mail").hits == ()
+        with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'mail'"):
+            braid.related("mail", trusted_only=True)
+        with pytest.raises(InvalidRequest, match=r"^entity: nothing in the graph is called 'Gates team'"):
+            braid.related("Gates team")
+
+    def test_an_update_names_the_field_that_is_wrong(self, braid: Braid) -> None:
+        braid.add({"id": "note", "text": LEDGER})
+        for fields in ({"metadata": 7}, {"metadata": None}, {"importance": 2}):
+            with pytest.raises(InvalidRequest, match=rf"^{next(iter(fields))}: "):
+                braid.update("note", **fields)
 
     def test_a_context_shows_what_is_stored_beside_the_conversation(self, braid: Braid) -> None:
         braid.add(LEDGER)

@@ -62,8 +62,8 @@ class GraphKeepingContract:
         assert [one.id for one in graph.scan(ACME).vertices] == ["a", "b", "c", "d"]
         assert len(graph.scan(GLOBEX).relationships) == 6
 
-    def test_given_entities_are_read_whole_by_their_names(self, graph: WritableGraph) -> None:
-        called = vertex("b", name="Bronwick Mill", aliases=("The Mill",), has_record=False)
+    def test_of_the_names_of_given_entities_those_are_read_that_are_asked_for(self, graph: WritableGraph) -> None:
+        called = vertex("b", name="Bronwick Mill", aliases=("The Mill", "bronwick-mill", "Mill 7"), has_record=False)
         by_alias = vertex("a", name="Other", aliases=("bronwick mill",))
         others = [
             vertex("c", name="Bronwick"),  # no form of the name
@@ -71,14 +71,19 @@ class GraphKeepingContract:
             vertex("e", name="Bronwick Mill", trusted=False),
             vertex("f", name="Bronwick Mill", invalid_at=day(1)),
             vertex("found:1", name="Bronwick Mill", found=True),
+            vertex("text", name="Bronwick Mill", entity_type="Document", has_record=True),
             vertex("b", tenant_id=GLOBEX, name="Bronwick Mill"),
         ]
         graph.upsert([called, by_alias, *others], [])
         asked = ["bronwick mill", "the mill", "nobody"]
-        assert graph.given_entities(ACME, asked, as_of=AS_OF, limit=9) == [by_alias, called]
-        assert len(graph.given_entities(ACME, asked, as_of=AS_OF, limit=1)) == 1
-        assert graph.given_entities(ACME, [], as_of=AS_OF, limit=9) == []
-        assert graph.given_entities("nobody", asked, as_of=AS_OF, limit=9) == []
+        assert graph.given_names(ACME, asked, as_of=AS_OF, limit=9) == [
+            ("a", "bronwick mill", True),
+            ("b", "bronwick mill", False),
+            ("b", "the mill", True),
+        ]
+        assert len(graph.given_names(ACME, asked, as_of=AS_OF, limit=1)) == 1
+        assert graph.given_names(ACME, [], as_of=AS_OF, limit=9) == []
+        assert graph.given_names("nobody", asked, as_of=AS_OF, limit=9) == []
 
     def test_mentions_that_were_found_in_texts_are_read_apart_from_all_others(self, graph: WritableGraph) -> None:
         found = [edge("n", "a", "MENTIONS", evidence="a", position=3), edge("m", "a", "MENTIONS", position=0)]

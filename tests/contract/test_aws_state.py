@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from http.server import BaseHTTPRequestHandler
 from socket import create_server
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from braid.engines import retries_and_deadlines
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.aws.s3 import S3ObjectStore
@@ -110,6 +112,32 @@ class TestDynamoCache(CacheContract):
         assert cache.get(ACME, "a") is None
         (item,) = boto3.client("dynamodb").scan(TableName=TABLE)["Items"]
         assert int(item["expires_at"]["N"]) == int(clock.seconds()) - 1  # whole seconds: what time to live reads
+
+    def test_a_tenant_is_removed_from_a_table_that_throttles_whoever_scans_it(
+        self, cache: DynamoCache, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Of thousands of pages some are throttled, or take longer than a value is waited for."""
+        requests = itertools.count()
+
+        def often_throttled(call: Callable[..., dict[str, Any]], **limit: int) -> Callable[..., dict[str, Any]]:
+            def asked(**request: Any) -> dict[str, Any]:
+                if next(requests) % 3:
+                    error = {"Error": {"Code": "ProvisionedThroughputExceededException"}}
+                    raise ClientError(error, call.__name__)  # type: ignore[arg-type]
+                return call(**request, **limit)
+
+            return asked
+
+        monkeypatch.setattr(retries_and_deadlines.time, "sleep", lambda _: None)
+        for number in range(6):
+            cache.put(ACME, str(number), b"1", 60)
+            cache.put(GLOBEX, str(number), b"1", 60)
+        client = cache._client
+        monkeypatch.setattr(client, "scan", often_throttled(client.scan, Limit=2))
+        monkeypatch.setattr(client, "delete_item", often_throttled(client.delete_item))
+        assert cache.forget(ACME) == 6
+        assert [cache.get(ACME, str(number)) for number in range(6)] == [None] * 6
+        assert cache.get(GLOBEX, "5") == b"1"
 
     def test_a_tenant_is_removed_with_what_was_kept_a_moment_ago(
         self, cache: DynamoCache, monkeypatch: pytest.MonkeyPatch

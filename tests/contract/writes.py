@@ -591,6 +591,17 @@ class WritesContract:
         assert found(store, "fee") == ["new"]
         assert found(store, "fee", as_of=day(5)) == ["old"]
 
+    def test_an_entity_given_for_a_stored_record_is_valid_as_long_as_the_record(self, store: WriteStore) -> None:
+        old = record("old", "the turbine is red", kind=Kind.FACT)
+        written(store, old, vertex("old", name="Paint"))
+        written(store, record("new", "the turbine is blue", kind=Kind.FACT, valid_at=day(9), supersedes=("old",)))
+        written(store, vertex("old", name="Colour"))
+        written(store, record("stated", "the pump is red", valid_at=day(2), invalid_at=day(4)), vertex("stated"))
+        written(store, vertex("stated", name="Pump", invalid_at=day(8)))
+        colour, pump = store.graph.get_many(ACME, ["old", "stated"])
+        assert (colour.name, colour.invalid_at) == ("Colour", day(9))
+        assert (pump.name, pump.valid_at, pump.invalid_at) == ("Pump", day(2), day(4))
+
     def test_what_is_superseded_keeps_its_vectors(self, store: WriteStore) -> None:
         written(store, record("old", "the fee is two"))
         written(store, record("new", "the fee is three", supersedes=("old",)))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.neptune import element_layout, graph_query, knowledge_graph
+from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.neptune.knowledge_graph import GremlinGraph
 from braid.errors import InvalidRequest
 from braid.models import Direction
@@ -20,7 +22,7 @@ from tests.contract.propagation import PropagationContract
 from tests.contract.shapes import ACME, day, edge, vertex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
     from braid.models import Relationship
@@ -150,3 +152,48 @@ def test_a_walk_or_a_query_is_one_round_trip_a_hop_whatever_the_number_of_seeds(
         assert len(walk(graph, *names[::3], max_hops=3, limit=200).hits) == 20
         assert len(query(graph, *names[::3], steps=(QueryStep(),) * 5, limit=200).hits) == 9
     assert len(sent) == 3 + 5
+
+
+class Killed(BaseException):
+    """The process ended."""
+
+
+@pytest.mark.parametrize("change", [GremlinGraph.delete_relationships_of, GremlinGraph.distrust_relationships])
+def test_what_a_change_that_was_killed_and_repeated_leaves_to_strangers_is_trusted_no_more(
+    graph: GremlinGraph, monkeypatch: pytest.MonkeyPatch, change: Callable[[GremlinGraph, str, list[str]], int]
+) -> None:
+    """A stub and a name to which only a stranger's edges lead, once those of a trusted text are gone."""
+    vertices = [vertex("text"), vertex("mail"), vertex("stub", has_record=False), vertex("found:x", found=True)]
+    edges = [
+        edge(source, target, kind, position=position, trusted=text == "text", evidence=text)
+        for text in ("text", "mail")
+        for source, target, kind, position in ((text, "stub", "CAUSES", None), ("found:x", text, "MENTIONS", 0))
+    ]
+    submit = GremlinConnection.submit
+
+    def after(last: int) -> bool:
+        """Change what is stored anew, but end after so many requests; return whether there were more."""
+        requests = itertools.count(1)
+
+        def send(*given: Any, **named: Any) -> list[Any]:
+            answer = submit(*given, **named)
+            if next(requests) == last:
+                raise Killed
+            return answer
+
+        graph._connection.submit(lambda g: g.V().drop())
+        graph.upsert(vertices, edges)
+        with monkeypatch.context() as patch, suppress(Killed):
+            patch.setattr(GremlinConnection, "submit", send)
+            change(graph, ACME, ["text"])
+            return False
+        change(graph, ACME, ["text"])
+        return True
+
+    for last in itertools.count(1):
+        more = after(last)
+        trusted = {one.id for one in graph.scan(ACME).vertices if one.trusted}
+        assert trusted == {"text", "mail"}, f"killed after {last}"
+        if not more:
+            break
+    assert last > 3

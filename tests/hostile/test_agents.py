@@ -137,7 +137,7 @@ def test_however_many_calls_of_one_caller_run_a_few_at_a_time_and_others_do_not_
 
     def store() -> Braid:
         caller = get_access_token()
-        if caller is not None and caller.token == MANY:
+        if caller is not None and caller.token.strip() == MANY:
             with counting:
                 running[MANY] += 1
                 most[MANY] = max(most[MANY], running[MANY])
@@ -149,7 +149,11 @@ def test_however_many_calls_of_one_caller_run_a_few_at_a_time_and_others_do_not_
 
     with listening(mcp_over_http(store, AnyToken())) as here, ThreadPoolExecutor(60) as agents:
         tools = [call("facts", entity="same"), ("resources/read", {"uri": "braid://records/same"})] * 30
-        calls = [agents.submit(asked, f"{here}/mcp", MANY, *one, Authorization=f"Bearer {MANY}") for one in tools]
+        tokens = [" " * (number % 30) + MANY for number in range(len(tools))]
+        calls = [
+            agents.submit(asked, f"{here}/mcp", MANY, *one, Authorization=f"Bearer {token}")
+            for one, token in zip(tools, tokens, strict=True)
+        ]
         try:
             for _ in range(CALLS_AT_ONCE):
                 assert begun.acquire(timeout=30)

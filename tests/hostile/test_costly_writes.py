@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded import graph_change_log, small_tables
-from braid.engines.embedded.graph import edge_rows
+from braid.engines.embedded.graph import edge_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.engines.embedded.write_generations import Generation
@@ -112,6 +112,27 @@ def no_edges_read(reading: str, hub: str = "hub") -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(edge_rows, "_edge", read)
         yield
+
+
+def test_a_text_with_a_name_that_very_many_entities_have_is_written_without_reading_these(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aliases = tuple(f"Mill Number {number}" for number in range(100))
+    namesakes = [
+        vertex(f"same{number}", name="Bronwick Mill", aliases=aliases, has_record=False) for number in range(50)
+    ]
+    stages.graph.upsert([*namesakes, vertex("only", name="Quarry Gate", has_record=False)], [])
+    really = vertex_rows._vertex
+
+    def read(tenant_id: str, row: Any) -> Any:
+        assert not row[0].startswith("same"), "an entity of the name is read"
+        return really(tenant_id, row)
+
+    monkeypatch.setattr(vertex_rows, "_vertex", read)
+    write(stages, record("r", "The Bronwick Mill is by the Quarry Gate, as Mill Number 7 is."))
+    mentioned = {edge.source for edge in stages.graph.found_mentions(ACME, ["r"])}
+    assert "only" in mentioned
+    assert not any(one.startswith("same") for one in mentioned)
 
 
 def store_hub(stages: DemoStages, *, evidence: str | None = None) -> None:

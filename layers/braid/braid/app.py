@@ -77,7 +77,7 @@ class Application(OpenedModels):
 
     @opened_once
     def caches(self) -> Caches:
-        """The caches of questions, those that the settings enable."""
+        """The caches that the settings enable."""
         from braid.retrieval.caches.answers import Caches
 
         return Caches(self)
@@ -211,7 +211,7 @@ class Application(OpenedModels):
         return scoring.max_versions_behind(self.settings.schema_drift_threshold, self.settings.schema_window)
 
     def outdated_counts(self) -> dict[str, int]:
-        """Return the numbers of outdated records queued and lost since the last call, by metric name."""
+        """Return the numbers of outdated records queued and not queued since the last call, by metric name."""
         return self._outdated_sender.take_counts() if self._outdated_sender else {}
 
     @opened_once
@@ -387,7 +387,7 @@ class Application(OpenedModels):
 
     @property
     def context_cache(self) -> ContextCache | None:
-        """The cache of what was retrieved for contexts; None if it is disabled."""
+        """The cache of retrievals for contexts; None if it is disabled."""
         return self.caches.contexts
 
     def context(self, request: ContextRequest) -> Context:

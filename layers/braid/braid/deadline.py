@@ -1,9 +1,9 @@
 """Deadline of the current request, as a context variable; waiting for locks up to it, alarms at it, and a stopwatch.
 
-Whatever a request enters by sets it: ``api/handler.py`` to ``request_timeout_s`` of :mod:`braid.settings`, ``app.py``
-to the time of each stage. Loops, scans and calls to stores check it and raise once it has passed. It applies to the
-calls of its thread, and to those of another thread that runs in a copy of the context. The time limit of a single call
-to a store is another one: :class:`braid.engines.retries_and_deadlines.CallDeadline`.
+``api/handler.py`` sets it to ``request_timeout_s`` of :mod:`braid.settings`, ``app.py`` to the limit of each stage.
+Loops, scans and calls to stores check it and raise once it has passed. It applies to the calls of its thread, and to
+those of another thread that runs in a copy of the context. A single call to a store has its own time limit:
+:class:`braid.engines.retries_and_deadlines.CallDeadline`.
 """
 
 from __future__ import annotations

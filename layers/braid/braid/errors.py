@@ -78,13 +78,13 @@ def plainly(detail: Mapping[str, Any]) -> str:
 
 
 _OF_RECORDS = frozenset({"importance", "metadata"})
-"""Fields by which a record is told from a question, which has no metadata of its own."""
+"""Fields that a record has and a question has not: a question has no metadata."""
 
 _OF_FILTERS = frozenset({"metadata", "time_range"})
 
 
 def near_field(location: Sequence[str | int], known: Collection[str]) -> str:
-    """Return what follows an unknown field's message: the known field that is similar, or where a record's own belong.
+    """Return a hint for an unknown field: the similar known field, or where a record's additional fields belong.
 
     Parameters
     ----------
@@ -115,14 +115,14 @@ def _fields_in(annotation: object) -> Mapping[str, Any]:
 
 
 def needs_extra(extra: str, what: str = "this") -> str:
-    """Return what is said where an extra is missing."""
+    """Return the error message for a missing extra."""
     return f"{what} needs the extra {extra}: {how_to_install(extra)}"
 
 
 def how_to_install(extra: str) -> str:
-    """Return how an extra is added to what is installed.
+    """Return the command that adds an extra to the installed package.
 
-    It names the wheel's file: a name alone would be looked up in an index, where Braid is not and others may be.
+    It names the wheel's file: pip would look up a bare name in its index, where it belongs to another project.
     """
     wheel = f"braid_retrieval-{__version__}-py3-none-any.whl[{extra}]"
     return f"install Braid's wheel as '{wheel}' (docs/library.md#installing)"
@@ -237,7 +237,7 @@ class TakenOver(BraidError):
 
 
 class RerankFailed(BraidError):
-    """A reranker failed or exceeded its time budget; the fused order stands."""
+    """A reranker failed or exceeded its time budget; the fused order is kept."""
 
     def __init__(self, message: str, *, cost_usd: float = 0.0) -> None:
         """Create the error with the estimated price in US dollars that the service may bill nevertheless."""

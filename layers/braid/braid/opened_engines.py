@@ -1,8 +1,7 @@
 """Chooses and opens the engine of each port by the settings, and commits a write across them.
 
-``transaction`` also begins a new write generation, by which a write invalidates cached answers
-(:mod:`braid.ports.cache`).
-Each is imported and opened on first use, so that a function pays only for the engines of its stage.
+``transaction`` also begins a new write generation, which invalidates cached answers (:mod:`braid.ports.cache`).
+Each engine is imported and opened on first use, so that a function pays only for the engines of its stage.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Chooses and opens models by the settings: which embed, on how many threads, and which rerank.
+"""Chooses and opens encoders and rerankers by the settings, with their number of threads.
 
-Which of the open models embeds a question, general or code, is told by :mod:`braid.understanding.intent`.
+:mod:`braid.understanding.intent` decides whether a question is embedded by the general or the code model.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class ServedProfiles:
 
 
 class OpenedModels(OpenedEngines):
-    """The engines, and the models: those that embed questions and records, and those that rerank."""
+    """The engines, and the models: encoders and rerankers."""
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -134,8 +134,8 @@ class OpenedModels(OpenedEngines):
     def models(self) -> tuple[ModelConfig, ...]:
         """Return the distinct models in whose spaces a record is embedded when it is written.
 
-        Those of the active profile, and of a second one during a migration or while it can be undone. Call it for each
-        batch, as a migration changes the result.
+        The models of the active profile, and of a second one during a migration or while it can be undone. Call it for
+        each batch, as a migration changes the result.
         """
         if self.settings.embedding_model != AUTO:
             return (self.profiles.model(self.settings.embedding_model),)

@@ -114,7 +114,7 @@ def test_the_sentence_that_fits_the_question_best_is_bold() -> None:
 
 
 def test_how_likely_a_question_is_answered_is_said_in_words() -> None:
-    assert "nothing here seems to answer this (0.21 of 1)" in shown(answer(result(), confidence=0.21))
+    assert "probably not answered (0.21 of 1)" in shown(answer(result(), confidence=0.21))
     assert "unsure whether these answer it (0.30 of 1)" in shown(answer(result(), confidence=0.3))
     assert "likely answered (0.60 of 1)" in shown(answer(result(), confidence=0.6))
     assert "of 1)" not in shown(answer(confidence=0.0))

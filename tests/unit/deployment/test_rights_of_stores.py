@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 import pytest
+from braid.engines.neptune import element_layout
 from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.opensearch import mapping
 from braid.engines.opensearch.connection import BoundedConnection
 from braid.errors import BraidError
 from braid.ingestion.inline_writes import write_message
-from braid.models import Query, Record
+from braid.models import Query, Record, Relationship, Vertex
 from braid.models.query import GraphConstraint, Ranking
 from braid.retrieval import pipeline
 from braid.retrieval.context.message_selection import ContextRequest
@@ -53,10 +54,22 @@ BY_STEP: Final = {
     **dict.fromkeys(("mergeV", "mergeE", "addV", "addE", "property"), "neptune-db:WriteDataViaQuery"),
 }
 """Actions of steps that do not only read."""
+EDGE: Final = {
+    "row": element_layout._edge_row(Relationship(tenant_id=ACME, source="r1", type="CAUSES", target="stub")),
+    "time": element_layout.UNKNOWN_TIME,
+    "from": element_layout.FIRST_MOMENT,
+    "until": element_layout.LAST_MOMENT,
+}
+"""What is read of a trusted edge from a record to a stub."""
+STUB: Final = {
+    element_layout.ROW: [element_layout._vertex_row(Vertex(tenant_id=ACME, id="stub"))],
+    element_layout.VALID_FROM: [element_layout.FIRST_MOMENT],
+    element_layout.VALID_UNTIL: [element_layout.LAST_MOMENT],
+}
 
 
 class Asking:
-    """What each function asked of both stores, which answer as if they held one record, and each vertex asked for."""
+    """What each function asked of both stores, which answer as if they held a record with an edge, and all vertices."""
 
     def __init__(self) -> None:
         self.paths: dict[str, set[tuple[str, str]]] = {name: set() for name in FUNCTIONS}
@@ -95,13 +108,17 @@ class Asking:
                 return {f"{INDEX}-000001": {"aliases": names, "mappings": template}}
 
     def walk(self, build: Any) -> list[Any]:
-        """Note the steps of a traversal, and answer with the ids that it names where it asks for ids."""
+        """Note the steps of a traversal, and answer it: where it asks for ids, with those that it names."""
         bytecode = build(GraphTraversalSource(Graph(), TraversalStrategies())).bytecode
         steps = [step for step, *_ in _steps(bytecode)]
         self.steps[ASKING.get()] |= {BY_STEP.get(step, "neptune-db:ReadDataViaQuery") for step in steps}
         first, *_, last = bytecode.step_instructions
         if any(step.startswith("group") for step, *_ in bytecode.step_instructions):
             return [{}]
+        if ["project", *EDGE] in bytecode.step_instructions:
+            return [EDGE]
+        if last[0] == "valueMap":
+            return [STUB]
         return list(first[1:]) if first[0] in {"V", "E"} and last[0] == "id" else []
 
 

@@ -21,6 +21,7 @@ from braid.ingestion.bulk.import_steps import BATCH_LINES
 from braid.ingestion.bulk.manifest import PAGE_BATCHES
 from braid.ingestion.bulk.step_messages import BatchRange, Phase
 from braid.ingestion.writer_slots import WRITING_S
+from braid.ingestion.writing import STORES_S
 from braid.models import RerankerKind
 from braid.models.enums_and_scalars import HOSTED_RERANKERS
 from braid.ports.cache import counter_key
@@ -719,6 +720,14 @@ def test_embedding_again_is_started_by_the_schedule_and_by_the_queue_with_no_mor
     assert queue["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
     assert RESOURCES["ReembedQueue"]["Properties"]["VisibilityTimeout"] >= 6 * function["Timeout"]
     assert RESOURCES["ReembedTable"]["Properties"]["KeySchema"] == [{"AttributeName": "name", "KeyType": "HASH"}]
+
+
+@pytest.mark.parametrize(("function", "trigger"), [("IngestFunction", "LateWrites"), ("ReembedFunction", "Outdated")])
+def test_a_message_that_takes_all_time_takes_none_of_another_tenant_s(function: str, trigger: str) -> None:
+    """Three writes that a slow store ends by their limit fill an invocation: what is behind them is never tried."""
+    properties = FUNCTIONS[function]["Properties"]
+    assert properties["Timeout"] <= 3 * STORES_S
+    assert properties["Events"][trigger]["Properties"]["BatchSize"] == 1
 
 
 def test_a_start_that_fails_is_tried_for_an_hour_and_then_set_aside_by_the_rule_and_by_the_schedule() -> None:

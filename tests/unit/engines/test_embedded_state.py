@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.app import Application
+from braid.engines.embedded import message_queue
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
@@ -16,7 +17,7 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.small_tables import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import FORMAT, forget_words, words_table
-from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly
+from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 from braid.models import ValueKind
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.ports.message_queue import DEDUPLICATION_S, QueueMessage
@@ -199,6 +200,17 @@ def test_what_was_done_is_not_sent_again_within_its_time(store: EmbeddedStore) -
     clock.advance(1)
     queue.send([message("a")])
     assert queue.depth() == 1
+
+
+def test_questions_fill_the_queue_up_to_a_bound(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_queue, "MAX_MESSAGES", 3)
+    queue = EmbeddedQueue(store)
+    queue.send([message(name) for name in "abc"])
+    with pytest.raises(TransientStoreError, match="has 3 messages; run braid reembed --queue"):
+        queue.send([message("d")])
+    queue.delete([queue.receive(1, 30)[0].receipt])
+    queue.send([message("d")])
+    assert queue.depth() == 3
 
 
 def test_a_receipt_counts_until_the_message_is_handed_out_again(store: EmbeddedStore) -> None:

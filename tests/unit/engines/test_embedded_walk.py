@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded import graph_change_log
-from braid.engines.embedded.graph import adjacency, graph_from_rows, tenant_graphs
+from braid.engines.embedded.graph import adjacency, graph_from_rows, tenant_graphs, write_overlay
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
+from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import GraphQuery
 from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
+from braid.ranking import graph_queries_and_facts
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -126,17 +128,44 @@ REQUESTS = st.builds(
 )
 
 
+STEPS = st.fixed_dictionaries(
+    {"direction": st.sampled_from(Direction), "types": st.sampled_from([(), ("CAUSES",), ("ENABLES",)])}
+)
+STARTS = st.one_of(
+    st.fixed_dictionaries({"ids": st.sets(st.sampled_from(NAMES), min_size=1, max_size=3).map(sorted)}),
+    st.just({"entity_types": [DEFAULT_ENTITY_TYPE]}),
+)
+QUERIES = st.builds(
+    lambda start, steps, trusted_only: GraphQuery.model_validate(
+        {
+            "tenant_id": ACME,
+            "as_of": AS_OF,
+            "start": start,
+            "steps": steps,
+            "trusted_only": trusted_only,
+            "returns": "paths",
+            "limit": 200,
+        }
+    ),
+    start=STARTS,
+    steps=st.lists(STEPS, min_size=1, max_size=3),
+    trusted_only=st.booleans(),
+)
+
+
 @settings(max_examples=100, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     edges=st.lists(EDGES, max_size=14),
     untrusted=st.sets(st.sampled_from(NAMES), max_size=2),
     asked=REQUESTS,
+    query=QUERIES,
 )
 def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(
     folder: Path,
     edges: list[Relationship],
     untrusted: set[str],
     asked: tuple[ExpandRequest, PropagateRequest],
+    query: GraphQuery,
 ) -> None:
     walk, around = asked
     with EmbeddedStore(folder) as store:
@@ -145,6 +174,7 @@ def test_what_a_walk_reads_around_its_seeds_answers_as_the_whole_graph_does(
         whole.upsert([vertex(name, trusted=name not in untrusted) for name in NAMES], edges)
         assert part.propagate(around) == whole.propagate(around)
         assert part.expand(walk) == whole.expand(walk)
+        assert EmbeddedKnowledgeGraph(store, max_loaded_first=0).query(query) == whole.query(query)
 
 
 CHANGES = st.one_of(
@@ -160,18 +190,17 @@ CHANGES = st.one_of(
     edges=st.lists(EDGES, max_size=14),
     changes=st.lists(CHANGES, min_size=1, max_size=8),
     asked=REQUESTS,
+    query=QUERIES,
 )
 def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_them(
     folder: Path,
     edges: list[Relationship],
     changes: list[tuple[Any, ...]],
     asked: tuple[ExpandRequest, PropagateRequest],
+    query: GraphQuery,
 ) -> None:
     walk, spread = asked
     typed = walk.model_copy(update={"types": ("CAUSES",), "direction": Direction.IN, "by_confidence": True})
-    query = GraphQuery.model_validate(
-        {"tenant_id": ACME, "as_of": AS_OF, "start": {"ids": sorted(walk.seeds)}, "steps": [{"direction": "both"}]}
-    )
     with EmbeddedStore(folder) as store:
         follows = EmbeddedKnowledgeGraph(store)
         follows.delete(ACME, [*NAMES, "new"])
@@ -198,6 +227,69 @@ def test_a_graph_in_memory_follows_writes_and_answers_as_one_that_is_read_after_
                 assert tenant is not None
                 counts = graph_change_log.count(connection, tenant)
             assert follows.stats(ACME) == counts
+
+
+@pytest.mark.parametrize(
+    ("start", "kinds", "expected"),
+    [
+        (["a", "b"], ["out", "in"], ("a", "b", "c")),  # the second step leaves from a start
+        (["a"], ["out", "out", "in"], ("a", "d", "b", "c")),  # the third from what the first reached already
+    ],
+)
+def test_a_query_whose_steps_differ_goes_on_from_what_it_reached_before(
+    tmp_path: Path, start: list[str], kinds: list[str], expected: tuple[str, ...]
+) -> None:
+    steps = [{"direction": kind} for kind in kinds]
+    query = GraphQuery.model_validate(
+        {"tenant_id": ACME, "as_of": AS_OF, "start": {"ids": start}, "steps": steps, "returns": "paths"}
+    )
+    edges = [edge(*ends, "CAUSES") for ends in ("ab", "cb", "ad", "db")]
+    with EmbeddedStore(tmp_path) as store:
+        follows = EmbeddedKnowledgeGraph(store)
+        follows.upsert([vertex(name) for name in "abcde"], edges[:1])
+        follows.query(query)
+        follows.upsert([], edges[1:])
+        for graph in (follows, EmbeddedKnowledgeGraph(store, max_loaded_first=0), EmbeddedKnowledgeGraph(store)):
+            assert expected in {hit.path.ids for hit in graph.query(query).hits}
+
+
+def test_a_query_that_begins_at_types_reads_what_it_walks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_queries_and_facts, "MAX_FRONTIER", 2)
+    monkeypatch.setattr(write_overlay, "EDGES_JOINED_PER_REQUEST", 0)
+    time_range = {"start": AS_OF - timedelta(days=2), "end": AS_OF}
+    query = GraphQuery.model_validate(
+        {
+            "tenant_id": ACME,
+            "as_of": AS_OF,
+            "start": {"entity_types": ["Person", "Team"], "time_range": time_range},
+            "steps": [{"direction": "out"}],
+            "trusted_only": True,
+        }
+    )
+    before = AS_OF - timedelta(days=1)
+    people = [
+        vertex("a1", entity_type="Person", timestamp=before, trusted=False),
+        vertex("a2", entity_type="Person", timestamp=before, invalid_at=before),
+        vertex("a3", entity_type="Person", timestamp=AS_OF),
+        vertex("a4", entity_type="Person"),
+        *(vertex(f"b{number}", entity_type="Person", timestamp=before) for number in range(4)),
+    ]
+    loaded = graphs_loaded(monkeypatch)
+    with EmbeddedStore(tmp_path) as store:
+        graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)
+        ends = [vertex(f"v{place:02}", entity_type="Thing") for place in range(41)]
+        edges = [edge(one.id, f"v{place:02}") for place, one in enumerate(people)]
+        graph.upsert([*people, *ends], [*CHAIN, *edges])
+        found = graph.query(query)
+        assert [hit.path.ids for hit in found.hits] == [("b0", "v04"), ("b1", "v05")]
+        assert found.truncated
+        assert not loaded
+        follows = EmbeddedKnowledgeGraph(store)
+        assert follows.query(query) == found
+        follows.upsert([people[4].altered(trusted=False)], [])
+        loaded.clear()
+        assert [hit.path.ids for hit in follows.query(query).hits] == [("b1", "v05"), ("b2", "v06")]
+        assert not loaded
 
 
 def graphs_loaded(monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import pytest
 from braid.app import Application
-from braid.engines.onnx import models
+from braid.engines.onnx import encoders
 from braid.engines.onnx.encoders import OnnxEncoder
 from braid.engines.onnx.model_files import Precision, describe_file, open_model, read_manifest
 from braid.engines.onnx.session import read_tokenizer
@@ -58,11 +58,11 @@ def many(count: int) -> list[str]:
     return [" ".join(chance.choice(WORDS, size=chance.integers(0, 41))) for _ in range(count)]
 
 
-@pytest.mark.parametrize("at_once", [models._READ_AT_ONCE, 50])
+@pytest.mark.parametrize("at_once", [encoders._READ_AT_ONCE, 50])
 def test_it_says_where_the_tokens_of_a_text_end_however_long_it_is(
     encoder: OnnxEncoder, at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(models, "_READ_AT_ONCE", at_once)
+    monkeypatch.setattr(encoders, "_READ_AT_ONCE", at_once)
     text = "The outage was caused by a deploy. " * 40
     words = [word.end() for word in re.finditer(r"\w+|\.", text)]
     assert encoder.token_ends(text) == words
@@ -279,10 +279,10 @@ def test_as_many_batches_run_at_once_as_asked_for_and_no_thread_stays(
 ) -> None:
     together, run = threading.Barrier(3), OnnxEncoder._run
     texts = many(300)
-    batches = len(models._length_batches(tokenised(encoder, texts)))
+    batches = len(encoders._length_batches(tokenised(encoder, texts)))
     waits = iter([True] * 3 + [False] * batches)
 
-    def held(self: OnnxEncoder, batch: Sequence[models.TokenisedText]) -> list[bytes]:
+    def held(self: OnnxEncoder, batch: Sequence[encoders.TokenisedText]) -> list[bytes]:
         if next(waits):
             together.wait(60)
         return run(self, batch)
@@ -298,7 +298,7 @@ def test_a_batch_that_fails_beside_others_fails_the_whole(
 ) -> None:
     begun: list[int] = []
 
-    def broken(_: OnnxEncoder, batch: Sequence[models.TokenisedText]) -> list[bytes]:
+    def broken(_: OnnxEncoder, batch: Sequence[encoders.TokenisedText]) -> list[bytes]:
         begun.append(len(batch))
         raise ModelError("broken")
 
@@ -306,7 +306,7 @@ def test_a_batch_that_fails_beside_others_fails_the_whole(
     monkeypatch.setattr(OnnxEncoder, "_run", broken)
     with pytest.raises(ModelError, match="broken"):
         encoder.for_bulk(2).encode(texts)
-    assert len(begun) <= 2 * models._BEGUN_A_THREAD < len(models._length_batches(tokenised(encoder, texts)))
+    assert len(begun) <= 2 * encoders._BEGUN_A_THREAD < len(encoders._length_batches(tokenised(encoder, texts)))
 
 
 def test_many_texts_and_questions_share_the_weights_unless_threads_share_a_batch(folder: Path, tmp_path: Path) -> None:
@@ -323,6 +323,6 @@ def test_many_texts_and_questions_share_the_weights_unless_threads_share_a_batch
     assert more.encode(many(20)) == question.encode(many(20))
 
 
-def tokenised(encoder: OnnxEncoder, texts: Sequence[str]) -> list[models.TokenisedText]:
+def tokenised(encoder: OnnxEncoder, texts: Sequence[str]) -> list[encoders.TokenisedText]:
     encodings = encoder._loaded.tokenizer.encode_batch(list(texts))
-    return [models.TokenisedText(index, one.ids, one.type_ids) for index, one in enumerate(encodings)]
+    return [encoders.TokenisedText(index, one.ids, one.type_ids) for index, one in enumerate(encodings)]

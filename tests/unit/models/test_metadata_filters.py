@@ -82,6 +82,14 @@ def test_all_of_the_conditions_have_to_hold_and_null_is_no_value() -> None:
     assert not meet({"a": "", "b": ""}, asked)
 
 
+@pytest.mark.parametrize("value", ["gate\x1f7", "\x1f", "\x1f" * 200])
+def test_a_short_text_is_said_whole_whatever_its_characters(value: str) -> None:
+    (term,) = terms_of({"place": value})
+    assert value_of(term) == value
+    (longer,) = terms_of({"place": value * 201})
+    assert value_of(longer) == f"{(value * 201)[:200]}…"
+
+
 @given(key=st.text(max_size=60), value=VALUES)
 def test_a_term_says_its_value_and_stands_in_the_range_of_its_field_and_kind(key: str, value: Any) -> None:
     first, *_ = terms_of({key: value})

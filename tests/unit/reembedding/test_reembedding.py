@@ -13,6 +13,7 @@ from braid.ingestion.writer_slots import writing_in_bulk
 from braid.ingestion.writing import WriteRequest, write
 from braid.models import Query
 from braid.reembedding import JobKind, Phase, RecallQuestion, RunBudget, Status
+from braid.reembedding.job_services import READ_AT_ONCE
 from braid.reembedding.outdated_queue import Reason, ReembedMessage
 from braid.reembedding.workflow import Step, StepName, run_step
 from braid.retrieval import pipeline
@@ -357,6 +358,36 @@ def test_a_move_is_not_switched_while_a_record_is_set_aside_and_says_which(
     assert f"{TENANT}/{poison.id}: ModelError" in job.message
     assert stages.active_profile() == "minilm"
     assert finish(services, profile=SECOND).status is Status.FINISHED
+
+
+def test_no_step_reads_more_than_a_few_texts_at_once(
+    stages: DemoStages, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text of 1 MB takes up to 8 MB while it is read, and a page of them would end the job of all tenants."""
+    read: list[int] = []
+
+    def noting(name: str, most: Callable[..., int]) -> None:
+        method = getattr(type(stages.index), name)
+
+        def noted(*given: Any, **named: Any) -> Any:
+            read.append(most(*given, **named))
+            return method(*given, **named)
+
+        monkeypatch.setattr(type(stages.index), name, noted)
+
+    noting("get_many", lambda _self, _tenant, ids, **_: len(ids))
+    noting("scan", lambda _self, _tenant, *, limit=500, **_: limit)
+    monkeypatch.setattr(
+        type(services.migration), "reconcile", lambda _self, _tenant, ids: read.append(len(ids)) or 0, raising=False
+    )
+    services = dataclasses.replace(services, limits=dataclasses.replace(services.limits, page=100))
+    raise_schema(stages, 5)
+    read.clear()
+    assert finish(services).written > 2 * READ_AT_ONCE
+    assert max(read) == READ_AT_ONCE
+    read.clear()
+    assert finish(services, profile=SECOND).status is Status.FINISHED
+    assert max(read) == READ_AT_ONCE
 
 
 def test_a_model_that_fails_for_every_record_ends_the_run(stages: DemoStages, services: Services) -> None:

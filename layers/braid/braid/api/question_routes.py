@@ -11,8 +11,8 @@ from braid.api import answer_traces
 from braid.api.problems import not_found
 from braid.api.schemas import Entity, EntityId, GraphRequest, Related, SemanticQuestion, Trace
 from braid.errors import InvalidRequest
-from braid.models import Answer, Direction, Label, Name, Query, Question, RecordId
-from braid.models.enums_and_scalars import AskedTime, can_be_id
+from braid.models import Answer, Direction, Label, Query, Question, RecordId
+from braid.models.enums_and_scalars import AskedTime, NameOrId  # noqa: TC001 - Powertools reads annotations
 from braid.ports.graph_query import GraphResult  # noqa: TC001 - Powertools reads annotations
 from braid.retrieval.context.message_selection import Context, ContextQuestion, ContextRequest
 from braid.retrieval.stages.results_and_citations import cite
@@ -91,7 +91,7 @@ def _add_entities(api: Api) -> None:
         tags=ASK,
     )
     def related(
-        entity_id: Annotated[Name, InPath(description="Id of the entity, or its name.")],
+        entity_id: Annotated[NameOrId, InPath(description="Id of the entity, or its name.")],
         *,
         types: Annotated[list[Label] | None, InQuery(max_length=32)] = None,
         direction: Annotated[Direction, InQuery()] = Direction.BOTH,
@@ -115,12 +115,8 @@ def _add_entities(api: Api) -> None:
         except InvalidRequest as error:
             if error.field != "entity":
                 raise
-            # A record without a vertex exists, and has no relations.
-            if not can_be_id(entity_id) or _find_entity(api, entity_id) is None:
-                questions = TenantQuestions(library, api.tenant_id)
-                similar = questions.similar_names(entity_id, trusted_only=trusted_only)
-                raise not_found(f"no entity of this id or name{did_you_mean(similar)}") from error
-            return Related(hits=())
+            similar = TenantQuestions(library, api.tenant_id).similar_names(entity_id, trusted_only=trusted_only)
+            raise not_found(f"no entity of this id or name{did_you_mean(similar)}") from error
         return Related(hits=found.hits, truncated=found.truncated)
 
     @api.get("/entities/<entity_id>", operation_id="getEntity", summary="Read an entity or record", tags=ASK)

@@ -110,7 +110,7 @@ class Quotas:
         """Answer a question within the tenant's budget for hosted rerankers.
 
         The budget is checked before and the cost counted after: concurrent questions may exceed it by the price of one
-        each. Above the budget, or without counters, the fused order stands and the answer is degraded.
+        each. Above the budget, or without counters, the fused order is kept and the answer is degraded.
         """
         budget, kind = self._settings.quota_rerank_usd_per_day, query.reranker or self._settings.reranker
         if not budget or not kind.is_hosted:

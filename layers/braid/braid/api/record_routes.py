@@ -354,8 +354,8 @@ def add_import_routes(api: Api) -> None:
     )
     @api.writers_only
     def add_document(document: DocumentRequest, key: IdempotencyKey = None) -> Response[ImportSummary]:
-        # A key of its own, so that removing it does not remove a document posted under the same name meanwhile. It says
-        # when it was posted, as imports run beside each other, and an older version may take longer to read.
+        # A separate key, so that removing it does not remove a document posted under the same name meanwhile. It has
+        # the time of the post, as imports run concurrently, and an older version may take longer to read.
         parts = (POSTED_PART + part for part in check_object_key(document.name).split("/"))
         object_key = check_object_key("/".join((f"{POSTED}{time.time_ns():020d}-{secrets.token_hex(4)}", *parts)))
 

@@ -141,7 +141,7 @@ class Api(APIGatewayHttpResolver):
         Raises
         ------
         Exception
-            What a route raises; :class:`NotFoundError` and :class:`RequestValidationError` of Powertools' own.
+            Any error of a route; :class:`NotFoundError` and :class:`RequestValidationError` by Powertools.
         """
         # Attributes of the instance shadow those of the class, which another thread may overwrite.
         self.current_event = APIGatewayProxyEventV2(dict(event))

@@ -129,7 +129,7 @@ class EntitySummary(Frozen):
     """Whether the entity was extracted from texts, not given by a writer."""
     trusted: bool = True
     relations: int = 0
-    """Number of its edges, without those whose source vertex is on another page."""
+    """Number of its edges, except edges whose source vertex is on another page."""
 
 
 class EntityPage(Frozen):

@@ -10,7 +10,7 @@
     results.py           search results and facts, and their display
     in_process.py        backend: engines and models of this process
     deployed.py          backend: the HTTP API of a deployed Braid
-    bounded_responses.py its connections, whose answers are bounded in bytes and time
+    bounded_responses.py connections of that backend, with responses bounded in bytes and time
     posted_documents.py  posts files and folders of documents to the HTTP API
-    api_errors.py        errors of both: what the server refused, and why it could not be reached
+    api_errors.py        errors over HTTP: refusals of the server, and failed connections
 """

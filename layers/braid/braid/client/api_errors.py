@@ -1,4 +1,4 @@
-"""Errors of a deployed Braid's client: what the server refused, and why it could not be reached."""
+"""Errors of a deployed Braid's client: refusals of the server, and failed connections."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Connections whose answers are bounded in bytes and in time, whatever a server sends.
+"""HTTP connections whose responses are bounded in bytes and in time.
 
-Bounding the body alone is not enough: Python's HTTP client reads any number of ``100 Continue`` and of trailers, and
-urllib3 any number of compressed parts with nothing in them, without returning. So the bytes are counted where they come
-from the socket.
+Bounding the body alone is not enough: Python's HTTP client reads any number of ``100 Continue`` responses and trailers,
+and urllib3 any number of empty compressed parts, without returning. Therefore the bytes are counted at the socket.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class AnswerUnbounded(Exception):
 
 
 class _Bytes(io.RawIOBase):
-    """What comes from a socket for one answer."""
+    """Counts the bytes that a socket receives for one response."""
 
     def __init__(self, source: io.RawIOBase, seconds: float) -> None:
         self._source, self._until, self._left = source, time.monotonic() + seconds, _MAX_SENT_BYTES

@@ -277,6 +277,8 @@ class Braid:
         if "text" in fields:
             fields["content"] = fields.pop("text")
         if "metadata" in fields:
+            if not isinstance(fields["metadata"], Mapping):
+                raise InvalidRequest("metadata: must be a mapping of fields to values", field="metadata")
             fields["metadata"] = {**stored.metadata, **fields["metadata"]}
         if "title" in fields:
             fields["source"] = {**stored.source.model_dump(exclude_none=True), "title": fields.pop("title")}
@@ -289,7 +291,10 @@ class Braid:
 
     def delete(self, ids: str | Iterable[str]) -> int:
         """Delete records, or entities without a record, permanently; return how many of the ids were deleted."""
-        given = iter([ids] if isinstance(ids, str) else ids)
+        try:
+            given = iter([ids] if isinstance(ids, str) else ids)
+        except TypeError as error:
+            raise InvalidRequest("ids: must be an id, or an iterable of ids", field="ids") from error
         removed = 0
         while page := list(islice(given, _IDS_AT_ONCE)):
             try:
@@ -309,15 +314,11 @@ class Braid:
             Id of the document, which is the part of its chunks' ids before the ``#``, or its title: of several
             documents of one title all are deleted. The next ingest of its folder writes it again if its file is there.
         """
-        try:
-            checked = _ID.validate_python(document)
-        except ValidationError as error:
-            raise InvalidRequest.from_validation(error, {"request": "document"}) from error
-        return self._backend.delete_document(self._tenant, checked)
+        return self._backend.delete_document(self._tenant, _checked_id(document, "document"))
 
     def get(self, id: str) -> RecordSummary | None:  # noqa: A002 - the field's name
         """Return a stored record, without its vectors; None if there is none."""
-        return next(iter(self._backend.read(self._tenant, (id,))), None)
+        return next(iter(self._backend.read(self._tenant, (_checked_id(id, "id"),))), None)
 
     def records(self) -> Iterator[RecordSummary]:
         """Yield every record, in the order of their ids."""
@@ -398,16 +399,21 @@ class Braid:
         trusted_only
             Whether untrusted entities and edges are neither traversed nor returned.
         """
-        return self._backend.related(
-            self._tenant,
-            entity,
-            types=tuple(types),
-            direction=direction,
-            depth=depth,
-            limit=limit,
-            as_of=as_of,
-            trusted_only=trusted_only,
-        )
+        from braid.retrieval.tenant_search import RelatedQuestion
+
+        fields = {
+            "types": types,
+            "direction": direction,
+            "depth": depth,
+            "limit": limit,
+            "as_of": as_of,
+            "trusted_only": trusted_only,
+        }
+        try:
+            asked = RelatedQuestion.model_validate({"entity": entity, **fields})
+        except ValidationError as error:
+            raise InvalidRequest.from_validation(error) from error
+        return self._backend.related(self._tenant, **dict(asked))
 
     def facts(self, /, entity: str, **how: Unpack[RelatedFields]) -> list[Fact]:
         """Return an entity's relationships as sentences; ``how`` are the arguments of :meth:`related`."""
@@ -430,6 +436,14 @@ class Braid:
     def reembed(self) -> ReembedJob:
         """Re-embed outdated records; a deployed Braid continues after this returns."""
         return self._backend.reembed(self._tenant)
+
+
+def _checked_id(given: str, argument: str) -> str:
+    """Check an id and return it. Raises InvalidRequest, which names the argument, if it can be none."""
+    try:
+        return _ID.validate_python(given)
+    except ValidationError as error:
+        raise InvalidRequest.from_validation(error, {"request": argument}) from error
 
 
 def _messages(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, Any], ...]:

@@ -27,7 +27,7 @@ class Added(WriteSummary):
     embedded: int = 0
     vertices: int = 0
     relationships: int = 0
-    """Number of edges of what was added, also of those that were stored already."""
+    """Number of edges of the added items, including edges that were stored already."""
     superseded: int = 0
     stubs: int = 0
     removed: int = 0

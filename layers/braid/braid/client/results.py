@@ -57,7 +57,7 @@ class Results(Sequence["Result"]):
 
     @property
     def degraded(self) -> tuple[str, ...]:
-        """Names of the stages that were lost, without which the question was answered."""
+        """Names of the stages that failed; the question was answered without them."""
         return self.answer.degraded
 
     @property

@@ -1,13 +1,13 @@
 """The retry policy of OpenSearch, Neptune, DynamoDB and parts of S3 objects, and the deadline of one call to a store.
 
-``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py``, ``rerankers/hosted_calls.py`` and modules of
-``aws/`` repeat their calls by it, as often as the ``…_attempts`` of :mod:`braid.settings` say. Time-outs of single
-requests are set where a client is opened, there too, by the ``…_timeout_s``.
+It is used by ``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py``, ``rerankers/hosted_calls.py`` and
+modules of ``aws/``, with the numbers of attempts in ``…_attempts`` of :mod:`braid.settings`. These modules also set the
+time-outs of single requests when they open a client, from ``…_timeout_s``.
 
-Others retry by themselves: botocore inside each AWS client (:mod:`braid.engines.aws.clients`), urllib3 in a client of a
-server (:mod:`braid.client.deployed`), a question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`), reads of
-an object that is replaced meanwhile (``retry_if_replaced`` in :mod:`braid.ports.object_store`), and changes of a
-re-embedding job that another process saves as well (:mod:`braid.reembedding.jobs`).
+Other retries are separate: botocore's in each AWS client (:mod:`braid.engines.aws.clients`), urllib3's in the HTTP
+client (:mod:`braid.client.deployed`), those of a question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`),
+of reads of an object that is replaced meanwhile (``retry_if_replaced`` in :mod:`braid.ports.object_store`), and of
+concurrent changes of a re-embedding job (:mod:`braid.reembedding.jobs`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 
 
 class CallDeadline(NamedTuple):
-    """A moment of the monotonic clock, in seconds, by which one call to a store or service is to end.
+    """The deadline of one call to a store or service, in seconds of the monotonic clock.
 
-    It is handed from function to function and raises nothing. The deadline of the whole request, which no function
-    hands on, is :mod:`braid.deadline`; :meth:`of_request` makes the one of the other.
+    It is passed as an argument and raises nothing. The deadline of the whole request is a context variable,
+    :mod:`braid.deadline`, from which :meth:`of_request` makes a ``CallDeadline``.
     """
 
     at: float

@@ -110,7 +110,7 @@ def export_tenant(
     Parameters
     ----------
     vectors
-        Whether the archive has the records' vectors; an import makes those that it lacks.
+        Whether the archive has the records' vectors; an import computes missing ones.
 
     Raises
     ------

@@ -316,7 +316,7 @@ class _Import:
 
 
 def _problem(embedding: Embedding, characters: int) -> str | None:
-    """Return what is wrong with the vectors of a text, given its length in characters; None if nothing is."""
+    """Return the problem of a text's vectors, given its length in characters; None if there is none."""
     starts = [part.start for part in embedding.further]
     if starts != sorted({start for start in starts if start < characters}):
         return f"the parts of space {embedding.space} do not begin one after another within the text"

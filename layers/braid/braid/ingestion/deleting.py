@@ -1,9 +1,9 @@
 """Deletes records, and documents with their chunks, from both stores.
 
 A few records at a time are deleted in one transaction: from the intent log of unfinished writes first, so that no
-repair restores them, then from the graph, then from the index. Where the stores cannot commit together, a delete that
-was interrupted in between is completed by repeating it: the records are still in the index. The same holds for a record
-with tens of thousands of edges, most of which are removed before the transaction, for which other tenants wait.
+repair restores them, then from the graph, then from the index. If the stores cannot commit together, an interrupted
+delete is completed by repeating it: the records are still in the index. The same holds for a record with tens of
+thousands of edges: most are removed before the transaction, because other tenants wait for its end.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class DeleteReport(Frozen):
     entities: int = 0
     """Entities without a record that were deleted by their ids."""
     vertices: int = 0
-    """All vertices: those of records, entities, and found names that no text mentions any more."""
+    """All vertices: of records, entities, and found names that no text mentions any more."""
     relationships: int = 0
 
 
 def delete_records(tenant_id: str, ids: Sequence[str], store: DeleteStore) -> DeleteReport:
-    """Delete records with their vertices, those vertices' edges, and the edges that the records are evidence of.
+    """Delete records with their vertices, the vertices' edges, and the edges whose evidence the records are.
 
     ``ids`` are of records, or of vertices without one; an unknown id is no error. Raises StoreError as the engines do;
     repeating the delete completes it.

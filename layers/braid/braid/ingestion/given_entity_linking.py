@@ -13,7 +13,7 @@ from braid.models.records import DOCUMENT_TYPE
 from braid.ports.batches import batches
 from braid.ports.name_finder import GIVEN
 from braid.understanding.given_names_in_texts import phrases_in
-from braid.understanding.name_patterns import name_key
+from braid.understanding.name_patterns import name_key, without_article
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from braid.models import Record, Vertex
     from braid.ports.ingestion import WriteStore
+    from braid.ports.knowledge_graph import GivenName
 
 MAX_PHRASES = 100_000
 """Phrases of the texts of one write that are looked up among given names."""
@@ -42,18 +43,23 @@ class NamedEntity(NamedTuple):
     def ranks(self) -> Iterator[tuple[str, int]]:
         """Yield the key of each of its names, with the rank of a match by it."""
         if self.name:
-            key = name_key(self.name)
-            yield key, _NAME if normalise(self.name) == key else _NAME_WITH_ARTICLE
+            yield _ranked(normalise(self.name), is_alias=False)
         for alias in self.aliases:
-            yield name_key(alias), _ALIAS
+            yield _ranked(normalise(alias), is_alias=True)
+
+
+def _ranked(name: str, *, is_alias: bool) -> tuple[str, int]:
+    """Return the key of a normalised name, with the rank of a match by it."""
+    key = without_article(name)
+    return key, _ALIAS if is_alias else _NAME if name == key else _NAME_WITH_ARTICLE
 
 
 class NamedEntities:
     """Resolves names to entities: a name means the only entity that has it.
 
-    A name counts before a name with an article, and that before an alias. A name that several entities have at the best
-    rank means none of them. Entities that are not trusted, and the vertices of texts, are never meant. Where given
-    entities are left out of the graph, no name means any.
+    Matches are ranked: a name first, then a name with an article, then an alias. If several entities share the best
+    rank, the name is linked to none. Untrusted entities and the vertices of texts are never linked, and no entity is if
+    given entities are left out of the graph.
 
     Parameters
     ----------
@@ -76,15 +82,14 @@ class NamedEntities:
     def in_texts(self, texts: Iterable[str]) -> dict[str, str]:
         """Return the given names to find in some texts, however they are spelt there, with their meanings.
 
-        These are all names of the write's entities, and those of stored ones that have several words or no case. Keys
-        of the result are normalised names; the meanings are those of :class:`~braid.ports.name_finder.FoundName`.
+        These are all names of the write's entities, and the stored entities' names of several words or without case.
+        Keys of the result are normalised names; values are meanings as in :class:`~braid.ports.name_finder.FoundName`.
         """
         written = [name for one in self._written for name in (one.name, *one.aliases) if name]
         names = {normal: name_key(name) for name in written if (normal := normalise(name))}
         if self._store.graph_source is not GraphSource.FOUND:
             phrases = dict.fromkeys(islice(chain.from_iterable(map(phrases_in, texts)), MAX_PHRASES))
-            called = (name for one in self._entities(list(phrases)) for name in (one.name, *one.aliases) if name)
-            names |= {normal: name_key(name) for name in called if (normal := normalise(name)) in phrases}
+            names |= {one.name: without_article(one.name) for one in self._stored(list(phrases))}
         meant = self.meant(set(names.values()))
         return {name: GIVEN + meant[key] if key in meant else key for name, key in names.items()}
 
@@ -94,10 +99,11 @@ class NamedEntities:
             return {}
         called: dict[str, dict[str, int]] = {key: {} for key in keys if key}
         asked = [article + key for key in sorted(called) for article in _ARTICLES]
-        for one in (*self._written, *self._entities(asked)):
-            for key, rank in one.ranks():
-                if key in called:
-                    called[key][one.id] = min(rank, called[key].get(one.id, rank))
+        written = ((one.id, *ranked) for one in self._written for ranked in one.ranks())
+        stored = ((one.entity_id, *_ranked(one.name, is_alias=one.is_alias)) for one in self._stored(asked))
+        for identity, key, rank in chain(written, stored):
+            if key in called:
+                called[key][identity] = min(rank, called[key].get(identity, rank))
         meant: dict[str, str] = {}
         for key, ranks in called.items():
             best = min(ranks.values(), default=None)
@@ -106,16 +112,11 @@ class NamedEntities:
                 meant[key] = bearers[0]
         return meant
 
-    def _entities(self, phrases: Sequence[str]) -> Iterator[NamedEntity]:
-        """Yield the stored entities, except those of the write, that have one of these normalised names."""
-        for asked in batches(phrases, _AT_ONCE):
-            found = self._store.graph.given_entities(
-                self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE
-            )
-            for vertex in found:
-                is_text = vertex.has_record and vertex.entity_type == DOCUMENT_TYPE
-                if not is_text and vertex.id not in self._ids:
-                    yield NamedEntity(vertex.id, vertex.name, vertex.aliases)
+    def _stored(self, names: Sequence[str]) -> Iterator[GivenName]:
+        """Yield those of these normalised names that stored entities have, except those of the write."""
+        for asked in batches(names, _AT_ONCE):
+            found = self._store.graph.given_names(self._tenant_id, asked, as_of=self._store.now(), limit=2 * _AT_ONCE)
+            yield from (one for one in found if one.entity_id not in self._ids)
 
 
 def named_entities(
@@ -132,9 +133,9 @@ def named_entities(
     Parameters
     ----------
     vertices, records
-        Those of the write.
+        The write's vertices and records.
     in_graph
-        Stored vertices by id. A vertex is as trusted as its record: that of the write, or the stored one.
+        Stored vertices by id. A vertex is as trusted as its record, in the write or stored.
     """
     found: dict[str, NamedEntity] = {}
     for record in records.values():

@@ -1,11 +1,10 @@
 """The intent log: unfinished writes to stores that cannot commit together.
 
 Before such a write its edges, its vertices, the mentions that it removes and the hashes of its records are logged in
-the object store; after it the entry is deleted. :mod:`braid.ingestion.writing` writes the index within it, then the
+the object store; after it the entry is deleted. In between, :mod:`braid.ingestion.writing` writes the index, then the
 graph. An entry that remains is that of an interrupted write: for the records that did reach the index, ``braid repair``
 (:mod:`braid.ingestion.repair`) writes the vertices and edges that did not reach the graph, and removes the mentions
-that their texts no longer have. A delete first removes what it deletes from the entries, so that no repair
-restores it.
+that their texts no longer have. A delete first removes its records from the entries, so that no repair restores them.
 """
 
 from __future__ import annotations
@@ -147,8 +146,8 @@ def forget(
 def _key(write: UnfinishedWrite, request: WriteRequest) -> str:
     """Return the key of a write's log entry: the same if the write is repeated.
 
-    Another write of the same ids has an entry of its own: else the first of two that run beside each other would
-    remove it when it is done, and nothing could repair the second.
+    Another write of the same ids has a separate entry: otherwise the first of two concurrent writes would remove it
+    when it completes, and the second could not be repaired.
     """
     digest = hashlib.sha256(repr(sorted(write.records.items())).encode())
     for item in (*request.vertices, *request.relationships):

@@ -185,7 +185,7 @@ def no_room(kind: str) -> str:
 
 
 class Types:
-    """The types of one kind that a tenant has, and those that a write adds while there is room."""
+    """The types of one kind that a tenant has, and those that a write adds, up to the limit."""
 
     def __init__(self, known: Iterable[str]) -> None:
         self._known = set(known)
@@ -236,7 +236,7 @@ def _supplied_vector_problem(embedding: Embedding, spaces: Mapping[str, ModelCon
 
 
 def vector_problem(embedding: Embedding) -> str | None:
-    """Return what is wrong with the values of a text's vectors; None if all are finite and of norm 1."""
+    """Return the problem of the values of a text's vectors; None if all are finite and of norm 1."""
     where = f"the vector of space {embedding.space}"
     for vector in (embedding.vector, *(part.vector for part in embedding.further)):
         values = array("f", vector)

@@ -156,7 +156,7 @@ def _bounded(item: _Item, names: Mapping[str, str] | None = None) -> _Item:
 
 
 class Items:
-    """Parsed items of one tenant, and the errors of those that are invalid."""
+    """Parsed items of one tenant, and the errors of invalid items."""
 
     def __init__(self, tenant_id: str) -> None:
         self.tenant_id = tenant_id
@@ -223,7 +223,7 @@ class Items:
     def _refuse_unread(self, place: str, line: bytes, problem: str) -> None:
         self._refuse(place, {}, problem)
         for found in _ID.findall(line):
-            with suppress(ValidationError):  # what is no id is nothing's evidence
+            with suppress(ValidationError):  # an invalid id cannot be the evidence of an edge
                 self.unread[_RECORD_ID.validate_json(found)] = None
 
     def _refuse(self, place: str, row: Mapping[str, Any], problem: str) -> None:
@@ -251,8 +251,8 @@ def read_lines(lines: Iterable[tuple[str, bytes]], tenant_id: str) -> Items:
 def _flat(metadata: dict[str, Any]) -> dict[str, Any]:
     """Return metadata that a record can have: dates as ISO 8601, nested values as JSON text.
 
-    Lists of single values stay lists; those with null, and those that are longer than a record may have, are JSON text
-    too. So any BEIR file can be read. Raises InvalidItem for other values.
+    Lists of single values stay lists; lists with null, or longer than the limit, become JSON text too. So any BEIR file
+    can be read. Raises InvalidItem for other values.
     """
     flat: dict[str, Any] = {}
     for key, given in metadata.items():

@@ -1,4 +1,4 @@
-"""Computes the vectors of records to write: once each, and if asked ahead of the write, on a thread of its own."""
+"""Computes the vectors of records to write, once each; optionally ahead of the write, on a separate thread."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RecordVectors:
     ) -> list[Record]:
         """Return the records that are new, have changed or lack a vector, with their hashes and vectors.
 
-        Raises ModelError and StoreError as the encoders and the index, also for what was computed ahead.
+        Raises ModelError and StoreError as the encoders and the index, also for vectors computed ahead.
         """
         if self._ahead is not None:
             self._ahead.result()
@@ -197,7 +197,7 @@ def _nothing() -> None:
 
 
 def _is_embedded(prepared: _Prepared, encoder: Encoder) -> bool:
-    """Return whether a record needs no vectors of an encoder; a supplied vector stands for the whole text."""
+    """Return whether a record needs no vectors of an encoder; a supplied vector represents the whole text."""
     kept = prepared.kept.get(encoder.model_id)
     supplied = any(embedding is kept for embedding in prepared.record.embeddings)
     return kept is not None and (supplied or has_all_parts(prepared.record, kept, encoder))

@@ -26,7 +26,7 @@ def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> Buff
     follow_links
         Whether a part of the path may be a link; if False, one raises OSError.
     """
-    # Without blocking, so that opening a pipe into which nobody writes does not wait.
+    # Non-blocking, so that opening a pipe without a writer does not wait.
     flags = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, flags) if follow_links else _open_without_links(Path(os.fsdecode(path)), flags)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):

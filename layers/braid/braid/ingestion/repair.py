@@ -100,8 +100,8 @@ class RepairReport(Frozen):
 def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> RepairReport:
     """Compare every record, vertex and edge of a tenant, and repair the graph where it differs.
 
-    Meant for a tenant without concurrent writes: in stores that cannot commit together, a record that is just being
-    deleted looks like one without its vertex. Reads both stores page by page, so that memory does not grow with them.
+    Meant for a tenant without concurrent writes: in stores that cannot commit together, a record that is being deleted
+    looks like a record without a vertex. Reads both stores page by page, in bounded memory.
 
     Raises StoreError as the engines do, and TenantBeingDeleted if there is something to repair in a tenant that is
     being deleted; repeating the repair completes it.
@@ -227,7 +227,7 @@ class _Repair:
         return {edge.identity() for edge in find_names(records, named, in_graph, self._store).stale}
 
     def _missing(self, begun: UnfinishedWrite, absent: set[str]) -> tuple[Vertex, ...]:
-        """Return the vertices of a write that are not in the graph, except those of absent records."""
+        """Return the vertices of a write that are not in the graph, except vertices of absent records."""
         named = [vertex.id for vertex in begun.vertices]
         there = {vertex.id for vertex in self._store.graph.get_many(self._tenant_id, named)}
         missing = tuple(vertex for vertex in begun.vertices if vertex.id not in there | absent)
@@ -309,8 +309,8 @@ class _Repair:
     def _settle(self, found: _Differences, look_again: Callable[[], _Differences]) -> None:
         """Repair differences, unless this is a dry run, and report them.
 
-        They are looked at again in the transaction that repairs them: what was deleted or written since they were found
-        stays so. The stores that cannot commit together have a shorter time for that.
+        They are checked again in the transaction that repairs them, so that deletes and writes since the comparison are
+        kept. In stores that cannot commit together a short race remains.
         """
         if found.findings and not self._dry_run:
             with self._store.transaction(self._tenant_id):
@@ -336,7 +336,7 @@ class _Repair:
         return sorted(names - {edge.target for edge in led_to})
 
     def _remove(self, gone: Sequence[Relationship], alone: Sequence[str]) -> None:
-        """Remove found mentions, and then the found names that no text mentions any more, those of ``alone`` too."""
+        """Remove found mentions, then the found names without mentions, including ``alone``."""
         if (gone or alone) and not self._dry_run:
             with self._store.transaction(self._tenant_id):
                 self._store.graph.delete_relationships(self._tenant_id, gone)

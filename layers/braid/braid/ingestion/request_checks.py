@@ -44,13 +44,13 @@ class Accepted:
 
     records: list[Record] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
-    """New vertices, and those that differ from the stored ones."""
+    """Vertices that are new or differ from the stored ones."""
     name_keys: Mapping[str, NameKeys] = field(default_factory=dict)
     """Name keys, for entity linking, of the vertices whose names are new or have changed, by id."""
     given_vertices: int = 0
-    """Number of ``vertices``, without those that are made only for found names."""
+    """Number of ``vertices``, except vertices of found names."""
     edges: list[Relationship] = field(default_factory=list)
-    """Those that are new or differ from the stored ones."""
+    """Edges that are new or differ from the stored ones."""
     stated: set[EdgeId] = field(default_factory=set)
     """All valid edges, including those that are stored unchanged."""
     stubs: set[str] = field(default_factory=set)
@@ -68,7 +68,7 @@ class Accepted:
     """Given entities that replace found names of the same name, by the ids of these found names."""
     supersession: Supersession = field(default_factory=Supersession)
     void_links: list[Relationship] = field(default_factory=list)
-    """Stored ``SUPERSEDES`` edges that are to be deleted, as they are not trusted and what they end is now."""
+    """Stored ``SUPERSEDES`` edges to delete: untrusted ones whose target is now trusted."""
     errors: list[ItemError] = field(default_factory=list)
 
 
@@ -259,7 +259,7 @@ def _same_names(vertex: Vertex, stored: Vertex | None) -> bool:
 def _wanted_vertices(
     given: Given, store: WriteStore, endpoints: set[str], in_graph: Mapping[str, Vertex]
 ) -> dict[str, Vertex]:
-    """Return the vertices to be stored: those given, and those of records that have an edge."""
+    """Return the vertices to store: given ones, and vertices of records that have an edge."""
     tenant_id, records, vertices = given.request.tenant_id, given.records, given.vertices
     # A vertex may have a record that this request does not write, and a record may have no vertex yet.
     unsure = [
@@ -268,16 +268,16 @@ def _wanted_vertices(
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
     # Also of an episode that was written after an edge named it: its vertex is still that of a missing end.
-    unjoined = sorted(name for name in indexed if name not in in_graph or name not in vertices)
+    unjoined = sorted(name for name in indexed if name not in vertices or not _has_record(in_graph, name))
     stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
     found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
-    trust = {name: in_graph[name].trusted for name in indexed.intersection(in_graph)}
-    trust |= {record.id: record.trusted for record in (*found, *records.values())}
+    known: dict[str, Record | Vertex] = {name: in_graph[name] for name in indexed.intersection(in_graph)}
+    known |= {record.id: record for record in (*found, *records.values())}
     wanted: dict[str, Vertex] = {}
     for name, vertex in vertices.items():
-        has_record, trusted = name in records or name in indexed, trust.get(name, vertex.trusted)
-        same = (has_record, trusted) == (vertex.has_record, vertex.trusted)
-        wanted[name] = vertex if same else vertex.altered(has_record=has_record, trusted=trusted)
+        one = known.get(name, vertex)  # a vertex is trusted and valid as its record is
+        valid = {"valid_at": one.valid_at, "invalid_at": one.invalid_at}
+        wanted[name] = vertex.altered(has_record=name in records or name in indexed, trusted=one.trusted, **valid)
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in endpoints or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))
@@ -287,7 +287,7 @@ def _wanted_vertices(
 def _wanted_edges(
     given: Given, store: WriteStore, accepted: Accepted, wanted: dict[str, Vertex], in_graph: Mapping[str, Vertex]
 ) -> list[Relationship]:
-    """Return the edges to write; those with a missing endpoint are refused, or get a vertex without a name there."""
+    """Return the edges to write; edges with a missing endpoint are refused, or get a vertex without a name there."""
     request, stored = given.request, _edges_as_stored(given, store, in_graph)
     types = GraphTypes(relationships=frozenset(edge.type for edge in stored.values()))
     counted = store.graph.types(request.tenant_id, types).relationships if stored else frozenset()

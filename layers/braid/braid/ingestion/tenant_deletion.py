@@ -1,8 +1,8 @@
 """Deletes all data of a tenant from every store, and reports what could not be deleted.
 
-Meanwhile the tenant takes no writes (:mod:`braid.ports.deletion_marks`). Memberships go first; then sources of later
-writes (jobs, messages, objects that are being imported); then the data. An interrupted deletion is completed by
-repeating it.
+Meanwhile the tenant's writes are refused (:mod:`braid.ports.deletion_marks`). Memberships are deleted first, then
+sources of later writes (jobs, messages, objects that are being imported), then the data. An interrupted deletion is
+completed by repeating it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Deletion(Frozen):
 
 
 class TenantReport(DeleteReport):
-    """Numbers of deleted items of a tenant, and what could not be deleted."""
+    """Numbers of deleted items of a tenant, and the items that could not be deleted."""
 
     schemas: int = 0
     objects: int = 0

@@ -2,7 +2,8 @@
 
 Embedded stores run one transaction at a time, over all tenants. A write is checked against the results of its tenant's
 earlier writes: under the tenant's lock and before the transaction, so that no other tenant waits for the check.
-Few of a tenant's writes embed at the same time, so that long texts leave processor time to other tenants' questions.
+The number of a tenant's writes that embed at the same time is limited, so that long texts leave processor time to other
+tenants' questions.
 """
 
 from __future__ import annotations

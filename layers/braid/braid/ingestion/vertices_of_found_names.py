@@ -98,10 +98,10 @@ def find_names(
 
 
 def _names_in(records: Sequence[Record], named: NamedEntities, store: WriteStore) -> list[FoundName]:
-    """Return the names in some records, those of trusted texts first, at most :data:`_MAX_NAMES`.
+    """Return the names in some records, names in trusted texts first, at most :data:`_MAX_NAMES`.
 
-    Trusted texts are read apart from the others: what a name is, how it is spelt and which names are left out for their
-    number depends on all texts that are read together.
+    Trusted and untrusted texts are read separately, because the recognition, spelling and selection of names depend on
+    all texts that are read together.
     """
     found: dict[str, FoundName] = {}
     for is_trusted in (True, False):
@@ -127,7 +127,7 @@ def _mention(tenant_id: str, entity: str, found: FoundMention, records: Mapping[
 
 
 def _texts(records: Sequence[Record]) -> list[SourceText]:
-    """Return the records' texts, those of one document together and in their order."""
+    """Return the records' texts, those of a document adjacent and in order."""
     documents: dict[str, list[Record]] = {}
     for record in records:
         documents.setdefault(record.document_id, []).append(record)
@@ -145,7 +145,7 @@ def stale_mentions(
     edges: Collection[EdgeId],
     store: WriteStore,
 ) -> list[Relationship]:
-    """Return the stored mentions that were found in some records, except those among ``edges``."""
+    """Return the stored found mentions of some records that are not among ``edges``."""
     written = [identity for identity in in_graph if identity in records]
     if not written:
         return []
@@ -153,7 +153,7 @@ def stale_mentions(
 
 
 def successors_of_names(tenant_id: str, named: NamedEntities, store: WriteStore) -> dict[str, str]:
-    """Return the given entities that take over the mentions of stored found names, by the ids of those names."""
+    """Return the given entities that take over the mentions of stored found names, by the names' ids."""
     keys = {found_id(key): key for key in named.own_keys() if key}
     stored = [vertex.id for vertex in store.graph.get_many(tenant_id, sorted(keys))] if keys else []
     meant = named.meant([keys[name] for name in stored]) if stored else {}

@@ -1,4 +1,4 @@
-"""Slots of writes that all processes share: of batches, imported or embedded again, and of requests' writes."""
+"""Slots that limit concurrent writes over all processes: of imported or re-embedded batches, and of requests."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None 
 def writing_for_request(cache: ResilientCache, limit: int, *, tenant_id: str) -> Iterator[None]:
     """Hold one of the slots of a tenant's writes by request while the block runs.
 
-    A request is given up after some seconds, and no longer counted among the requests at once; the function that writes
-    goes on embedding for minutes. Raises QuotaExceeded if no slot is free.
+    A request times out after some seconds and no longer counts as concurrent, while the writing function continues to
+    embed for minutes. Raises QuotaExceeded if no slot is free.
 
     Parameters
     ----------

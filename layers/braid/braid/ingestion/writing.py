@@ -2,17 +2,17 @@
 
 The request is validated as a whole, then embedded, then written in one transaction: index, graph, supersession, and the
 tenant's write generation. Embedded stores commit all of it or nothing. Deployed stores cannot commit together and are
-written in that order: an interrupted write is completed by repeating it, which finds unchanged what was written
-already, or by ``braid repair`` from the :mod:`intent log <braid.ingestion.intent_log>`. So is a write that fails
-because a store is down.
+written in that order: a write that was interrupted, or failed because a store is down, is completed by repeating it,
+which skips items that are already stored, or by ``braid repair`` from the
+:mod:`intent log <braid.ingestion.intent_log>`.
 A record is identified by its id and its content hash; a record that is stored with the same hash and a vector of each
 model is neither embedded nor written again.
 
-Of concurrent writes of one item the last commit wins. Which items are valid, and what they supersede, also depends on
-what is stored, so writes are settled by optimistic concurrency control: a request is checked and embedded before its
-transaction, against a version of the tenant, and the transaction compares that version. If another write was committed
-since, the transaction is rolled back, the request is checked again and what has changed is embedded. Deployed stores
-have no transaction to compare in: the check is repeated once if another write was done while the models ran.
+Of concurrent writes of one item the last commit wins. Validity and supersession also depend on stored items, so writes
+use optimistic concurrency control: a request is checked and embedded before its transaction, against a version of the
+tenant, and the transaction compares that version. If another write was committed since, the transaction is rolled back,
+the request is checked again and changed texts are embedded. Deployed stores have no such transaction: the check is
+repeated once if another write completed while the models ran.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class _Overtaken(Exception):
 
 
 class _Version(NamedTuple):
-    """What a request is checked and embedded against; both are repeated if it changes before the commit."""
+    """The version of a tenant that a request is checked and embedded against; both are repeated if it changes."""
 
     generation: int | None
     """Write generation of the tenant; None where stores do not commit in one transaction."""
@@ -108,23 +108,23 @@ def write(
     ahead
         The vectors of the records, if their computation was begun before.
     require
-        Called before each attempt to commit: when the texts are embedded, which may take minutes, and again if another
-        write was committed first. What it raises is raised, and nothing is written.
+        Called before each attempt to commit: after the texts are embedded, which may take minutes, and again if another
+        write was committed first. If it raises an error, nothing is written and the error is raised.
 
     Returns
     -------
     WriteReport
-        With one error for each invalid item. Unless the request is ``partial``, nothing is written then.
+        With one error for each invalid item. If there is any, nothing is written, unless the request is ``partial``.
 
     Raises
     ------
     InvalidRequest
         If an item belongs to another tenant.
     TenantBeingDeleted
-        If the tenant is being deleted, or was while this wrote; nothing of it stays then.
+        If the tenant is being deleted, or was deleted during the write; nothing of the write is kept.
     StoreError, ModelError
-        As the engines and the encoder. Embedded stores are unchanged then; repeating the write completes it. If the
-        deadline of the request passes while the texts are embedded, StoreTooSlow, and no store is changed.
+        As the engines and the encoder. Embedded stores are then unchanged; repeating the write completes it. If the
+        deadline of the request passes while the texts are embedded, StoreTooSlow; no store is then changed.
     """
     if store.graph_source is GraphSource.FOUND:
         left_out = {"vertices": (), "relationships": (), "places": request.places.records_only()}
@@ -172,7 +172,7 @@ class _Prepared(NamedTuple):
 
     request: WriteRequest
     version: _Version
-    """What it was checked and embedded against."""
+    """The version that it was checked and embedded against."""
     accepted: Accepted
     records: list[Record] | None
     """The records to write, with their vectors; None if nothing is to be written, as items are invalid."""
@@ -223,9 +223,9 @@ def _version(request: WriteRequest, store: WriteStore) -> _Version:
 
 @contextmanager
 def _undone_if_deleted(tenant_id: str, accepted: Accepted, store: WriteStore, mark: bytes | None) -> Iterator[None]:
-    """Delete what the block wrote if the tenant was deleted meanwhile, where stores do not commit together.
+    """Delete the block's writes if the tenant was deleted meanwhile; for stores that do not commit together.
 
-    Not after a refusal, which comes before anything is written: the stored items may be those of a later write.
+    Not after a refusal, which precedes all writing: the stored items may be a later write's.
     """
     refused = False
     try:
@@ -253,10 +253,10 @@ def _commit(
     mark: bytes | None,
     require: Callable[[], None],
 ) -> tuple[_Prepared, int]:
-    """Write a prepared request in one transaction; return what was written, and the number of items ended.
+    """Write a prepared request in one transaction; return the written items, and the number of items ended.
 
-    If it is overtaken, it is prepared again: outside the transaction, where others can write, and inside it the last
-    time, where none can. If items are invalid then, nothing is written.
+    If another write commits first, it is prepared again: outside the transaction, where others can write, and the last
+    time inside it, where they cannot. If items are then invalid, nothing is written.
     """
     tenant_id, superseded = prepared.request.tenant_id, 0
     for times_overtaken in range(MAX_OVERTAKEN + 1):

@@ -75,7 +75,7 @@ def stage_handler(
     Callable
         ``handler(event, context)`` that returns the result of ``run`` as JSON values. It raises
         :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a valid ``request``, and otherwise
-        what ``run`` raises: the state machine matches on the class names.
+        the errors of ``run``: the state machine matches on their class names.
     """
     settings = load_settings()
     request.model_rebuild()  # while the function starts, not in its first question
@@ -214,7 +214,7 @@ class _CurrentStream(logging.Handler):
 def stage_logger(stage: str) -> Logger:
     """Return the logger of a stage or function.
 
-    Timestamps have the format that Lambda parses: it takes lines with another one for INFO, whatever their level is.
+    Timestamps have the format that Lambda parses; lines with another format would count as INFO.
     """
     logger = Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
     for handler in exporting.log_handlers():

@@ -3,8 +3,8 @@
 - ``query``: a question, its plan and parameters; ``answer``: hits, candidates, results
 - ``records``: records, vertices and relationships
 - ``metadata_filters``, ``metadata_terms``: conditions on metadata, and the terms by which stores find it
-- ``embedding_models``: which model embeds which question; ``enums_and_scalars``: enumerations and scalar types of them
-  all
+- ``embedding_models``: model profiles, which choose the model of a question; ``enums_and_scalars``: shared enumerations
+  and scalar types
 
 The requests and responses of the stages are in :mod:`braid.retrieval.stages.stage_messages`.
 """

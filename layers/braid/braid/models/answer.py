@@ -58,12 +58,12 @@ class EntityLink(Frozen):
     """The words of the question that matched."""
     score: Score
     certainty: Score = 1.0
-    """How certain it is, by their spelling in the question, that the words are meant as a name."""
+    """Certainty that the words are a name, by their spelling in the question."""
     misspelt: Annotated[bool, Field(exclude_if=lambda misspelt: not misspelt)] = False
     """Whether the phrase matches only with a letter corrected. Serialised only if True."""
     names: Annotated[SkipJsonSchema[tuple[str, ...]], Field(exclude=True)] = ()
     """Of a match by a key of misspellings: the entity's names that have such keys
-    (:func:`~braid.understanding.misspelling_keys.names_with_keys`), one of which is meant. Never serialised."""
+    (:func:`~braid.understanding.misspelling_keys.names_with_keys`), one of which matched. Never serialised."""
     has_record: bool = False
     """Whether the search index holds a record of the entity, so that it can be an answer."""
     invalid_at: Timestamp | None = None
@@ -269,8 +269,8 @@ class FactSet(Frozen):
 class Result(Frozen):
     """One result of an answer, with its scores and its evidence.
 
-    Scores are in [0, 1], higher is better, and rank what was found for this question: the best of unfitting results has
-    a high one too. The answer's ``confidence`` says whether the question is answered.
+    Scores are in [0, 1], higher is better, and relative to this question: the first result may have a high score even
+    if nothing fits. The answer's ``confidence`` is the probability that the question is answered.
     """
 
     id: RecordId
@@ -283,7 +283,7 @@ class Result(Frozen):
     """How well it fits: the combined score, raised by path coherence and lowered by drift, or the reranker's score."""
     recency: Score
     final: Score
-    """The score that results are ordered by: of relevance, and of recency and use as the ranking profile says."""
+    """The score that results are ordered by: relevance, with recency and use according to the ranking profile."""
     combined_score: Score
     """The strands' scores fused, relative to the best result."""
     vector_score: Score | None
@@ -317,7 +317,7 @@ class Result(Frozen):
     shortened: bool = False
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
-    """False if the record was written as not trusted: its text is not for a model that acts on what it reads."""
+    """False if the record was written as untrusted: its text should not reach a model that acts on its input."""
     facts: Annotated[FactSet | None, Field(exclude_if=lambda facts: facts is None)] = None
     """The facts of a result that is relationships of the graph; None of a result that is a record."""
 
@@ -337,7 +337,7 @@ class RelatedEntity(Frozen):
     linked: bool
     """Whether the question itself names it."""
     certainty: Score | None = None
-    """For one that the question names: how certain it is, by their spelling, that its words are meant as a name."""
+    """For an entity that the question names: the certainty that the words are a name, by their spelling."""
     misspelt: Annotated[str | None, Field(exclude_if=lambda phrase: phrase is None)] = None
     """The question's words, if they match this name only with a letter corrected."""
 
@@ -357,14 +357,14 @@ class Considered(Frozen):
 LIKELY: Final = 0.6
 """Least confidence with which an answer is likely to be among the first results."""
 UNLIKELY: Final = 0.3
-"""Confidence below which hardly any answer is."""
+"""Confidence below which the question is probably not answered."""
 
 
 def in_words(confidence: float) -> str:
     """Return a confidence in words, as users read it."""
     if confidence >= LIKELY:
         return "likely answered"
-    return "unsure whether these answer it" if confidence >= UNLIKELY else "nothing here seems to answer this"
+    return "unsure whether these answer it" if confidence >= UNLIKELY else "probably not answered"
 
 
 class Answer(Frozen):
@@ -389,7 +389,7 @@ class Answer(Frozen):
     superseded: int
     """Records that would have been among the candidates, had they still been valid."""
     truncated: bool
-    """Whether the graph's part is incomplete because of a bound, lost facts or lack of time."""
+    """Whether the graph's part is incomplete because of a bound, failed look-ups of facts or lack of time."""
     facets: dict[str, tuple[FacetValue, ...]] = Field(default_factory=dict)
     """The most frequent values of each requested field among all records that meet the filters, with their counts."""
     unknown_entity: Name | None = None

@@ -1,8 +1,8 @@
 """Model configurations, and the model profiles that choose one for each type of question.
 
 They are configured in ``models/profiles.json`` of the shared folder, which :mod:`braid.settings.configuration_files`
-reads. Nothing here loads a model. Which profile is active, and which model a request or the settings force, is told by
-:mod:`braid.opened_models`; whether a question is about code, by :mod:`braid.understanding.intent`.
+reads. Nothing here loads a model. :mod:`braid.opened_models` finds the active profile, and the model that a request or
+the settings force; :mod:`braid.understanding.intent` detects questions about code.
 """
 
 from __future__ import annotations

@@ -308,7 +308,7 @@ Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$"
 """An entity type or relationship type: an identifier, never code."""
 
 UNSEEN = re.compile("[\u200b\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
-"""Invisible characters that reverse or hide the text beside them. Joiners and direction marks, which words of some
+"""Invisible characters that reverse or hide adjacent text. Joiners and direction marks, which words of some
 languages have, are not among them."""
 
 
@@ -326,6 +326,8 @@ Name = Annotated[
     str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls), AfterValidator(visible)
 ]
 """A name, as it is shown: without the characters of :data:`UNSEEN`."""
+NameOrId = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls)]
+"""What a question calls an entity: one of its names, or its id, which may have characters that names have not."""
 Text = Annotated[str, AfterValidator(_encodable)]
 MAX_QUESTION = 10_000
 """Most characters of a question."""
@@ -381,7 +383,7 @@ MetadataValue = Annotated[PlainValue | list[PlainValue] | None, BeforeValidator(
 
 
 def values_in(value: object) -> list[object]:
-    """Return the values of a metadata field: those of a list, else the value itself; none of null."""
+    """Return the values of a metadata field: a list's items, else the value itself; none for null."""
     if isinstance(value, list | tuple):
         return list(value)
     return [] if value is None else [value]
@@ -392,7 +394,7 @@ Timestamp = Annotated[AwareDatetime, BeforeValidator(_assume_utc), AfterValidato
 AskedTime = Annotated[
     AwareDatetime, BeforeValidator(_assume_utc, json_schema_input_type=datetime | date), AfterValidator(_to_utc)
 ]
-"""A :data:`Timestamp` of a question, of which the OpenAPI document says that it may be a date too."""
+"""A :data:`Timestamp` of a question, which may be a date too, as the OpenAPI document states."""
 
 Score = Annotated[float, Field(strict=True, ge=0.0, le=1.0)]
 """Every score: in [0, 1], higher is better; NaN, infinity and what is not a number are refused."""

@@ -115,8 +115,8 @@ def value_of(term: str) -> str | bool | int | float | None:
     if kind == ValueKind.NUMBER:
         number: int | float = json.loads(text.partition(":")[2])
         return number
-    head, cut, _ = text.partition(_CUT)
-    return f"{head}…" if cut else text
+    # A short text may hold the character that stands before the hash of a long one.
+    return text if len(text.encode()) <= _TEXT_BYTES else f"{text.rpartition(_CUT)[0]}…"
 
 
 def _moment(text: str) -> datetime | None:
@@ -153,7 +153,7 @@ def span_between(key: str, bounds: Mapping[str, float | datetime]) -> TermRange:
     end = start + "g"  # above every hexadecimal digit
     for name, bound in bounds.items():
         place = f"{microseconds(bound) + _SIGN:016x}" if isinstance(bound, datetime) else _ordered(bound)
-        # A number's digits are followed by a colon, so that a semicolon stands behind all terms of that number.
+        # A number's digits are followed by a colon, so a semicolon sorts after all terms of that number.
         term = start[: _KEY_CHARACTERS + 1] + place + (";" if name in {"gt", "lte"} else "")
         if name in {"gte", "gt"}:
             start = term

@@ -1,4 +1,4 @@
-"""A question, with the moment that it asks about (``as_of``), its plan, and the parameters of its fusion."""
+"""A question with its fields, such as ``as_of``, its plan, and its fusion parameters."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class TemporalContext(Frozen):
 
 
 class GraphConstraint(Frozen):
-    """Restricts the answer to what a walk from one entity reaches."""
+    """Restricts the answer to records that a walk from one entity reaches."""
 
     entity: Name
     types: Annotated[tuple[Label, ...], Field(max_length=32), FailFast()] = ()
@@ -272,7 +272,7 @@ class Plan(Frozen):
     """Fields of the filters and facets that no record has."""
 
     def without_quotes(self) -> Self:
-        """Return the plan without what quotes the question: names from its text, and fields that no record has."""
+        """Return the plan without quotations of the question: names from its text, and fields that no record has."""
         return self.model_copy(update={"reasons": (), "unknown_fields": ()})
 
 

@@ -34,7 +34,7 @@ MENTIONS: Final = "MENTIONS"
 """Type of a mention's edge: from the entity to the record that mentions it. That is against the verb's direction, so
 that "mentions" in a question is walked both ways."""
 SUPERSEDES: Final = "SUPERSEDES"
-"""Type of the edges from a record to those that it supersedes."""
+"""Type of the edges from a record to the records that it supersedes."""
 FOUND_PREFIX: Final = "found:"
 """Id prefix of the vertices of found names; no given id has it."""
 DOCUMENT_TYPE: Final = "Document"
@@ -57,7 +57,7 @@ class SourceType(StrEnum):
 
 
 class SourceRef(Frozen):
-    """Source of a record's text. Its fields take precedence over what the record's id or the description says."""
+    """Source of a record's text. Its fields take precedence over the record's id and description."""
 
     type: SourceType | None = None
     title: Name | None = None
@@ -115,7 +115,7 @@ class NewRecord(Frozen):
     status: Name | None = None
     metadata: dict[Text, MetadataValue] = Field(default_factory=dict)
     trusted: Annotated[bool, Field(strict=True, exclude_if=lambda trusted: trusted)] = True
-    """Whether a language model may be shown it; a context leaves out what is not trusted unless asked for it.
+    """Whether a language model may be shown it; contexts leave out untrusted records unless these are requested.
     Serialised only if False."""
     supersedes: Annotated[tuple[RecordId, ...], Field(max_length=100), FailFast()] = ()
     """Records that this one supersedes."""
@@ -157,7 +157,7 @@ class Record(NewRecord):
 
     tenant_id: TenantId
     access_count: Annotated[int, Field(ge=0)] = 0
-    """Uses that its writer states; :mod:`braid.retrieval.use_counts` counts those since, and keeps them apart."""
+    """Number of uses stated by its writer; later uses are counted separately, by :mod:`braid.retrieval.use_counts`."""
     supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
     """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None

@@ -1,13 +1,13 @@
-"""Protocols of what the library needs from stores and models, with their request and answer shapes; no engine.
+"""Ports: protocols of the stores and models that the library needs, with their request and response types; no engines.
 
-Beside the protocols stands what every implementation shares: ``cache`` holds ``ResilientCache`` too, the only circuit
-breaker there is, and ``deletion_marks`` and ``keys`` are built on the ports.
+Code that every implementation shares is here too: ``cache`` has ``ResilientCache``, the only circuit breaker, and
+``deletion_marks`` and ``keys`` are built on the ports.
 
 - ``search_index``, ``knowledge_graph``, ``graph_query``: records, entities and relationships
 - ``encoder``: encoders and rerankers; ``name_finder``: names in texts
 - ``schema_registry``, ``members``, ``cache``, ``message_queue``, ``object_store``: the other stores
 - ``ingestion``: writes of records and imports of objects
-- ``reembedding``: jobs, the queue of outdated records, and the search index while it moves to another model profile
-- ``deletion_marks``: which tenants are being deleted, and take no writes
-- ``keys``, ``batches``: keys, cursors, and batches within the limits of a request, which every engine shares
+- ``reembedding``: jobs, the queue of outdated records, and index migration to another model profile
+- ``deletion_marks``: marks of tenants that are being deleted and refuse writes
+- ``keys``, ``batches``: keys, cursors, and batches within the limits of a request, for all engines
 """

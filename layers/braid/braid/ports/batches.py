@@ -1,4 +1,4 @@
-"""Splits items into batches: stores and services limit the number and the total size of what one request has."""
+"""Splits items into batches: stores and services limit the number and the total size of items in one request."""
 
 from __future__ import annotations
 

@@ -2,9 +2,9 @@
 
 :class:`ResilientCache`, the circuit breaker that each process puts before its cache, and :class:`NoCache` are here too.
 
-A question reads the generation, looks for a value under a key that holds it, computes the value where there is none,
-and keeps it under the same key. A write stores, calls :meth:`Cache.advance`, and then reports that it is done. So a
-value from before the write has a key that no question asks for after it.
+A question reads the generation and looks up a value by a key that contains it; on a miss it computes the value and
+stores it under the same key. A write stores its items, calls :meth:`Cache.advance`, and only then is acknowledged. So
+after a write, no question looks up the key of an older value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Cache(Protocol):
         Parameters
         ----------
         expected
-            The value that must be cached for anything to change; None stands for none, or one that has expired.
+            The value that must be cached for the exchange to happen; None means no value, or an expired one.
         value
             The new value, cached as by :meth:`put`; None removes the cached one.
 
@@ -94,8 +94,8 @@ class Cache(Protocol):
     def forget(self, tenant_id: str) -> int:
         """Remove every value of a tenant, expired or not, and return how many there were.
 
-        The generation stays: a value that is still being computed must not be cached under a number that is used
-        again. Slow where a whole table is scanned; meant for a tenant that is removed.
+        The generation is kept: a value that is still being computed must not be cached under a reused number. Slow if a
+        whole table is scanned; meant for a tenant that is removed.
         """
 
 
@@ -171,13 +171,13 @@ class NoCache:
 class ResilientCache:
     """Cache wrapper: failures count as misses, except where that would let an outdated answer through.
 
-    A circuit breaker: after a failure the cache is not asked for a while, so that one that is down costs one time-out,
-    not one per question.
+    A circuit breaker: after a failure the cache is not called for a while, so that an outage costs one time-out, not
+    one per question.
 
     Parameters
     ----------
     rest_s
-        Seconds for which the cache is not asked after a failure.
+        Seconds for which the cache is not called after a failure.
     clock
         Returns seconds of a monotonic clock.
     """

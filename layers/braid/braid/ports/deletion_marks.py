@@ -4,8 +4,8 @@ A mark is a value in the cache, apart from the tenant's own values, which a dele
 :data:`HELD_S` unless it is renewed:
 
 =======  =====================================================================================================
-running  A deletion runs, or was interrupted a short time ago: writes are refused. It is renewed meanwhile.
-ended    A deletion has ended: new writes are accepted, and one that began before it finds out and is undone.
+running  A deletion runs, or was interrupted a short time ago: writes are refused. The deletion renews the mark.
+ended    A deletion has ended: new writes are accepted; a write that began before sees the mark and is undone.
 =======  =====================================================================================================
 
 Only deployed stores have marks of the second kind. Embedded stores read the mark in the transaction of the write, so

@@ -1,6 +1,6 @@
 """Declarative graph queries: start, steps and order as values, never as code, and their result.
 
-Read-only and of one tenant. Every part is bounded, and an answer that a bound cut short says so.
+They are read-only and of one tenant. Every part is bounded; results that were cut at a bound are marked.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ class GraphQuestion(Frozen):
     returns: QueryReturn = QueryReturn.NODES
     order_by: QueryOrder = QueryOrder.SCORE
     descending: Annotated[bool, Field(strict=True)] | None = None
-    """None: the best score first, and everything else ascending. What has no timestamp or name is last either way."""
+    """None: scores descending, everything else ascending. Hits without a timestamp or name are last either way."""
     limit: Annotated[int, Field(strict=True, ge=1, le=MAX_LIMIT)] = 50
     fan_out: Annotated[int, Field(strict=True, ge=1, le=MAX_FAN_OUT)] = 50
-    """Edges followed from one vertex of those that a step asks for, the highest confidence first, then by identity."""
+    """Most matching edges followed from one vertex, by highest confidence, then by identity."""
     trusted_only: Annotated[bool, Field(strict=True)] = False
     """Whether vertices and edges that are not trusted are neither walked nor returned."""
 
@@ -100,8 +100,8 @@ class GraphQuery(GraphQuestion):
     as_of: Timestamp
     """Superseded edges and vertices at this moment are neither walked nor returned."""
     as_facts: bool = False
-    """Whether paths say predicates and since when they are valid, and those that differ in a predicate alone are
-    kept apart."""
+    """Whether paths have predicates and the beginning of their validity, and paths that differ only in a predicate
+    are kept apart."""
 
 
 class GraphResult(Frozen):

@@ -59,10 +59,10 @@ class WriteRequest(Frozen):
     partial: bool = False
     """Whether valid items are written when others are invalid; otherwise nothing is."""
     supersede_later: bool = False
-    """Whether what records say they supersede is left to a later request with ``supersede_only``."""
+    """Whether supersession by records is left to a later request with ``supersede_only``."""
     supersede_only: bool = False
-    """Whether an earlier request has written the records, and the edges that supersede others. This one only ends what
-    they supersede, and writes the ``SUPERSEDES`` edges that say so."""
+    """Whether an earlier request has written the records, and the edges that supersede others. This one only ends the
+    superseded items, and writes the ``SUPERSEDES`` edges."""
     ended_apart: frozenset[EdgeId] = frozenset()
     """Identities of edges that something outside of this request ended: their stored ends of validity are kept."""
     rewrite: bool = False
@@ -83,12 +83,12 @@ class ItemError(Frozen):
     message: str
 
     def __str__(self) -> str:
-        """Return one line: place, field and what is wrong."""
+        """Return one line: place, field and problem."""
         return f"{self.place}: {self.field}: {self.message}" if self.field else f"{self.place}: {self.message}"
 
 
 class WriteReport(Frozen):
-    """What one write did."""
+    """Report of one write."""
 
     tenant_id: TenantId
     written: int = 0
@@ -204,7 +204,7 @@ class ImportJob(Frozen):
     lines: int = 0
     batches: int = 0
     fingerprints: ObjectInfo | None = Field(default=None, validation_alias=AliasChoices("fingerprints", "marks"))
-    """The object with fingerprints of its edges that are superseded by others of its edges, and of those that supersede
+    """The object with fingerprints of its edges that other edges in it supersede, and of its edges that supersede
     records; None without such edges. Jobs that an earlier version stored call them ``marks``."""
     document: Text | None = None
     """Key of the document that the object's lines were made from; None if they were not."""
@@ -222,7 +222,7 @@ class JobStatus(StrEnum):
     INCOMPLETE = "incomplete"
     """Some batches failed as a whole: start again."""
     CHANGED = "changed"
-    """The object was replaced meanwhile: start again with what it is now."""
+    """The object was replaced meanwhile: start again with the new version."""
 
 
 class JobReport(Frozen):

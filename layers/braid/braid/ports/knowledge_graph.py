@@ -1,8 +1,8 @@
 """Port of the knowledge graph: writes, linking of names, expansion, propagation, queries and scans.
 
-Every request carries its tenant; an implementation filters by it inside the query itself. All raise
-:class:`~braid.errors.TransientStoreError` for what is worth trying again and another
-:class:`~braid.errors.StoreError` for what is not.
+Every request carries its tenant; an implementation filters by it inside the query itself. Implementations raise
+:class:`~braid.errors.TransientStoreError` for errors that may pass if retried, else another
+:class:`~braid.errors.StoreError`.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class GraphStats(Frozen):
     """Edges that are not trusted themselves, whatever their endpoints are; types without any are left out."""
 
     def trusted_part(self) -> GraphStats:
-        """Return the counts of what is trusted, by which a question to that alone is planned.
+        """Return the counts of trusted items, for planning a question about these alone.
 
         Their distinct endpoints are not counted: each number is that of all edges, at most that of the trusted ones.
         """
@@ -253,6 +253,15 @@ class NameKeys(NamedTuple):
     """See :func:`braid.understanding.misspelling_keys.misspelling_numbers`."""
 
 
+class GivenName(NamedTuple):
+    """A name of an entity that was given."""
+
+    entity_id: str
+    name: str
+    """Normalised."""
+    is_alias: bool
+
+
 @runtime_checkable
 class KnowledgeGraph(Protocol):
     """Reads of the knowledge graph: linking, expansion, propagation, queries and counts."""
@@ -324,13 +333,13 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Remove vertices with their edges and return how many vertices there were."""
 
     def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Update the validity of stored vertices and edges; those removed meanwhile stay removed."""
+        """Update the validity of stored vertices and edges; items removed meanwhile are not restored."""
 
     def delete_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Remove those of ``ids`` that were found in texts and have no edge left; return how many there were."""
+        """Remove the found names among ``ids`` that have no edge left; return their number."""
 
     def distrust_unmentioned(self, tenant_id: TenantId, ids: Collection[RecordId]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
+        """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge.
 
         Returns how many. Those with more than :data:`MAX_TRUST_EDGES` edges stay as they are.
         """
@@ -367,19 +376,19 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def distrust_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:
-        """Mark the edges of which these records are the evidence as untrusted, and stubs that they lead to.
+        """Mark the edges whose evidence these records are as untrusted, and stubs at their ends.
 
         Returns how many edges were changed; those that are untrusted already are not read. A stub is marked as
         :meth:`distrust_unmentioned` does.
         """
 
-    def given_entities(
+    def given_names(
         self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int
-    ) -> list[Vertex]:
-        """Return up to ``limit`` trusted vertices with one of these names, found names excepted, ordered by id.
+    ) -> list[GivenName]:
+        """Return up to ``limit`` of the names and aliases that equal one of ``names``, ordered by vertex and name.
 
-        A name or alias of theirs, normalised by ``tokens.normalise``, equals one of ``names``, and they are valid at
-        ``as_of``.
+        ``names`` are normalised by ``tokens.normalise``. The vertices are trusted and valid at ``as_of``; found names
+        and the vertices of texts are left out. Their other names are not read, as very many may have a name in common.
         """
 
     def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
@@ -414,9 +423,9 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def types(self, tenant_id: TenantId, wanted: GraphTypes) -> GraphTypes:
-        """Return the types in a tenant's graph, without reading all of it; an older set if it has all that are wanted.
+        """Return the types in a tenant's graph, without reading all of it; a cached set if it has all the wanted types.
 
-        Those that are wanted where nothing is counted.
+        If nothing is counted, the wanted types.
         """
 
     def prepare_walks(self, tenant_id: TenantId) -> None:

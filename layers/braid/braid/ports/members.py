@@ -1,4 +1,4 @@
-"""Port of the membership store: which subject has which role in which tenant."""
+"""Port of the membership store: roles of subjects in tenants."""
 
 from __future__ import annotations
 

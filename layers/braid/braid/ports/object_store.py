@@ -1,4 +1,4 @@
-"""Port of the object store: files of a tenant, and how their content is cut into parts and lines."""
+"""Port of the object store: files of a tenant, and the splitting of their content into parts and lines."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class ObjectStore(Protocol):
         """Remove an object; one that does not exist is no error."""
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects in batches; those that do not exist are no error, so repeating a failed call completes it.
+        """Remove objects in batches; missing objects are no error, so repeating a failed call completes it.
 
         Any key of :meth:`list` is accepted, even one that :meth:`put` refuses: a bucket may have other writers.
         """
@@ -163,7 +163,7 @@ class StoredLines:
 
     info: ObjectInfo
     read: Callable[[], Iterator[bytes]]
-    """Returns the content in parts, from the beginning; raises what the port says."""
+    """Returns the content in parts, from the beginning; raises the port's errors."""
 
     def __iter__(self) -> Iterator[bytes]:
         """Yield lines without their line feed."""

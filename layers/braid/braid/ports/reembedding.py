@@ -80,7 +80,7 @@ class ReembeddedRecord(Frozen):
     read: Record
     """The record as it was read; its vectors do not matter."""
     write: Record
-    """The record to write. Its vectors replace those of their spaces; those of other spaces are kept."""
+    """The record to write. Its vectors replace the stored ones of their spaces; vectors of other spaces are kept."""
 
     def is_as_read(self, now: Record) -> bool:
         """Return whether the record as stored now equals the one that was read, vectors aside."""
@@ -93,7 +93,7 @@ def without_vectors(record: Record) -> Record:
 
 
 def merged(stored: Iterable[Embedding], new: Sequence[Embedding]) -> tuple[Embedding, ...]:
-    """Return the stored vectors, those of the new ones' spaces replaced by the new ones."""
+    """Return the stored vectors, replaced by the new ones in their spaces."""
     replaced = {embedding.space for embedding in new}
     return (*(embedding for embedding in stored if embedding.space not in replaced), *new)
 
@@ -126,7 +126,7 @@ class IndexMigration(Protocol):
         """Return the next tenants that have records, in order."""
 
     def count(self, tenant_id: str, **conditions: Unpack[ScanConditions]) -> int:
-        """Return how many records of the active index meet the conditions, which are those of ``SearchIndex.scan``."""
+        """Return the number of records of the active index that meet the conditions, as of ``SearchIndex.scan``."""
 
     def ids(
         self,
@@ -163,7 +163,7 @@ class IndexMigration(Protocol):
         active
             Profile of the stored vectors, recorded if none was.
         spaces
-            Embedding spaces of the next index with the length of their vectors: those of both profiles.
+            Embedding spaces of the next index, of both profiles, with the length of their vectors.
         """
 
     def pending(self, tenant_id: str, ids: Sequence[str], spaces: Sequence[str]) -> list[RecordId]:
@@ -179,7 +179,7 @@ class IndexMigration(Protocol):
     def reconcile(self, tenant_id: str, ids: Sequence[str]) -> int:
         """Compare records of both indexes, vectors aside, and remove those that differ from the next one.
 
-        Returns how many were missing, superfluous or different; :meth:`fill` then adds those of the active index again.
+        Returns how many were missing, superfluous or different; :meth:`fill` then adds the active index's again.
         """
 
     def count_pending(self, tenant_ids: Sequence[str], spaces: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""Port of the schema registry: a tenant's schema versions, and what registering the next one would change."""
+"""Port of the schema registry: a tenant's schema versions, and the changes that the next version would make."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class TypeInUse(Frozen):
 
 
 class SchemaReport(Frozen):
-    """What registering a new version would change."""
+    """The changes that registering a new version would make."""
 
     version: int
     """The new version."""
@@ -124,7 +124,7 @@ def report(
     entity_types: Mapping[str, int] | None = None,
     relationship_types: Mapping[str, int] | None = None,
 ) -> SchemaReport:
-    """Return what registering a version would change.
+    """Return the changes that registering a version would make.
 
     Parameters
     ----------

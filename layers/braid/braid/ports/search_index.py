@@ -1,8 +1,8 @@
 """Port of the search index: writes, k-NN and BM25 search, reads by id and scans.
 
-Every request carries its tenant; an implementation filters by it inside the query itself. All raise
-:class:`~braid.errors.TransientStoreError` for what is worth trying again and another
-:class:`~braid.errors.StoreError` for what is not.
+Every request carries its tenant; an implementation filters by it inside the query itself. Implementations raise
+:class:`~braid.errors.TransientStoreError` for errors that may pass if retried, else another
+:class:`~braid.errors.StoreError`.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class ScanPage(Frozen):
 
 
 class WrittenRecord(Frozen):
-    """What a write needs of a stored record, such as the hash by which it is found to be unchanged."""
+    """The fields of a stored record that a write needs, such as the hash that tells whether it has changed."""
 
     id: RecordId
     content_hash: str | None = None
@@ -115,7 +115,7 @@ class SearchIndex(Protocol):
         """
 
     def set_validity(self, records: Sequence[Record]) -> None:
-        """Update only the beginning and the end of validity of stored records; those removed meanwhile stay removed."""
+        """Update only the validity of stored records; records removed meanwhile are not restored."""
 
     def delete(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> int:
         """Remove records and return how many there were."""
@@ -136,7 +136,7 @@ class SearchIndex(Protocol):
         """Return the records that exist, by id, read in one round trip."""
 
     def written(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, WrittenRecord]:
-        """Return what a write needs of the records that exist, those not yet searchable included."""
+        """Return the fields that a write needs of the records that exist, including records not yet searchable."""
 
     def characters(self, tenant_id: TenantId, ids: Sequence[RecordId]) -> dict[RecordId, int]:
         """Return the text length in characters of the records that exist; empty where a write blocks no other one.
@@ -179,7 +179,7 @@ class SearchIndex(Protocol):
         """Count a tenant's records by kind and type. May read all of them, so no question calls it."""
 
     def unknown_words(self, tenant_id: TenantId, words: Sequence[str], *, trusted_only: bool = False) -> frozenset[str]:
-        """Return those of the normalised words that no text, or no trusted one, has with this or another ending."""
+        """Return the normalised words that no text, or no trusted text, contains with this or another ending."""
 
     def passing(self, request: SearchRequest) -> frozenset[RecordId]:
         """Return which of the request's ``ids`` are records that meet its filters, valid or not."""

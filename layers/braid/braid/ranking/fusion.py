@@ -71,7 +71,7 @@ def fuse(
     Parameters
     ----------
     propagated
-        Those of ``graph`` that are hits of propagation.
+        The hits of ``graph`` that come from propagation.
     propagation_weight
         Share of propagation in the fused score, in [0, 1]; vectors and words have the rest, relative to the best.
     cut_off
@@ -128,7 +128,7 @@ def fuse(
 
 
 def append_scaled_tail(first: Mapping[str, float], rest: Mapping[str, float]) -> dict[str, float]:
-    """Return the scores of ``first``, and those that only ``rest`` has scaled to at most the lowest of ``first``."""
+    """Return the scores of ``first``, then the others of ``rest`` scaled to at most the lowest of ``first``."""
     least = min(first.values(), default=1.0)
     return {identity: score * least for identity, score in rest.items()} | dict(first)
 
@@ -160,7 +160,7 @@ def combine(
     strands
         Scores by id of the vector, the lexical and the graph strand.
     propagated
-        Those of the graph strand that come from propagation.
+        Scores of the graph strand that come from propagation.
     propagation_weight, cut_off
         As of :func:`fuse`.
     """

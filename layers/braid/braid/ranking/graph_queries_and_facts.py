@@ -231,8 +231,8 @@ def rank_facts(
     Parameters
     ----------
     scored
-        Each path, whose own score is the product of its edges' confidences; how well it answers, in [0, 1]; and the
-        predicates that tell it from other paths of the same types.
+        Each path, whose own score is the product of its edges' confidences; how well it answers, in [0, 1]; and its
+        predicates, which distinguish it from other paths of the same types.
     weights
         How well the question's name matched, in (0, 1], by the id of the path's start.
     kinds

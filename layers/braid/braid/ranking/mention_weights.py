@@ -38,7 +38,7 @@ in the fused score, from the second on its full share."""
 SPECIFIC_NAME = 0.9
 """Weight of a question's name over the number of texts that mention it, from which propagation has its full share."""
 CERTAIN_NAME = 2.5
-"""Least weight of a question's name that is surely meant as a name and matched whole, not by another form of it."""
+"""Least weight of a question's name that is certainly a name and matched whole, not by another form of it."""
 
 
 class FoundMentions:

@@ -1,8 +1,8 @@
 """Personalised PageRank over the neighbourhood that an engine gathered, and the paths that explain it.
 
 Page et al. (1999) with the teleport of Haveliwala (WWW 2002) to the question's seeds. Paths of walks are found by the
-``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_queries_and_facts`; which are shown is chosen
-by :mod:`braid.ranking.fusion`.
+``expansion`` of both engines, those of facts by :mod:`braid.ranking.graph_queries_and_facts`;
+:mod:`braid.ranking.fusion` selects the paths to show.
 """
 
 from __future__ import annotations
@@ -142,9 +142,9 @@ def _solved_without_leaves(
 ) -> Scores:
     """Solve the equation of :func:`_solved` with its leaves eliminated.
 
-    A leaf is a vertex with one tie at which the walk does not begin; most vertices are. Its share is that of its
-    neighbour times the step to it. What it returns to the neighbour is so a part of the neighbour's own share: with
-    ``r`` the sum over its leaves of step there times step back, ``x = … + r x`` becomes ``x = … / (1 − r)``.
+    A leaf is a vertex with one tie that is no seed; most vertices are leaves. Its share is its neighbour's share times
+    the step to it. The share that it returns is therefore a part of the neighbour's own share: with ``r`` the sum over
+    its leaves of step there times step back, ``x = … + r x`` becomes ``x = … / (1 − r)``.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ RECENCY_FLOOR = 0.1
 RECENCY_UNKNOWN = 0.5
 PLACEHOLDER_STEP = 0.01
 FURTHER_PART_FACTOR = 0.9
-"""Factor of a vector hit on a further part of a long text: a text is mostly about what it begins with."""
+"""Factor of a vector hit on a further part of a long text: the beginning of a text mostly states its topic."""
 MAX_L2_DISTANCE = 0.3
 """The furthest Euclidean distance that counts as similar, where a threshold applies."""
 
@@ -82,7 +82,7 @@ def _measured(value: float) -> float:
 
 
 def placeholder_score(index: int) -> float:
-    """Return the score of the candidate at ``index``, from 0, when the reranker is lost: ``1 - .01 * index``."""
+    """Return the score of the candidate at ``index``, from 0, when the reranker fails: ``1 - .01 * index``."""
     return clamp(1.0 - PLACEHOLDER_STEP * index)
 
 

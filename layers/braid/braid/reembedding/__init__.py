@@ -6,9 +6,9 @@ only if they have not changed since they were read.
 - ``planning``: plans, resumes and pauses jobs; ``jobs``: their state and its persistence; ``workflow``: their steps
 - ``job_pages``: the pages of a job; ``writing``: embeds records and writes them back
 - ``switch_and_rollback``: the end of a *move* to another model profile or index: verification, switch and roll-back;
-  ``profile_recall``: the recall of both profiles. The engine's half of a move is ``braid.ports.reembedding`` and
-  ``…migration``
-- ``outdated``: which records are outdated; ``outdated_queue``: those of an older schema that answers found;
+  ``profile_recall``: the recall of both profiles. The engine's part of a move has its port in
+  ``braid.ports.reembedding``
+- ``outdated``: conditions of outdated records; ``outdated_queue``: queue of outdated records that answers encountered;
   ``job_services``: services and limits that all of these share
 """
 

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import json
 import logging
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from braid.errors import InvalidRequest, ModelError, StoreError, TransientStoreError
 from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
+from braid.ports.batches import batches
 from braid.ports.keys import decode_scan_cursor, encode_scan_cursor
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
 from braid.reembedding import writing
+from braid.reembedding.job_services import READ_AT_ONCE
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require_job, save
 from braid.reembedding.outdated import outdated_conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from braid.reembedding.job_services import Services
 
@@ -178,23 +179,21 @@ def embed_page(services: Services, job: ReembeddingJob, page: IdRange) -> Done:
     found = services.migration.ids(page.tenant, after=page.after, limit=limit, **conditions)
     ids = [record_id for record_id in found if record_id <= page.until]
     if job.phase is Phase.RECONCILE:
-        return Done(repaired=services.migration.reconcile(page.tenant, ids))
+        repaired = (services.migration.reconcile(page.tenant, some) for some in batches(ids, READ_AT_ONCE))
+        return Done(repaired=sum(repaired))
     if job.phase is Phase.FILL and job.profile:
         ids = services.migration.pending(page.tenant, ids, spaces_to_fill(services, job))
-    records = services.index.get_many(page.tenant, ids)
     done = Done()
-    while records:
+    for part in _parts(services.read(page.tenant, ids), limit):
+        if done.seen:
+            require_job(services.jobs, job.name, job.run)
         began = services.seconds()
-        fitting = _embedded_together(records)
-        part, records = records[:fitting], records[fitting:]
         done = _added(
             done,
             part,
             *_write_each(part, _write(services, job, page.tenant, page.scan), len(job.set_aside) + len(done.set_aside)),
         )
         _throttle(services, len(part), services.seconds() - began)
-        if records:
-            require_job(services.jobs, job.name, job.run)
     return done
 
 
@@ -221,7 +220,7 @@ def _write(
 def _write_each(
     records: Sequence[Record], write: Callable[[Sequence[Record]], WriteBackResult], aside: int
 ) -> tuple[WriteBackResult, list[SetAside]]:
-    """Write records together or, where that fails, one by one; return what was written and which failed alone."""
+    """Write records together or, if that fails, one by one; return the written ones, and those that failed alone."""
     try:
         return write(records), []
     except TransientStoreError:
@@ -242,10 +241,9 @@ def _write_each(
         return WriteBackResult(written=0), [SetAside(tenant=record.tenant_id, record_id=record.id, error=cause)]
 
 
-def _embedded_together(records: Sequence[Record]) -> int:
-    """Return how many of the first records are embedded together, one at least."""
-    ends = accumulate(len(record.text()) for record in records)
-    return max(1, sum(end <= _EMBEDDED_CHARACTERS for end in ends))
+def _parts(records: Iterable[Record], most: int) -> Iterator[list[Record]]:
+    """Yield records in parts that are embedded together, of one record at least."""
+    return batches(records, most, size=_EMBEDDED_CHARACTERS, size_of=lambda record: len(record.text()))
 
 
 def _throttle(services: Services, texts: int, elapsed: float) -> None:

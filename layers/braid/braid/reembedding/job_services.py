@@ -1,16 +1,17 @@
-"""The services and limits of re-embedding, and the model profile that is served."""
+"""The services and limits of re-embedding, and the active model profile."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid.models import Frozen
 from braid.models.embedding_models import AUTO, models_of, space_of
+from braid.ports.batches import batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from braid.ports.reembedding import IndexMigration, JobStore
     from braid.ports.schema_registry import SchemaRegistry
     from braid.ports.search_index import SearchIndex
+
+
+READ_AT_ONCE: Final = 25
+"""Most records whose texts are read together: one of 1 MB takes up to 8 MB while it is read, and a tenant that has many
+would end the process, and with it the job of all tenants."""
 
 
 class RunBudget(Frozen):
@@ -89,6 +95,11 @@ class Services:
     def moving(self, tenant_id: str | None, *, back: bool = False) -> Services:
         """Return the services that move one tenant to an index of its own, or ``back``; these services for None."""
         return self if tenant_id is None else replace(self, migration=self.migration.of_tenant(tenant_id, back=back))
+
+    def read(self, tenant_id: str, ids: Iterable[str]) -> Iterator[Record]:
+        """Yield the records of these ids that exist, in order and without vectors, :data:`READ_AT_ONCE` at a time."""
+        for some in batches(ids, READ_AT_ONCE):
+            yield from self.index.get_many(tenant_id, some)
 
     def active_profile(self) -> str:
         """Return the profile that embeds questions."""

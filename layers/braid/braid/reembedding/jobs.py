@@ -1,4 +1,4 @@
-"""Re-embedding jobs and their persistence: any process can resume one, and only one at a time works on it."""
+"""Re-embedding jobs and their persistence: any process can resume a job, and one process at a time works on it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class JobKind(StrEnum):
     REFRESH = "refresh"
     """Re-embeds outdated records in place."""
     MOVE = "move"
-    """Moves all tenants to another model profile, or one to another index, by an index beside the active one."""
+    """Moves all tenants to another model profile, or one tenant to another index, by filling a second index."""
 
 
 class Phase(StrEnum):
@@ -113,7 +113,7 @@ class ReembeddingJob(Frozen):
     repaired: Annotated[int, Field(ge=0)] = 0
     """Records in which the next index differed from the active one."""
     set_aside: tuple[SetAside, ...] = ()
-    """Those of the current run; the next run tries them again if they are still to be embedded."""
+    """Records set aside by the current run; the next run tries them again if they still need embedding."""
     busy_s: Annotated[float, Field(ge=0)] = 0.0
     """Wall-clock seconds of work, with parallel workers counted once and without pauses between steps."""
     started_at: Timestamp

@@ -1,6 +1,7 @@
-"""Which stored records are outdated: of an older schema version, or without a vector of a served model.
+"""Conditions of outdated records: an older schema version, or no vector of a served model.
 
-``planning`` and ``job_pages`` embed them again, in a job that :mod:`braid.reembedding.workflow` runs, every night too.
+``planning`` and ``job_pages`` re-embed these records, in a job that :mod:`braid.reembedding.workflow` runs, on demand
+or every night.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Queue of outdated records: its message schema, and the sender of records of an older schema that answers found.
+"""Queue of outdated records: its message schema, and the sender of outdated records that answers encountered.
 
 The queue delivers at least once and in no order, so its consumer checks each record again: by then it may be up to
 date, or deleted.
 
-The sender does not delay answers. It calls the queue on its own thread while the candidates are reranked, at most once
-an answer; an answer waits a short time for the call and then returns without its result. A queue that fails is logged
-and counted, and degrades nothing: the scheduled scan finds the same records.
+The sender calls the queue on its own thread while the candidates are reranked, at most once an answer; an answer waits
+a short time for the call and then returns without its result. A failing queue is logged and counted, and degrades
+nothing: the scheduled scan finds the same records.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class OutdatedRecordSender:
         return sending
 
     def take_counts(self) -> dict[str, int]:
-        """Return the numbers of records queued and lost since the last call, by metric."""
+        """Return the numbers of records queued and not queued since the last call, by metric."""
         with self._lock:
             counts, self._counts = self._counts, {"OutdatedQueued": 0, "OutdatedLost": 0}
         return counts

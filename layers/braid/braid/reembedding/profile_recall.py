@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Embedding, EmbeddingType, Frozen, RecordId, TenantId, Text
@@ -81,13 +82,12 @@ def sample(services: Services) -> list[RecallQuestion]:
     now = services.now()
     questions: list[RecallQuestion] = []
     for tenant in tenants:
-        records = [
-            record for record in services.index.scan(tenant, limit=_LOOKED_AT).records if _can_be_found(record, now)
-        ]
-        records.sort(key=lambda record: hashlib.sha256(record.id.encode()).digest())
+        ids = services.migration.ids(tenant, limit=_LOOKED_AT)
+        ids.sort(key=lambda record_id: hashlib.sha256(record_id.encode()).digest())
+        records = (record for record in services.read(tenant, ids) if _can_be_found(record, now))
         questions += [
             RecallQuestion(tenant_id=tenant, text=_question_for(record), relevant=(record.id,))
-            for record in records[:each]
+            for record in islice(records, each)
         ]
     return questions[: services.limits.sample]
 

@@ -76,9 +76,9 @@ def verify(
 
 
 def _count_pending(services: Services, job: ReembeddingJob) -> int:
-    """Return how many records the next index lacks, has beyond the active one, or has without a vector.
+    """Return the number of records that the next index lacks, has beyond the active one, or has without a vector.
 
-    Of a tenant that goes on writing some differ at any moment. A record counts only if it still differs when a write of
+    While a tenant writes, some records differ at any moment. A record counts only if it still differs after a write of
     it has had time to reach both indexes.
     """
     migration, spaces = services.migration, spaces_to_fill(services, job)

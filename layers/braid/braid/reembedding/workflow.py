@@ -1,7 +1,7 @@
-"""Steps of a re-embedding job, of a move to another model too, each persisted so that any process can resume it.
+"""Steps of a re-embedding job or a move to another model, each persisted so that any process can resume it.
 
-They are run here one after another, or each by the state machine ``shared/statemachines/reembed.asl.yaml``, which
-``ReembedNightly`` in ``template.yaml`` starts every night for what is outdated (:class:`JobRequest`).
+They are run here one after another, or by the state machine ``shared/statemachines/reembed.asl.yaml``, which
+``ReembedNightly`` in ``template.yaml`` starts every night for outdated records (:class:`JobRequest`).
 """
 
 from __future__ import annotations
@@ -188,7 +188,7 @@ def run_step(step: Step, services: Services, *, step_s: float) -> Progress:
 
 
 def begin(asked: JobRequest, services: Services) -> ReembeddingJob:
-    """Begin the job that an execution is asked for, or take it over. Raises as :func:`braid.reembedding.plan`."""
+    """Begin the requested job, or take it over. Raises as :func:`braid.reembedding.plan`."""
     return plan(
         services,
         profile=asked.profile,

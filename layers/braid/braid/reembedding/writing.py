@@ -62,14 +62,14 @@ def fill(services: Services, tenant: str, records: Sequence[Record], profile: st
 def refresh(
     services: Services, tenant: str, records: Sequence[Record], models: Sequence[ModelConfig] | None = None
 ) -> WriteBackResult:
-    """Convert records to the tenant's current schema version, embed them, and write those back that did not change.
+    """Convert records to the tenant's current schema version, embed them, and write unchanged ones back.
 
     Parameters
     ----------
     records
         Records of one tenant as read; their vectors are not used.
     models
-        Models whose vectors they lack, if nothing else is outdated; by default every served model.
+        Models whose vectors the records lack, if nothing else is outdated; by default every served model.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Pages through stored documents, by the records that they were split into, and through named entities."""
+"""Pages through stored documents, by their records, and through named entities."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def documents(
 ) -> DocumentsPage:
     """Return the next page of documents; only the first chunks of long ones are read.
 
-    A document is all records of kind ``chunk`` whose ids are equal up to a ``#``, as those of ingested files are. It is
+    A document is all records of kind ``chunk`` whose ids are equal up to a ``#``, as in ingested files. It is
     represented by its first record by id.
 
     Parameters

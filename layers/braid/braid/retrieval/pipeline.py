@@ -1,11 +1,11 @@
 """Runs the stages of one question in process, as the state machine does in AWS.
 
-Order, retries and the handling of lost stages are those of ``shared/statemachines/retrieve.asl.yaml``. A test runs
+Order, retries and the handling of failed stages are those of ``shared/statemachines/retrieve.asl.yaml``. A test runs
 every strategy and every single failure through both and requires equal answers.
 
-Here is where a lost store degrades an answer: a stage that fails after its retries is kept in ``lost``
-(``_Run._attempt``), the other stages go on, each strategy with what is left (``_Run._semantic`` and the methods beside
-it), and ``fuse_rerank`` names what was lost in the answer's ``degraded`` or, if no store answered, refuses.
+A failed store degrades an answer here: a stage that fails after its retries is recorded in ``lost``
+(``_Run._attempt``), each strategy continues with the other stages (``_Run._semantic`` and its neighbours), and
+``fuse_rerank`` lists the failed stages in the answer's ``degraded``, or raises an error if no store answered.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ DEFAULT_PLAN = Plan(
     fusion=Fusion.PROPAGATE,
     reasons=("default plan: the plan stage was lost",),
 )
-"""The plan when the plan stage is lost; equal to the state machine's DefaultPlan state."""
+"""The plan if the plan stage fails; equal to the state machine's DefaultPlan state."""
 
 
 def answer(query: Query, stages: Stages, *, trace_id: str | None = None) -> Answer:
@@ -140,7 +140,7 @@ class _Run:
         self.expanded = self._graph(GraphOperation.EXPAND)
 
     def _semantic(self) -> None:
-        """Embed and search; if the search is lost, walk from names instead."""
+        """Embed and search; if the search fails, walk from names instead."""
         self._embed()
         if self._search(None) is None:
             self._walk_from_names()
@@ -213,7 +213,7 @@ class _Run:
     def _multi_hop(self) -> None:
         """Run the plan's steps, each within the last one's hits; if the graph finds nothing, fall back to hybrid.
 
-        Not if the steps are the caller's, unless the graph was lost and the index was not asked.
+        It does not fall back from the caller's steps, unless the graph failed and the index was not searched.
         """
         self._embed()
         frontier: tuple[str, ...] | None = None
@@ -228,7 +228,7 @@ class _Run:
         if self.expanded and self.expanded.hits:
             return
         asked_index = self.searched is not None or "vector_search" in self.lost
-        # The planner's own steps found nothing, or the caller's are walks of a graph that was lost.
+        # The planner's own steps found nothing, or the caller's are walks of a graph that failed.
         if not self.query.hints.steps or ("graph_expand" in self.lost and not asked_index):
             self._hybrid()
 
@@ -261,12 +261,12 @@ class _Run:
     def _attempt(self, name: str, stage: Callable[[_Request], _T], request: _Request) -> _T | None:
         """Run a stage with retries; if it fails, record it in ``lost`` and return None.
 
-        Raises what the plan stage raises of :data:`REFUSED_BY_PLAN`: the question is not valid then.
+        Errors of the plan stage in :data:`REFUSED_BY_PLAN` are raised: the question is invalid.
         """
         try:
             return _retrying(name, stage, request)
         except Exception as error:
-            # As States.ALL of the state machine: a lost stage does not fail the answer.
+            # Like States.ALL in the state machine: a failed stage does not fail the answer.
             if name == "plan" and type(error).__name__ in REFUSED_BY_PLAN:
                 raise
             self.lost[name] = Lost(error=type(error).__name__, cause=str(error))

@@ -6,13 +6,13 @@ by the stages in this process. Related entities and graph queries call the graph
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, Protocol
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import FailFast, Field, TypeAdapter, ValidationError
 
 from braid.errors import InvalidRequest
-from braid.models import Direction, GraphConstraint, Hints, Intent, Query, Strategy, Timestamp
-from braid.models.enums_and_scalars import can_be_id
+from braid.models import Direction, Frozen, GraphConstraint, Hints, Intent, Label, Query, Strategy, Timestamp
+from braid.models.enums_and_scalars import NameOrId, can_be_id, visible
 from braid.ports.graph_query import GraphQuery, GraphQuestion
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.understanding.name_keys import similar_keys
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from braid.models import Answer, EntityLink, FieldCondition, TimeRange
     from braid.ports.graph_query import GraphResult
-    from braid.ports.knowledge_graph import Expansion, KnowledgeGraph
+    from braid.ports.knowledge_graph import Expansion, WritableGraph
+    from braid.ports.search_index import SearchIndex
 
 MAX_RELATED: Final = 200
 MAX_SUGGESTED: Final = 3
@@ -54,11 +55,27 @@ BY_ENTITY_TYPE: Final = {
 ANY_OTHER_TYPE: Final = EntityStrategy(Intent.LOOKUP, 0.5, 0.5)
 
 
+class RelatedQuestion(Frozen):
+    """A question for the entities related to one; its fields are described at :meth:`TenantQuestions.related`."""
+
+    entity: NameOrId
+    types: Annotated[tuple[Label, ...], Field(max_length=32), FailFast()] = ()
+    direction: Direction = Direction.BOTH
+    depth: Annotated[int, Field(strict=True, ge=1, le=3)] = 1
+    limit: Annotated[int, Field(strict=True, ge=1, le=MAX_RELATED)] = 50
+    as_of: Timestamp | None = None
+    trusted_only: Annotated[bool, Field(strict=True)] = False
+
+
 class Library(Protocol):
     """Stages and engines behind the interface; :class:`braid.app.Application` is one."""
 
     @property
-    def graph(self) -> KnowledgeGraph:
+    def index(self) -> SearchIndex:
+        """The search index."""
+
+    @property
+    def graph(self) -> WritableGraph:
         """The knowledge graph."""
 
     def answer(self, query: Query) -> Answer:
@@ -168,7 +185,9 @@ class TenantQuestions:
     ) -> Expansion:
         """Return the entities related to one, nearest first, with or without records.
 
-        Raises InvalidRequest also if no entity has this name or id.
+        None are related to an entity that is not valid at the time, and to a record that is not in the graph.
+
+        Raises InvalidRequest also if no entity has this name, and nothing this id.
 
         Parameters
         ----------
@@ -183,7 +202,7 @@ class TenantQuestions:
         """
         moment = self._moment(as_of)
         graph = self._library.graph
-        links = graph.link(self._tenant_id, [normalise(entity)], as_of=moment, trusted_only=trusted_only)
+        links = graph.link(self._tenant_id, [normalise(visible(entity))], as_of=moment, trusted_only=trusted_only)
         request = related_request(
             self._tenant_id,
             entity,
@@ -197,7 +216,7 @@ class TenantQuestions:
             trusted_only=trusted_only,
         )
         found = graph.expand(request)
-        if not links and not found.hits and not self._is_vertex(entity, moment, trusted_only=trusted_only):
+        if not links and not found.hits and not self._is_stored(entity, trusted_only=trusted_only):
             raise nothing_called(entity, self.similar_names(entity, as_of=moment, trusted_only=trusted_only))
         return found
 
@@ -238,9 +257,14 @@ class TenantQuestions:
         except ValidationError as error:
             raise InvalidRequest.from_validation(error, {"request": "as_of"}) from error
 
-    def _is_vertex(self, entity: str, moment: datetime, *, trusted_only: bool) -> bool:
-        asked = {"start": {"ids": [entity]}, "trusted_only": trusted_only}
-        return bool(self.graph_query(GraphQuestion.model_validate(asked), as_of=moment).hits)
+    def _is_stored(self, entity: str, *, trusted_only: bool) -> bool:
+        """Return whether a vertex or a record has this id, one that is trusted if that is asked."""
+        library = self._library
+        return any(
+            stored.trusted or not trusted_only
+            for read in (library.graph.get_many, library.index.get_many)
+            for stored in read(self._tenant_id, (entity,))
+        )
 
 
 def related_request(

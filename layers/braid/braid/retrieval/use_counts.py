@@ -1,8 +1,8 @@
 """Use counts: how often each record was returned or opened recently, for the ranking profile ``memory``.
 
 They are stored in the cache, one value a tenant, and not in the search index, where an update would index the whole
-document again, vectors included. Uses are gathered in memory and added by a background thread, so that no question
-waits; those that a process has not added are lost when it ends, and all of them where there is no cache.
+document again, vectors included. Uses are collected in memory and added by a background thread, so that no question
+waits. Uses that were not added before a process ends are lost; without a cache, all are.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class UseCounts:
 
 
 def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> bytes:
-    """Return a tenant's counts as JSON: those before decayed by their age, plus new uses; the most used records only.
+    """Return a tenant's counts as JSON: the earlier ones, decayed by age, plus new uses; only the most used records.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The settings of an operator: read once from environment variables ``BRAID_*``, and checked at cold start.
+"""Settings, read once from environment variables ``BRAID_*`` and checked at cold start.
 
 ``configuration_files`` reads files of configuration, such as ``fitted.json`` and the model profiles; ``folders`` finds
 the folders of the user's data and of the files that come with Braid.
@@ -48,7 +48,7 @@ class Journal(StrEnum):
 
 
 class OpenSearchService(StrEnum):
-    """AWS service that requests are signed for. Those to an ``http://`` endpoint, a local server, are never signed."""
+    """AWS service that requests are signed for. Requests to an ``http://`` endpoint (a local server) are not signed."""
 
     DOMAIN = "es"
     SERVERLESS = "aoss"
@@ -96,12 +96,13 @@ class Settings(BaseSettings):
     """Folder with a folder for each model; when not set ``home``/models if it exists, else that of the user."""
 
     graph: GraphSource = GraphSource.BOTH
-    """Whether writes find names in texts, beside the vertices and relationships that are given or in place of them."""
+    """Whether writes find names in texts, in addition to given vertices and relationships or instead of them."""
 
     model_profile: str = "minilm"
-    """Profile of the models that embed records and questions, until the first move to another one: then the index says.
+    """Profile of the models that embed records and questions, until the first move to another one; then the profile
+    is read from the index.
 
-    Where it is changed instead, questions are answered without vectors until everything is embedded again.
+    If it is changed without a move, questions are answered without vectors until everything is embedded again.
     """
     embedding_model: str = "auto"
     """``auto``: the model that the profile has for the question's type; a model id forces that model."""
@@ -173,8 +174,8 @@ class Settings(BaseSettings):
     """Final score below which nothing is shown."""
     context_limit: Annotated[int, Field(ge=1, le=200)] = 10
     context_fence: bool = True
-    """Whether retrieved text is fenced: between lines with a key that it cannot know, after one that says not to obey
-    it."""
+    """Whether retrieved text is fenced: enclosed in lines with a key that its author cannot know, after a line that
+    says not to obey it."""
     context_role: ContextRole = ContextRole.ASSISTANT
     """Role of the messages with retrieved text, unless a request names another."""
 
@@ -233,7 +234,7 @@ class Settings(BaseSettings):
     answer_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
     """Lambda function that answers questions in one process, instead of the workflow."""
     ingest_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
-    """Lambda function that writes for those without a model; this process writes, with its own models, when not set."""
+    """Lambda function that writes for functions without a model; if not set, this process writes itself."""
     ingest_writers: Annotated[int, Field(ge=0)] = 0
     """Most bulk batches (imports and re-embedding) that are written at once, of one tenant at most two thirds of them;
     0 sets no limit."""
@@ -264,7 +265,7 @@ class Settings(BaseSettings):
     cache_result_s: Annotated[int, Field(ge=0, le=86_400)] = 300
     """Most seconds for which an answer is cached; a write, or the end of something's validity, ends it sooner."""
     cache_context_s: Annotated[int, Field(ge=0, le=86_400)] = 3_600
-    """The same for what is retrieved for a context."""
+    """The same for the retrieval of a context."""
     cache_graph_entries: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Look-ups and walks of the graph that one process caches, some tens of KB each."""
     cache_settle_s: Annotated[float, Field(ge=0, le=3600)] | None = None
@@ -418,7 +419,7 @@ def load_settings() -> Settings:
 
 
 def read_settings(**given: Any) -> Settings:  # noqa: ANN401 - any of the settings
-    """Read the settings from the environment; those in ``given`` take precedence.
+    """Read the settings from the environment; ``given`` takes precedence.
 
     Raises ConfigurationError if a variable is missing or malformed; the message names it.
     """

@@ -1,4 +1,4 @@
-"""Folders of the files that come with Braid and of the user's data, on a machine and in a Lambda function."""
+"""Folders of Braid's own data files and of the user's data, on a machine and in a Lambda function."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ EARLIER_HOME = Path(".braid")
 def shared_folder() -> Path:
     """Return the folder of state machines, index mappings and model profiles.
 
-    It is inside the package if a wheel is installed, beside the library in a clone, and ``/opt`` in a function, where a
-    layer has it.
+    It is inside the package if a wheel is installed, next to the library in a clone, and ``/opt`` in a function, from a
+    layer.
     """
     in_clone = PACKAGE.parents[2] / "shared" if len(PACKAGE.parents) > 2 else None  # noqa: PLR2004 - layers/braid/braid
     for folder in (PACKAGE / "shared", in_clone):

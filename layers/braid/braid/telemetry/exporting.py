@@ -1,4 +1,4 @@
-"""Export of traces, metrics and logs over OTLP, where the environment names an endpoint; without one, nothing is sent.
+"""Export of traces, metrics and logs over OTLP, if the environment names an endpoint.
 
 The variables are OpenTelemetry's own: ``OTEL_EXPORTER_OTLP_ENDPOINT``, or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT``,
 ``…_METRICS_ENDPOINT`` and ``…_LOGS_ENDPOINT`` for a single signal; ``OTEL_SDK_DISABLED=true`` switches off, and

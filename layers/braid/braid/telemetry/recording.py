@@ -73,7 +73,7 @@ def operation(
     Parameters
     ----------
     duration
-        The histogram, one of :data:`braid.telemetry.names.DURATIONS`; it gets those of the attributes that are
+        The histogram, one of :data:`braid.telemetry.names.DURATIONS`, with the attributes in
         :data:`~braid.telemetry.names.DIMENSIONS`. None records only a span.
     parent
         Carrier of the trace context, such as headers in lower case. Without a valid ``traceparent`` in it, the current

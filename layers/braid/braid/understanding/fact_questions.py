@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 MAX_TYPES: Final = 32
 """Relationship types that are looked up at once."""
 MAX_LABELS: Final = 200
-"""Relationship types, and entity types, that a question is compared with: those that the graph has most of."""
+"""Number of relationship types, and of entity types, that a question is compared with: the most frequent ones."""
 MAX_OF_A_KIND: Final = 199
 """Most entities of a type among which those *without* a relationship are looked up."""
 
@@ -137,13 +137,13 @@ def _asked(text: str) -> Asked:
 
 
 def _kinds(question: QuestionWords, stats: GraphStats, heads: Collection[int]) -> tuple[list[Label], set[int]]:
-    """Return the entity types that a question asks for, and the positions of the words that say so.
+    """Return the entity types that a question asks for, and the positions of their words.
 
     Parameters
     ----------
     heads
-        Positions of words that express a relationship, and are not taken for nouns: "What calls Fairlead?" asks for no
-        calls.
+        Positions of words that express a relationship and are not read as nouns: "What calls Fairlead?" does not ask
+        for calls.
     """
     tokens = question.tokens
     types = {label: tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)}
@@ -165,7 +165,7 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Collection[int]) -
 
 
 def _noun(tokens: Sequence[str]) -> int | None:
-    """Return the position of the noun that is asked for: "which *services*", "how many *people*", "list *teams*"."""
+    """Return the position of the noun that names the requested type: "which *services*", "how many *people*"."""
     start = next(
         (place for place, token in enumerate(tokens) if token in {"which", "what", "many", "list", "number"}), None
     )
@@ -181,7 +181,7 @@ def _noun(tokens: Sequence[str]) -> int | None:
 
 
 def _of_kind(noun: str, types: Mapping[Label, tuple[str, ...]]) -> list[Label]:
-    """Return the entity types that a noun names: the one of this name, else those in its group of nouns."""
+    """Return the entity types that a noun names: the type of this name, else the types in its group of nouns."""
     one = singular(base_form(noun))
     exactly = [label for label, parts in types.items() if one == "".join(parts)]
     group = next((group for group in _KINDS if one in group), frozenset())

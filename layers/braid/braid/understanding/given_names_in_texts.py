@@ -1,4 +1,4 @@
-"""Finds the names that the tenant has given in the texts of a write, regardless of case; for ``name_finding``."""
+"""Finds the names of a tenant's given entities in the texts of a write, regardless of case; for ``name_finding``."""
 
 from __future__ import annotations
 

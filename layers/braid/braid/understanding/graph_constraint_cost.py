@@ -1,9 +1,9 @@
 """Selectivity of a graph constraint: its expected reach in records, and the cost of graph first and of vector first.
 
-The graph's counts give a mean degree for each relationship type. It is multiplied at each hop, up to the number of
-vertices that there are. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``;
-only where they cross matters. A wrong estimate costs time, never an answer: the stages go on from either order to the
-other where too few hits came back.
+The graph's counts give a mean degree for each relationship type. It is multiplied at each hop, up to the total number
+of vertices. Costs are in milliseconds of the embedded engine on one core, measured in ``bench/planner.md``; only their
+crossing point matters. A wrong estimate costs time but never an answer: if one order returns too few hits, the stages
+continue with the other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _MS_PER_REACHED: Final = 0.045
 _SEARCH_MS: Final = 4.0
 _MS_PER_CANDIDATE: Final = 0.03
 _MS_PER_WALKED: Final = 0.0004
-"""Walking past one record on the way to those that are checked."""
+"""Cost of walking past one record on the way to the checked ones."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Estimate:
 
 
 def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int | None) -> Estimate:
-    """Return how many records a constraint is expected to reach.
+    """Return the expected number of records that a constraint reaches.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def estimate_reach(constraint: GraphConstraint, graph: GraphStats, records: int 
     graph
         Stored counts of the tenant.
     records
-        Records of the tenant in the index, counted up to :data:`MAX_COUNTED`; None for those that the graph knows.
+        Number of the tenant's records in the index, counted up to :data:`MAX_COUNTED`; None for the graph's number.
     """
     degree = _degree(constraint.types, constraint.direction, graph)
     reached, layer = 0.0, 1.0

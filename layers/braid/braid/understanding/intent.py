@@ -162,7 +162,7 @@ def detect_mode(text: str) -> Mode:
 
 
 def detect_intent(text: str) -> Intent:
-    """Return the question's intent; temporal wins over causal, unless a cause or an effect is asked for outright."""
+    """Return the question's intent; temporal wins over causal, unless a cause or an effect is explicitly requested."""
     asked, text = text, _without_names(text)
     causal = bool(_CAUSE.search(text) or _EFFECT.search(text) or _PREVENTED.search(text))
     outright = (
@@ -207,12 +207,12 @@ _COMPARATIVE: Final = _any_of(
 
 
 def unsupported_operators(text: str, *, negation_obeyed: bool = False) -> list[str]:
-    """Return a message for each negation, superlative and comparison in a question, which no search obeys.
+    """Return a message for each negation, superlative and comparison in a question, which searches do not support.
 
     Parameters
     ----------
     negation_obeyed
-        Whether the graph is asked for the negation, so that it is obeyed.
+        Whether the graph evaluates the negation, so that it is supported.
     """
     text = _without_names(text)
     negated = None if negation_obeyed else _NEGATION.search(text)
@@ -236,7 +236,7 @@ def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
 
 
 def walk_direction(text: str, intent: Intent) -> Direction:
-    """Return which way causal edges are walked: towards causes for "why", towards effects otherwise.
+    """Return the direction in which causal edges are walked: towards causes for "why", towards effects otherwise.
 
     Temporal edges are walked both ways: ``earlier BEFORE later`` leads to later events forwards and to earlier ones
     backwards, and :func:`follows_relation` tells the two apart.
@@ -260,14 +260,14 @@ def _seeks_causes(text: str) -> bool:
 
 
 BETWEEN_FACTOR: Final = 0.5
-"""Score factor of a vertex between the start of a walk and its end, where the end is asked for."""
+"""Score factor of a vertex between the start of a walk and its end, if the question asks for the end."""
 
 
 PREVENTED: Final = ("PREVENTS",)
 
 
 class TimeRelation(StrEnum):
-    """Temporal relation of the answer to what the question names."""
+    """Temporal relation of the answer to the event that the question names."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -294,7 +294,7 @@ _ENDS: Final = _any_of(
 )
 _MEASURES: Final = _any_of("prevent(?:s|ed|ing)?", "avert(?:s|ed|ing)?", "avoid(?:s|ed|ing)?")
 CAUSE_OF_PREVENTED_FACTOR: Final = 0.25
-"""Score factor of a cause of what is to be prevented, where a measure that prevents it is found."""
+"""Score factor of causes of an event to be prevented, if a preventive measure is found."""
 _FORWARDS: Final = {("BEFORE", False), ("AFTER", True)}
 """Type and inward flag of steps that lead to later events: along ``earlier BEFORE later``, against ``later AFTER
 earlier``."""
@@ -302,7 +302,7 @@ _BACKWARDS: Final = {("BEFORE", True), ("AFTER", False)}
 
 
 def time_relation(text: str, context: TemporalContext | None) -> TimeRelation | None:
-    """Return the temporal relation of the answer to what the question names; None for none, or more than one.
+    """Return the temporal relation of the answer to the event that the question names; None for none, or several.
 
     A caller's temporal context wins over the question's words.
     """
@@ -361,10 +361,10 @@ class WalkPreference:
         return self.types is not None and bool(hit.path.types) and self.types.issuperset(hit.path.types)
 
     def keep(self, hits: list[GraphHit]) -> list[GraphHit]:
-        """Drop hits in the wrong temporal direction, and lower the scores of hits that are asked for less.
+        """Drop hits in the wrong temporal direction, and lower the scores of hits that answer less directly.
 
-        Where the end of a chain is asked for, the vertices before it are lowered. Where prevention is asked for and a
-        measure was found, all other hits of causal walks are.
+        If the question asks for the end of a chain, the vertices before it are lowered. If it asks for prevention and a
+        measure was found, all other hits of causal walks are lowered.
         """
         if self.relation is not None:
             return [hit for hit in hits if follows_relation(hit.path, self.relation)]

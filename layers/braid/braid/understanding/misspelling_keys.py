@@ -1,8 +1,8 @@
 """Keys that a name and its misspellings share, by which a misspelt name of a question finds its entity.
 
-Whether a word is read as a misspelt name is decided by :mod:`braid.retrieval.stages.name_linking`.
-As in SymSpell (W. Garbe), a name is stored under hashes of itself and of itself without each of its letters. Parts of
-names have no such keys: a question asks for them with two adjacent letters swapped as well.
+:mod:`braid.retrieval.stages.name_linking` decides whether a word is a misspelt name.
+As in SymSpell (W. Garbe), a name is stored under hashes of itself and of its variants without one letter. Parts of
+names have no such keys: a question looks them up with two adjacent letters swapped as well.
 The embedded store keeps the hashes as integers in a table of their own: :func:`misspelling_number` converts one.
 """
 

@@ -1,7 +1,7 @@
 """Keys of names, by which writes store an entity and questions look it up.
 
-They are not the ``name_key`` of :mod:`braid.understanding.name_patterns`, which the spellings of a name in texts share.
-The first character of a key tells its kind; :data:`FORM_SCORES` has the marks of the last four:
+The ``name_key`` of :mod:`braid.understanding.name_patterns` is another key, shared by the spellings of a name in texts.
+The first character of a key is the mark of its kind; :data:`FORM_SCORES` has the last four:
 
 ===========  =======================================================================
 no mark      a normalised name or alias itself
@@ -13,8 +13,8 @@ no mark      a normalised name or alias itself
 
 The hashes are of :mod:`braid.understanding.misspelling_keys`.
 
-Which words of a question are meant as a name is said by :mod:`braid.understanding.question_phrases`. Names in the texts
-of a write are found by :mod:`braid.understanding.name_finding`.
+Phrases of a question that may be names are found by :mod:`braid.understanding.question_phrases`, names in the texts of
+a write by :mod:`braid.understanding.name_finding`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def is_form(key: str) -> bool:
 
 
 def lookup_keys(question: str) -> dict[str, LookupKey]:
-    """Return the keys to look up for a question: its phrases as they are, and other forms of those written as names.
+    """Return the keys to look up for a question: its phrases, and other forms of phrases that are written like names.
 
     Altered forms and parts of names are looked up only for phrases that are not inside a longer name: "A Whirl Of Sex
     And Politics" names no "Gentle Sex".

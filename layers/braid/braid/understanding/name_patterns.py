@@ -86,7 +86,7 @@ _FIELD = re.compile(r"(?:^|; )([^:;\n]{1,60}): ", re.MULTILINE)
 """Name of a column in the text of a table's row."""
 _DASHES: Final = frozenset("-\u2013\u2014")
 _SENTENCE_END = (".", "!", "?", "\u3002", "\uff01", "\uff1f", "|")
-"""What ends a sentence, or the cell of a table, whose first word has a capital for its place alone as well."""
+"""End of a sentence or table cell; a capital of the next word may be due to its position alone."""
 _FORMS_KNOWN: Final = 4_096
 """Size of the cache of words' types; words have at most :data:`LONGEST_PIECE` characters, and most recur."""
 _NAMES_KNOWN: Final = 4_096
@@ -124,7 +124,12 @@ class Candidate(NamedTuple):
 @lru_cache(maxsize=_NAMES_KNOWN)
 def name_key(name: str) -> str:
     """Return the key that a name's spellings share: without case, accents, hyphens, possessives, leading article."""
-    words = normalise(name).split()
+    return without_article(normalise(name))
+
+
+def without_article(name: str) -> str:
+    """Return a normalised name without the articles that it begins with."""
+    words = name.split()
     while len(words) > 1 and words[0] in {"the", "a", "an"}:
         del words[0]
     return " ".join(words)
@@ -166,11 +171,11 @@ def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
 
 
 def _capitals_tell(words: Sequence[_Word]) -> bool:
-    """Return whether words with capitals are names in a text, which they are not where most words have capitals.
+    """Return whether capitals mark names in a text; they do not if most words have capitals.
 
-    Such a text is in upper case, in title case, or a table whose lines have been lost. It is prose full of names if it
-    has sentences, and some of the words that title case would capitalise have no capitals; and a list of names or rows
-    of a table if punctuation divides it into parts of few words.
+    A text with mostly capitals is in upper case, in title case, or a table without its line breaks. But it is prose
+    full of names if it has sentences, and some of the words that title case would capitalise have no capitals; and a
+    list of names or rows of a table if punctuation divides it into parts of few words.
     """
     letters = [word for word in words if word.text[:1].isalpha()]
     capitals = sum(word.text[:1].isupper() for word in letters)
@@ -227,7 +232,7 @@ def _continues_name(word: _Word) -> bool:
 
 
 def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
-    """Return the words, a unit behind a number ("450 EUR") marked as a word whose capital says nothing."""
+    """Return the words; units after a number ("450 EUR") are marked, as their capitals are no evidence of a name."""
     found: list[_Word] = []
     for word in words:
         text = word.text
@@ -244,10 +249,10 @@ def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
 
 
 def _columns(content: str) -> tuple[set[str], list[tuple[int, int]]]:
-    """Return the names of columns in a text of a table's rows, and where the rows have them.
+    """Return the names of columns in the text of a table's rows, and their positions.
 
-    A name of a column is what several fields begin with, before a colon. A row is a line of at least two fields; the
-    columns of "Heron (Greek: …; Latin: …)" are none, as a bracket is open.
+    A column's name is a text before a colon with which several fields begin. A row is a line of at least two fields;
+    "Heron (Greek: …; Latin: …)" has no columns, as a bracket is open.
     """
     counted: Counter[str] = Counter()
     rows: list[list[tuple[int, int]]] = []
@@ -386,8 +391,8 @@ def _type_by_form(text: str) -> str | None:
 def words_of(content: str) -> Iterator[_Word]:
     """Yield the words of a text; addresses and calls whole, everything else split at punctuation.
 
-    The text is read in pieces between white space. ``begins``, ``apart`` and ``opened`` are what the pieces so far say
-    of the next word; see :class:`_Word`.
+    The text is read in pieces between white space. ``begins``, ``apart`` and ``opened`` carry the state from the pieces
+    so far to the next word; see :class:`_Word`.
     """
     begins, apart, opened, end = True, True, False, 0
     for piece in PIECE.finditer(content):

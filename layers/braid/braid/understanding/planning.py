@@ -1,7 +1,7 @@
 """Plans a question: strategy, number of candidates and steps, with the reason for each.
 
-The weights of vectors, words and graph are not planned: :mod:`braid.ranking.fusion` adapts them to what was found.
-A date in the question is remarked in the reasons; the moment that is asked about is ``as_of`` of the request alone.
+The weights of vectors, words and graph are not planned: :mod:`braid.ranking.fusion` adapts them to the hits.
+A date in the question is only noted in the reasons; validity is decided by the request's ``as_of`` alone.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def choose_strategy(
 ) -> tuple[Strategy, str]:
     """Return the strategy, that is the order in which the stores are asked, and the reason for it.
 
-    The caller's hints win, then a graph constraint, then the graph's counts and what the question asks for.
+    The caller's hints win, then a graph constraint, then the graph's counts and the question's intent.
 
     Parameters
     ----------

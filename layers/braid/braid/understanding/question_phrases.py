@@ -1,4 +1,4 @@
-"""Which words of a question are meant as a name: its phrases, and how certain each is a name by its spelling."""
+"""Phrases of a question that may be names, each with the certainty, by its spelling, that it is one."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def _is_name_without_case(run: Sequence[str]) -> bool:
 
 
 def name_certainty(question: str, phrase: str) -> float:
-    """Return how certain it is that a phrase of a question is meant as a name, by its spelling there, in [0, 1].
+    """Return the certainty, in [0, 1], that a phrase of a question is a name, by its spelling there.
 
     "Which country is Aristarete from?" certainly names Aristarete, but hardly an entity called "Country". A name has a
-    capital, a digit or a script without case. Where capitals do not distinguish, since all words or none have one,
-    several words together count as a name.
+    capital, a digit or a script without case. If all words or none have a capital, several words together count as a
+    name.
 
     Parameters
     ----------

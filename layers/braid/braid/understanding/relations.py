@@ -1,8 +1,8 @@
-"""Matches a question's words with relationship types and predicates, and tells from which end an edge is walked.
+"""Matches a question's words with relationship types and predicates, and determines the direction of the walk.
 
 "Who owns Keelson?" walks OWNS from its target; "What is owned by the Platform team?" from its source. Words are
-compared by their stems and by a table of synonyms of everyday English, the same for all tenants. ``sentence`` says an
-edge in words.
+compared by their stems and by a table of synonyms of everyday English, the same for all tenants. ``sentence`` writes an
+edge as a sentence.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _SYNONYMS: Final = (
     ("border adjoin neighbour surround", ""),
     ("star act appear feature", ""),
 )
-"""Words that express one relationship from the same end, and those that express it from the other end."""
+"""Groups of words that express one relationship from the same end, and words that express it from the other end."""
 _IRREGULAR: Final = {
     "wrote": "write", "written": "write", "made": "make", "built": "build", "led": "lead", "held": "hold",
     "bought": "buy", "sold": "sell", "taught": "teach", "won": "win", "ran": "run", "born": "bear", "bore": "bear",
@@ -74,7 +74,7 @@ NOW: Final = word_set("today now currently presently nowadays")
 _DENYING: Final = word_set("not never don doesn didn isn aren wasn weren hasn haven t")
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
-"""Stop words that change what a question about a relationship asks for, and so have to be explained too."""
+"""Stop words that change the meaning of a question about a relationship, and must be explained too."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
@@ -147,7 +147,7 @@ class Occurrence(NamedTuple):
 
 
 def is_symmetric(parts: Sequence[str]) -> bool:
-    """Return whether a label says only that two entities are related, so that its direction has no meaning."""
+    """Return whether a label means only that two entities are related, so that its direction has no meaning."""
     content = _content(parts)
     return bool(content) and all((_RELATED, False) in _MEANINGS.get(_key(part), ()) for part in content)
 
@@ -221,7 +221,7 @@ class QuestionWords:
         return said
 
     def _matches(self, part: str, skipped: Collection[int]) -> dict[int, tuple[float, bool]]:
-        """Return the quality of each word that matches one of a label, and whether it says that from the other end."""
+        """Return the quality of each word that matches one of a label, and whether it matches from the other end."""
         key = _key(part)
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
@@ -332,7 +332,7 @@ class Explained(NamedTuple):
     score: float
     """Quality of the match times the share of the question's words that it explains, in [0, 1]."""
     wording: tuple[str, ...]
-    """The predicates that tell it from other paths of the same types; empty strings where the type tells enough."""
+    """The predicates that distinguish it from other paths of the same types; empty strings if the types suffice."""
 
 
 class _Edge(NamedTuple):
@@ -351,19 +351,19 @@ AGAINST: Final = 0.8
 def explain(
     question: QuestionWords, skipped: Collection[int], anchors: Mapping[str, Anchor], hit: GraphHit
 ) -> Explained | None:
-    """Return how well a path answers a question; None if the question does not say one of its edges.
+    """Return how well a path answers a question; None if the question does not express one of its edges.
 
-    Each edge has to be said by words of the question, from which no edge before it was matched. The path's quality is
-    the product of the qualities of these matches. The words to be explained are those that tell something, without the
-    names on the path; names that are not on it are among them. The share of these that the edges explain, times the
-    quality, is the score.
+    Each edge must match words of the question that matched no edge before it. The path's quality is the product of the
+    qualities of these matches. The words to be explained are the content words of the question, including names that
+    are not on the path, but not those on it. The score is the share of these words that the edges explain, times the
+    quality.
 
     A path that ends at a name of the question is no answer to one that asks who, which or where, and gives None.
 
     Parameters
     ----------
     skipped
-        Positions of words that say no relationship, such as those that name the kind of the answers.
+        Positions of words that express no relationship, such as the requested entity type.
     anchors
         Entities that the question names, by id; the path begins at one of them.
     """
@@ -393,15 +393,15 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
 
     ======================================  ==============================================================
     The words of its predicate              in either direction; in the wrong one, times :data:`AGAINST`
-    Those of its type, if it is symmetric   in either direction; only if those of its predicate do not occur
-    Those of any other type                 in the direction of the edge only
+    The words of its type, if symmetric     in either direction; only if its predicate's words do not occur
+    The words of any other type             in the direction of the edge only
     ======================================  ==============================================================
 
     Parameters
     ----------
     start
-        Position of the name or word that the edge is walked from; the side of it on which the edge is said tells the
-        direction.
+        Position of the name or word that the edge is walked from; the side on which the edge is expressed determines
+        the direction.
     skipped
         Positions of words that are not compared.
     """

@@ -1,4 +1,4 @@
-"""Words that begin a sentence before a name and are no part of it, by which ``name_patterns`` cuts names.
+"""Words that begin a sentence before a name and are not part of it; ``name_patterns`` cuts them off.
 
 "However Anna Berg" and "Ask Anna Berg" name Anna Berg, and "Der Umzug" begins with an article. Function words of
 English, which search leaves out too, are in ``tokens``.
@@ -35,7 +35,7 @@ IMPERATIVES: Final = word_set("""
     pergunte ligue chame contate avise
     vraag bel contacteer informeer
 """)
-"""Imperative verbs whose object is often a name; without those that names often begin with, such as "open"."""
+"""Imperative verbs whose object is often a name, except verbs with which names often begin, such as "open"."""
 
 _FUNCTION_WORDS: Final = (
     word_set("""

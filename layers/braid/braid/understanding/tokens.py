@@ -95,7 +95,7 @@ STOP_WORDS: Final = FUNCTION_WORDS | word_set("""
 _WORD = re.compile(r"[^\W_]+(?:[.'’&+#-]+[^\W_]+)*[+#]*", re.UNICODE)
 _POSSESSIVE = re.compile(r"['’]s?$", re.IGNORECASE)
 _INNER = re.compile(r"[.'’&-][.'’&+#-]*")
-_KEPT = ("L", "N", "M", "Co")  # what FTS5's unicode61 makes tokens of
+_KEPT = ("L", "N", "M", "Co")  # the characters of which FTS5's unicode61 makes tokens
 _SEARCHED: Final = TranslationTable(
     lambda character: ord(character) if unicodedata.category(character).startswith(_KEPT) else ord(" ")
 )
@@ -205,10 +205,10 @@ _OF_WORDS: Final = TranslationTable(lambda character: ord(character if character
 def stem(word: str) -> str:
     """Return a crude stem, such as that of "directed" and "director"; only for comparing with other such stems.
 
-    One of three stemmers, of which each fits what its stems are compared with, and weights that were fitted with it.
-    This one keeps four letters or more, as :func:`has_word` searches texts for words that begin so.
-    :func:`braid.understanding.multi_hop.label_stem` cuts all endings, to compare with labels; that of
-    ``braid.retrieval.stages.excerpts`` cuts only the endings that a word of a text may have after it.
+    One of three stemmers, each for one kind of comparison, with weights that were fitted with it. This one keeps four
+    letters or more, as :func:`has_word` searches texts for words with that beginning.
+    :func:`braid.understanding.multi_hop.label_stem` cuts all endings, to compare with labels; the stemmer of
+    ``braid.retrieval.stages.excerpts`` cuts only endings that a word in a text may have.
     """
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= SHORTEST_STEM:

@@ -75,7 +75,7 @@ const found = (name, counts) =>
 const LIKELY = 0.6, UNLIKELY = 0.3;
 
 const inWords = (confidence) =>
-  confidence >= LIKELY ? "Likely answered" : confidence >= UNLIKELY ? "Unsure whether these answer it" : "Nothing here seems to answer this";
+  confidence >= LIKELY ? "Likely answered" : confidence >= UNLIKELY ? "Unsure whether these answer it" : "Probably not answered";
 
 const ASKED = { all: "a whole list", count: "a number", not: "what does not stand in a relation" };
 

@@ -1,8 +1,7 @@
 """AWS services as engines: DynamoDB, S3, SQS, Step Functions, Lambda and Secrets Manager.
 
 - ``clients``: their clients, with time limits and retries; ``secret_keys``: keys, given or in Secrets Manager
-- ``dynamodb``: schema versions, jobs and memberships; ``dynamodb_cache``: the cache, its counters and with them the
-  quotas; ``dynamodb_graph_counts``: how many records, vertices and edges the graph has
-- ``s3``, ``sqs``, ``step_functions``, ``lambda_invocation``: objects, messages, workflows and functions that are
-  invoked
+- ``dynamodb``: schema versions, jobs and memberships; ``dynamodb_cache``: the cache and its counters, which quotas use;
+  ``dynamodb_graph_counts``: numbers of records, vertices and edges of the graph
+- ``s3``, ``sqs``, ``step_functions``, ``lambda_invocation``: objects, messages, workflows and invoked functions
 """

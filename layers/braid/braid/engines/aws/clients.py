@@ -1,4 +1,4 @@
-"""Clients of AWS services: time limits, retries, and their errors as Braid's.
+"""Clients of AWS services: time limits, retries, and conversion of their errors to Braid's.
 
 ``boto3`` is imported when the first client is opened, because that import is slow.
 """
@@ -79,7 +79,7 @@ def client_config(*, timeout_s: float, attempts: int) -> Config:
 
 
 def signing_credentials(what: str) -> tuple[Credentials, str]:
-    """Return the credentials and the region that requests are signed with; ``what`` says which, for the error.
+    """Return the credentials and the region that requests are signed with; ``what`` names them in the error.
 
     Raises ConfigurationError if either is missing.
     """

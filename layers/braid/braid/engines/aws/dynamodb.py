@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from botocore.exceptions import ClientError
 
 from braid.engines.aws.clients import as_braid_errors, code_of, open_client
+from braid.engines.retries_and_deadlines import retrying
 from braid.ports.members import Membership, Role
 from braid.ports.reembedding import JobRecord
 from braid.ports.schema_registry import SchemaVersion, check_next
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 
 _CONDITION_FAILED = "ConditionalCheckFailedException"
+FORGET_ATTEMPTS: Final = 8
+"""Attempts at each page of a scan of a whole table, and at each item that is removed of a tenant. Scanning is throttled
+by itself, as it reads one partition as fast as it can; a repeated scan would begin, and be throttled, again."""
 
 
 class DynamoClient(Protocol):
@@ -48,12 +52,18 @@ class DynamoTable:
     def _errors(self) -> AbstractContextManager[None]:
         return as_braid_errors(f"table {self._table}")
 
-    def _items(self, read: Callable[..., dict[str, Any]], **request: object) -> Iterator[dict[str, Any]]:
-        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently."""
+    def _items(
+        self, read: Callable[..., dict[str, Any]], *, attempts: int = 1, **request: object
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the items that the client's ``query`` or ``scan`` finds, page by page and consistently.
+
+        Each page is tried ``attempts`` times, besides the client's own.
+        """
         request |= {"TableName": self._table, "ConsistentRead": True}
         while True:
-            with self._errors():
-                page = read(**request)
+            for attempt in retrying(attempts):
+                with attempt, self._errors():
+                    page = read(**request)
             yield from page["Items"]
             if not page.get("LastEvaluatedKey"):
                 return
@@ -74,10 +84,11 @@ class DynamoTable:
                     raise
                 return False, dict(error.response)
 
-    def _delete(self, key: dict[str, Any]) -> bool:
-        """Remove an item and return whether there was one."""
-        with self._errors():
-            gone = self._client.delete_item(TableName=self._table, Key=key, ReturnValues="ALL_OLD")
+    def _delete(self, key: dict[str, Any], *, attempts: int = 1) -> bool:
+        """Remove an item, which is tried ``attempts`` times, and return whether there was one."""
+        for attempt in retrying(attempts):
+            with attempt, self._errors():
+                gone = self._client.delete_item(TableName=self._table, Key=key, ReturnValues="ALL_OLD")
         return bool(gone.get("Attributes"))
 
 
@@ -229,10 +240,12 @@ class DynamoMembers(DynamoTable):
         """Remove every membership in a tenant and return how many there were; the whole table is scanned."""
         found = self._items(
             self._client.scan,
+            attempts=FORGET_ATTEMPTS,
             FilterExpression="tenant_id = :tenant",
             ExpressionAttributeValues={":tenant": {"S": tenant_id}},
         )
-        return sum(self.remove(item["subject"]["S"], tenant_id) for item in found)
+        keys = (_member_key(item["subject"]["S"], tenant_id) for item in found)
+        return sum(self._delete(key, attempts=FORGET_ATTEMPTS) for key in keys)
 
 
 def _version_key(schema: SchemaVersion) -> dict[str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""Cache in a DynamoDB table, whose partition key is tenant and key together, so that no tenant is a hot partition."""
+"""Cache in a DynamoDB table; the partition key is tenant and key together, so that no tenant is a hot partition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.aws.clients import open_client
-from braid.engines.aws.dynamodb import DynamoTable
+from braid.engines.aws.dynamodb import FORGET_ATTEMPTS, DynamoTable
 from braid.engines.retries_and_deadlines import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
@@ -131,17 +131,16 @@ class DynamoCache(DynamoTable):
         prefix = f"{check_tenant(tenant_id)}|"
         found = self._items(
             self._client.scan,
+            attempts=FORGET_ATTEMPTS,
             ProjectionExpression="id",
             FilterExpression="begins_with(id, :tenant)",
             ExpressionAttributeValues={":tenant": {"S": prefix}},
         )
         removed = 0
         for item in found:
-            with self._errors():
-                self._client.delete_item(TableName=self._table, Key={"id": item["id"]})
+            self._delete({"id": item["id"]}, attempts=FORGET_ATTEMPTS)
             removed += 1
-        with self._errors():
-            self._client.delete_item(TableName=self._table, Key=counts_id(tenant_id))
+        self._delete(counts_id(tenant_id), attempts=FORGET_ATTEMPTS)
         return removed
 
 

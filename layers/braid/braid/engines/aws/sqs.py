@@ -89,7 +89,7 @@ class SqsQueue:
     def receive(self, max_messages: int, visibility_s: int) -> list[Delivery]:
         """Return up to ``max_messages``, which are invisible to other consumers for ``visibility_s`` seconds.
 
-        When the queue fails after some were received, those are returned.
+        If the queue fails after some were received, these are returned.
         """
         check_receive(max_messages, visibility_s)
         deliveries: list[Delivery] = []

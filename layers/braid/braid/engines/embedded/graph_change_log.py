@@ -1,12 +1,12 @@
 """Change capture of a tenant's graph: exact counts, and a log of changes by which graphs in memory are updated.
 
-Triggers on the writing connection record each vertex and edge whose row changes, whatever statement changes it. The
-commit adds them to the counts, which the planner reads at every question, and to a log of the changes of each write
-generation. So the cost of counting and of following a write does not grow with the graph.
+Triggers on the writing connection record each vertex and edge whose row changes, by any statement. The commit adds them
+to the counts, which the planner reads at every question, and to a log of the changes of each write generation. So the
+cost of counts and of updating graphs in memory does not grow with the graph.
 
-A write may remove hundreds of thousands of mentions, whose rows take seconds to delete. It records only their
-endpoints, in a twentieth of the time, and so removes them in its own commit: no reader sees them. Their rows are
-deleted later in batches, in transactions of their own, between which others write.
+A write may remove hundreds of thousands of mentions, whose rows take seconds to delete. Its commit records only their
+endpoints, in a twentieth of the time; from then on no reader sees them. Their rows are deleted later in batches, in
+separate transactions, between which others can write.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ def _add_counts(connection: sqlite3.Connection, tenant: int) -> GraphStats:
 
 
 def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
-    """Return the sums by name, in the order of names, without those that are 0."""
+    """Return the sums that are not 0 by name, in the order of names."""
     both = {name: known.get(name, 0) + added.get(name, 0) for name in sorted({*known, *added})}
     return {name: number for name, number in both.items() if number}
 
@@ -268,7 +268,7 @@ def _log(connection: sqlite3.Connection, tenant: int) -> None:
         "INSERT INTO graph_changes VALUES (?, ?, ?) ON CONFLICT (tenant, generation) DO UPDATE SET changes = NULL",
         (tenant, generation, changes),
     )
-    # A stamp tells a generation from one of the same number after the store was restored and written to again.
+    # After a restore from a backup, other writes may get the same number; the random stamp tells them apart.
     connection.execute(
         "INSERT OR REPLACE INTO graph_changes VALUES (?, ?, ?)", (tenant, -generation, secrets.token_hex(8))
     )

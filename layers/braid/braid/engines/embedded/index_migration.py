@@ -1,7 +1,7 @@
 """The embedded index migration: the next model profile's vectors are written to the same rows.
 
-A record has vectors of both profiles, each in its own space, so that backfilling only writes vectors, switching writes
-one value, and nothing has to be copied or reconciled.
+During a migration records have vectors of both profiles, each in its own space: backfilling only writes vectors,
+switching writes one value, and nothing has to be copied or reconciled.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from braid.engines.embedded.tables import to_microseconds
+from braid.errors import TransientStoreError
 from braid.ports.keys import check_tenant
 from braid.ports.message_queue import DEDUPLICATION_S, Delivery, check_receive, decode_message, encode_messages
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 MAX_RECEIVES = 5
 """Deliveries of a message that is never deleted, before it is set aside as a dead letter."""
+MAX_MESSAGES = 10_000
+"""Most messages, dead letters included: questions fill the queue, and only ``braid reembed --queue`` empties it."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -36,12 +39,18 @@ class EmbeddedQueue:
         self._clock = clock
 
     def send(self, messages: Sequence[QueueMessage]) -> None:
-        """Add all messages in one transaction; when it returns they are durable."""
+        """Add all messages in one transaction; when it returns they are durable.
+
+        Raises TransientStoreError if there are :data:`MAX_MESSAGES` already; nothing is added.
+        """
         bodies = encode_messages(messages)
         if not bodies:
             return
         now = self._clock()
         with self._store.transaction() as connection:
+            room = MAX_MESSAGES - len(bodies)
+            if connection.execute("SELECT 1 FROM messages LIMIT 1 OFFSET ?", (room,)).fetchone():
+                raise TransientStoreError(f"the queue has {MAX_MESSAGES:,} messages; run braid reembed --queue")
             forgotten = to_microseconds(now - timedelta(seconds=DEDUPLICATION_S))
             connection.execute("DELETE FROM messages_sent WHERE sent_at <= ?", (forgotten,))
             for message, body in zip(messages, bodies, strict=True):

@@ -1,8 +1,8 @@
-"""The files of an embedded store, connections to them, and SQLite's errors as Braid's.
+"""The files of an embedded store, connections to them, and conversion of SQLite's errors to Braid's.
 
-SQLite notices neither a log that lost its newest commits nor a database that was emptied, and goes on writing to files
-that were removed or replaced. So a small file beside the database records, after each commit, the store's identity and
-its number of commits; and each connection keeps the inodes and sizes of the files that it opened.
+SQLite notices neither a log that lost its newest commits nor a database that was emptied, and continues to write to
+files that were removed or replaced. So a small file beside the database records, after each commit, the store's
+identity and its number of commits; and each connection keeps the inodes and sizes of the files that it opened.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class StoreFiles:
         yield from (folder / name for name in _FOLDERS)
         names = {path.name for path in folder.iterdir()}
         if all(name in _OURS or name.startswith((self.path.name, *_AUDIT_LOGS)) for name in names):
-            yield folder  # a folder with any other file may be meant for other users too
+            yield folder  # a folder with any other file may be used by others too
 
     def last_commit(self) -> LastCommit | None:
         """Return the content of the commit file; None when it is missing or unreadable."""

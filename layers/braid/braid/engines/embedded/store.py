@@ -161,8 +161,8 @@ class EmbeddedStore:
         Parameters
         ----------
         wait_ms
-            How long to wait for other writers. None waits without limit for those of this process and 5 s for those of
-            others.
+            How long to wait for other writers. None waits without limit for writers of this process, and 5 s for other
+            processes.
         durable
             False does not wait for the disk: a power cut may lose this transaction, but no earlier one. Not for writes
             to a graph: only durable transactions maintain its counts and its log.

@@ -317,7 +317,7 @@ def write_words(connection: sqlite3.Connection, table: str, row: tuple[int, str,
 
 
 def forget_words(connection: sqlite3.Connection, table: str, rows: Iterable[tuple[int, str, str, str]]) -> None:
-    """Remove rows (number, title, aliases, content) from an FTS5 table; their texts must be those that were indexed."""
+    """Remove rows (number, title, aliases, content) from an FTS5 table; their texts must be the indexed ones."""
     delete_words(connection, table, [(number, *map(space_ideographs, texts)) for number, *texts in rows])
 
 

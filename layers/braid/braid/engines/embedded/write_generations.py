@@ -1,7 +1,7 @@
 """Write generations of a tenant, and a cache of values that are valid for one generation.
 
-A generation is a counter in the database, so that a process notices the writes of others. They are those of records and
-of the graph; the one by which cached answers are invalidated is the cache's own (:mod:`braid.ports.cache`).
+A generation is a counter in the database, by which a process notices the writes of others. There is one for records and
+one for the graph. Cached answers are invalidated by another one, of the cache (:mod:`braid.ports.cache`).
 """
 
 from __future__ import annotations

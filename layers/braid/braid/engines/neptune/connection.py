@@ -64,8 +64,8 @@ class GremlinConnection:
     connect_timeout_s, read_timeout_s
         Limits on the handshake, and on the complete reply of one attempt.
     evaluation_timeout_ms
-        Evaluation timeout of the server; below the read timeout, so that the server ends first. A question that has
-        less time left gives the server no more: else it would work on for nobody.
+        Evaluation timeout of the server; below the read timeout, so that the server ends first. A question with less
+        time left sends that instead, so that the server does not continue after the question has ended.
     attempts
         Most attempts at one traversal, the first included.
     budget_s

@@ -118,7 +118,7 @@ def write_vertices(
 ) -> GraphTraversal:
     """Write vertices in one traversal. Merge maps are constants, which Neptune executes natively.
 
-    Those whose ids are among ``stubs`` are only created.
+    Vertices whose ids are among ``stubs`` are created, but never overwritten.
     """
     steps: Any = source
     for vertex in vertices:
@@ -310,27 +310,44 @@ def fetch_unmentioned(source: GraphTraversalSource, tenant_id: str, keys: Sequen
     return _whole_vertices(source.V(*keys).has(TENANT, tenant_id).not_(__.both_e()))
 
 
-def fetch_to_distrust(source: GraphTraversalSource, tenant_id: str, keys: Sequence[str]) -> GraphTraversal:
-    """Fetch the trusted vertices without trusted edges, by their stored ids."""
-    return _whole_vertices(_without_trusted_edges(source.V(*keys).has(TENANT, tenant_id).not_(__.has(UNTRUSTED, True))))
+def fetch_to_distrust(
+    source: GraphTraversalSource, tenant_id: str, keys: Sequence[str], leaving: Sequence[str] = (), *, lone: bool = True
+) -> GraphTraversal:
+    """Fetch the trusted vertices without trusted edges besides those of the stored ids ``leaving``.
+
+    Without ``lone`` only those that keep another edge.
+    """
+    trusted = source.V(*keys).has(TENANT, tenant_id).not_(__.has(UNTRUSTED, True))
+    return _whole_vertices(_without_trusted_edges(trusted if lone else trusted.filter_(_edges(leaving)), leaving))
 
 
-def distrust(source: GraphTraversalSource, vertices: Sequence[Vertex]) -> GraphTraversal:
-    """Mark vertices as untrusted in one traversal, unless another write has given them a trusted edge meanwhile."""
+def distrust(
+    source: GraphTraversalSource, vertices: Sequence[Vertex], leaving: Mapping[str, Sequence[str]]
+) -> GraphTraversal:
+    """Mark vertices as untrusted in one traversal, unless another write has given them a trusted edge meanwhile.
+
+    ``leaving`` has the stored ids of edges that do not count, by the vertex's id.
+    """
     steps: Any = source.inject(0)
     for vertex in vertices:
-        one: Any = _without_trusted_edges(__.V(vertex_id(vertex.tenant_id, vertex.id)))
+        own = leaving.get(vertex.id, ())
+        one: Any = _without_trusted_edges(__.V(vertex_id(vertex.tenant_id, vertex.id)), own)
         for key, value in ((ROW, _vertex_row(vertex.model_copy(update={"trusted": False}))), (UNTRUSTED, True)):
             one = one.property(Cardinality.single, key, value)
         steps = steps.side_effect(one)
     return steps
 
 
-def _without_trusted_edges(vertices: GraphTraversal) -> GraphTraversal:
-    """Keep the vertices with at most :data:`MAX_TRUST_EDGES` edges, of which none is trusted."""
-    edges = __.both_e().limit(MAX_TRUST_EDGES + 1)
+def _without_trusted_edges(vertices: GraphTraversal, leaving: Sequence[str]) -> GraphTraversal:
+    """Keep the vertices with at most :data:`MAX_TRUST_EDGES` edges besides those leaving, of which none is trusted."""
+    edges = _edges(leaving).limit(MAX_TRUST_EDGES + 1)
     are_few = vertices.filter_(edges.clone().count().is_(P.lte(MAX_TRUST_EDGES)))
     return are_few.not_(edges.not_(__.has(UNTRUSTED, True)))
+
+
+def _edges(leaving: Sequence[str]) -> GraphTraversal:
+    """Return the steps to a vertex's edges besides those of these stored ids."""
+    return __.both_e().not_(__.has_id(P.within(list(leaving)))) if leaving else __.both_e()
 
 
 def fetch_vertices_after(source: GraphTraversalSource, tenant_id: str, *, after: str, limit: int) -> GraphTraversal:

@@ -1,4 +1,4 @@
-"""Graph queries: one traversal per step, which fetches what the query may walk, and the parser of its results."""
+"""Graph queries: one traversal per step, which fetches the elements that the query may walk, and the result parser."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _nodes(rows: Iterable[str], nodes: dict[str, Node]) -> list[str]:
 
 
 def _are_cut_off(edges: Collection[Step], direction: Direction) -> bool:
-    """Return whether a hop may have left out edges, which says nothing of their far ends."""
+    """Return whether a hop may have left out edges; their far ends are then unknown."""
     ends = Counter[str]()
     for edge in edges:
         ends.update([edge.source] if direction is not Direction.IN else ())

@@ -23,10 +23,19 @@ from braid.engines.neptune.element_layout import CHARACTERS_AT_ONCE, characters_
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
-from braid.models.records import FOUND_PREFIX
+from braid.models.records import DOCUMENT_TYPE, FOUND_PREFIX
 from braid.ports.batches import batches
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import PAGE_EDGES, ExpandRequest, Expansion, GraphPage, GraphStats, page_of, unread
+from braid.ports.knowledge_graph import (
+    PAGE_EDGES,
+    ExpandRequest,
+    Expansion,
+    GivenName,
+    GraphPage,
+    GraphStats,
+    page_of,
+    unread,
+)
 from braid.ranking import graph_queries_and_facts
 from braid.telemetry.recording import store_calls
 from braid.understanding.misspelling_keys import MISSPELT, names_with_keys
@@ -141,7 +150,7 @@ class GremlinGraph:
                     raise
 
     def set_validity(self, vertices: Sequence[Vertex], relationships: Sequence[Relationship]) -> None:
-        """Update the validity of stored vertices and edges; those removed meanwhile stay removed."""
+        """Update the validity of stored vertices and edges; items removed meanwhile are not restored."""
         items: list[Vertex | Relationship] = [*vertices, *relationships]
         for batch in batches(items, BATCH):
             self._connection.submit(partial(element_layout.change, items=batch))
@@ -159,7 +168,7 @@ class GremlinGraph:
         return removed
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
+        """Remove the found names among ``ids`` that have no edge; return their number."""
         removed = 0
         for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
             rows = self._connection.submit(partial(element_layout.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
@@ -174,25 +183,67 @@ class GremlinGraph:
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
         """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
-        changed = 0
-        for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
-            rows = self._connection.submit(partial(element_layout.fetch_to_distrust, tenant_id=tenant_id, keys=batch))
-            read = (element_layout.vertex_of(tenant_id, row) for row in rows)
-            vertices = [vertex for vertex in read if vertex.found or vertex.is_stub]
-            for some in batches(vertices, BATCH):
-                with self._counts.changing(tenant_id, [vertex.id for vertex in some], []):
-                    self._connection.submit(partial(element_layout.distrust, vertices=some))
-            changed += len(vertices)
-        return changed
+        return self._distrust(tenant_id, ids)
+
+    def _distrust(
+        self,
+        tenant_id: str,
+        ids: Collection[str],
+        leaving: Sequence[Relationship] = (),
+        *,
+        are_removed: bool = False,
+    ) -> int:
+        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and keep no trusted edge.
+
+        Parameters
+        ----------
+        leaving
+            Edges that will be trusted no more. That comes after the mark: whoever repeats a change that broke off in
+            between finds such edges again, and would find no vertex to mark without them.
+        are_removed
+            Whether these edges will be removed. A name that keeps none is not marked then, as it is removed too.
+        """
+        edges_of: dict[str, list[str]] = {}
+        for edge in leaving:
+            for end in set(_ends(edge)):
+                edges_of.setdefault(end, []).append(element_layout.edge_id(edge))
+        names = {one for one in ids if are_removed and one.startswith(FOUND_PREFIX)}
+        return sum(
+            self._distrust_batch(tenant_id, batch, edges_of, lone=lone)
+            for some, lone in ((names, False), (set(ids) - names, True))
+            for batch in batches(sorted(some), _IDS_AT_ONCE)
+        )
+
+    def _distrust_batch(
+        self, tenant_id: str, ids: Sequence[str], edges_of: Mapping[str, Sequence[str]], *, lone: bool
+    ) -> int:
+        """Mark some vertices as :meth:`_distrust`; without ``lone`` only those that keep an edge."""
+        keys, leaving = vertex_ids(tenant_id, ids), sorted({edge for one in ids for edge in edges_of.get(one, ())})
+        fetch = partial(element_layout.fetch_to_distrust, tenant_id=tenant_id, keys=keys, leaving=leaving, lone=lone)
+        read = (element_layout.vertex_of(tenant_id, row) for row in self._connection.submit(fetch))
+        found = [vertex for vertex in read if vertex.found or vertex.is_stub]
+        for some in batches(found, BATCH, size=_IDS_AT_ONCE, size_of=lambda one: len(edges_of.get(one.id, ()))):
+            with self._counts.changing(tenant_id, [vertex.id for vertex in some], []):
+                self._connection.submit(partial(element_layout.distrust, vertices=some, leaving=edges_of))
+        return len(found)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
         """Remove edges by their identity and return how many existed."""
+        return self._remove(tenant_id, relationships, lambda edge: (edge.source,) if edge.found else ())
+
+    def _remove(
+        self, tenant_id: str, relationships: Sequence[Relationship], ends_of: Callable[[Relationship], tuple[str, ...]]
+    ) -> int:
+        """Remove edges, and mark those of their ends before that are trusted for them alone."""
         edges = {element_layout.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
         removed = 0
         for batch in batches(list(edges), _IDS_AT_ONCE):
             present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
             if present:
-                with self._counts.changing(tenant_id, [], [edges[key] for key in present]):
+                leaving = [edges[key] for key in present]
+                ends = {end for edge in leaving if edge.trusted for end in ends_of(edge)}
+                self._distrust(tenant_id, ends, leaving, are_removed=True)
+                with self._counts.changing(tenant_id, [], leaving):
                     self._connection.submit(partial(_drop_edges, ids=present, tenant_id=tenant_id))
             removed += len(present)
         return removed
@@ -220,19 +271,19 @@ class GremlinGraph:
         """Remove all edges that a traversal fetches, in batches, and return how many there were.
 
         A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
-        Stubs without a trusted edge left are marked as untrusted.
+        Stubs without a trusted edge left are marked as untrusted, and once more after their edges are gone: another
+        write may have removed the others meanwhile.
         """
-        removed, ends = 0, set[str]()
+        removed = 0
         while True:
             rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(element_layout.EDGES_AT_ONCE))
             edges = [element_layout.edge_of(tenant_id, row) for row in rows]
-            gone = self.delete_relationships(tenant_id, edges)
+            gone = self._remove(tenant_id, edges, _ends)
             removed += gone
-            ends |= {end for edge in edges if edge.trusted and not edge.found for end in (edge.source, edge.target)}
+            ends = {end for edge in edges if edge.trusted and not edge.found for end in _ends(edge)}
+            self.distrust_unmentioned(tenant_id, sorted(ends))
             if len(rows) < element_layout.EDGES_AT_ONCE or not gone:
-                break
-        self.distrust_unmentioned(tenant_id, sorted(ends))
-        return removed
+                return removed
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
         """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
@@ -241,9 +292,12 @@ class GremlinGraph:
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
         """End the edges of which these records are the evidence, and return how many were changed."""
 
-        def end(edge: Relationship) -> Relationship:
-            at = until[edge.evidence or ""]
-            return edge.model_copy(update={"invalid_at": max(at, edge.valid_at or at)})
+        def end(edges: Sequence[Relationship]) -> list[Relationship]:
+            at = [until[edge.evidence or ""] for edge in edges]
+            return [
+                edge.model_copy(update={"invalid_at": max(end, edge.valid_at or end)})
+                for edge, end in zip(edges, at, strict=True)
+            ]
 
         return sum(
             self._change(
@@ -256,9 +310,11 @@ class GremlinGraph:
         """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
         ends: set[str] = set()
 
-        def distrust(edge: Relationship) -> Relationship:
-            ends.update((edge.source, edge.target))
-            return edge.model_copy(update={"trusted": False})
+        def distrust(edges: Sequence[Relationship]) -> list[Relationship]:
+            own = {end for edge in edges for end in _ends(edge)}
+            ends.update(own)
+            self._distrust(tenant_id, own, edges)
+            return [edge.model_copy(update={"trusted": False}) for edge in edges]
 
         changed = sum(
             self._change(
@@ -272,11 +328,18 @@ class GremlinGraph:
         self.distrust_unmentioned(tenant_id, sorted(ends))
         return changed
 
-    def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[Vertex]:
-        """Return the trusted vertices with one of these names, found names excepted."""
+    def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[GivenName]:
+        """Return those of these names that trusted entities have, found names excepted."""
         links = self.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=True)
         given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
-        return self.get_many(tenant_id, given) if given else []
+        asked, found = frozenset(names), list[GivenName]()
+        for vertex in self.get_many(tenant_id, given) if given else ():
+            if vertex.has_record and vertex.entity_type == DOCUMENT_TYPE:
+                continue
+            called = dict.fromkeys(map(normalise, vertex.aliases), True)
+            called |= {normalise(vertex.name): False} if vertex.name else {}
+            found += [GivenName(vertex.id, name, called[name]) for name in sorted(asked & called.keys())]
+        return found[:limit]
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in ``texts``."""
@@ -309,7 +372,7 @@ class GremlinGraph:
         self,
         tenant_id: str,
         fetch: Callable[[GraphTraversalSource], GraphTraversal],
-        change: Callable[[Relationship], Relationship],
+        change: Callable[[Sequence[Relationship]], list[Relationship]],
         *,
         counted: bool = False,
     ) -> int:
@@ -320,7 +383,7 @@ class GremlinGraph:
         changed = 0
         while True:
             rows = self._connection.submit(fetch)
-            for batch in batches([change(element_layout.edge_of(tenant_id, row)) for row in rows], BATCH):
+            for batch in batches(change([element_layout.edge_of(tenant_id, row) for row in rows]), BATCH):
                 with self._counts.changing(tenant_id, [], batch) if counted else nullcontext():
                     self._connection.submit(partial(element_layout.change, items=batch))
             changed += len(rows)
@@ -488,6 +551,10 @@ class GremlinGraph:
 
     def _stored(self, ids: Sequence[str]) -> list[str]:
         return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]
+
+
+def _ends(edge: Relationship) -> tuple[str, str]:
+    return edge.source, edge.target
 
 
 def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:

@@ -1,7 +1,7 @@
 """Stored counts of a tenant's graph: their update by writes, and recounting.
 
-A question reads them by one key instead of counting. A write counts which of its vertices and edges are stored before
-and after it, and adds the difference: that of a repeated write is 0.
+A question reads them by one key instead of counting. A write counts its stored vertices and edges before and after, and
+adds the difference, which is 0 for a repeated write.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _VERTICES, _EDGES, _SOURCES, _TARGETS = "vertices/", "edges/", "sources/", "targ
 """Prefixes of the names of counts; the entity or relationship type follows."""
 _RECORDS: Final = "records"
 _UNTRUSTED: Final = "untrusted/"
-"""Prefix of the names of counts of what is not trusted: of vertices, edges and records."""
+"""Prefix of the names of counts of untrusted vertices, edges and records."""
 _IDS_AT_ONCE: Final = 500
 _ENDPOINTS_AT_ONCE: Final = 200
 
@@ -103,8 +103,8 @@ class GraphCounts:
         - it is added twice if two processes write the same new items at the same time, or if the answer of the store is
           lost and the addition is sent again.
 
-        The repetition of a write whose change was lost adds the number of its own items of each type that is not
-        counted at all, so that questions plan with every type.
+        If a write whose change was lost is repeated, it adds the number of its items of each type that has no count at
+        all, so that the planner knows every type.
         """
         stored = self._stored
         if stored is None:
@@ -163,7 +163,7 @@ def _stats(counts: Mapping[str, int]) -> GraphStats:
 def _count_among(
     connection: GremlinConnection, tenant_id: str, ids: Collection[str], edges: Sequence[Relationship]
 ) -> Counter[str]:
-    """Count those of the vertices and edges that are stored, and by type the edges' endpoints that have an edge."""
+    """Count the vertices and edges that are stored, and by type the edges' endpoints that have an edge."""
     counts: Counter[str] = Counter()
     for keys in batches(vertex_ids(tenant_id, sorted(ids)), _IDS_AT_ONCE):
         for row in connection.submit(partial(_vertices, tenant_id=tenant_id, keys=keys)):
@@ -196,7 +196,7 @@ def _count_page(connection: GremlinConnection, tenant_id: str, page: GraphPage) 
 
 
 def _count(counts: Counter[str], names: Sequence[str], *, trusted: bool) -> None:
-    """Count an element under some names, and among what is not trusted if it is not."""
+    """Count an element under some names, and also as untrusted if it is."""
     counts.update(names)
     if not trusted:
         counts.update(_UNTRUSTED + name for name in names)

@@ -168,7 +168,7 @@ class OnnxEncoder:
 
         try:
             (output,) = self._loaded.session.run([self._loaded.output], self._loaded.feed(batch))
-        except Exception as error:  # ONNX Runtime has no common base for what it raises
+        except Exception as error:  # ONNX Runtime's exceptions have no common base
             raise ModelError(f"model {self.model_id}: {first_line(error)}") from error
         vectors = np.ascontiguousarray(output, dtype="<f4")
         if vectors.shape != (len(batch), self.dimension):
@@ -178,7 +178,7 @@ class OnnxEncoder:
         return [vector.tobytes() for vector in vectors]
 
     def _unpooled(self, instruction: str) -> int:
-        """Return how many leading tokens are not pooled: those of the instruction, where the model leaves them out."""
+        """Return the number of leading tokens that are not pooled: the instruction's, if the model leaves them out."""
         if not instruction:
             return 0
         known = self._instructions.get(instruction)

@@ -208,7 +208,7 @@ def _tampered(path: Path, problem: str) -> ModelTampered:
 
 @cache
 def _problem(path: Path, sha256: str, mtime_ns: int, size: int, inode: int) -> str:  # noqa: ARG001 - part of the key
-    """Return what is wrong with a file, empty if nothing; cached per process for each state of the file."""
+    """Return the problem of a file, empty if none; cached per process for each state of the file."""
     found = _sha256(path)
     if found != sha256:
         return f"SHA-256 is {found}, its manifest says {sha256}"

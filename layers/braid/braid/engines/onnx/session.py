@@ -54,7 +54,7 @@ class TokenisedText:
     ids: list[int]
     types: list[int]
     unpooled: int = 0
-    """Number of leading tokens, those of an instruction, that are attended but not pooled."""
+    """Number of leading tokens, of an instruction, that are attended but not pooled."""
 
     def value(self, name: str) -> list[int] | int:
         """Return the values of one graph input for this text; a single number is the value of every token."""
@@ -74,7 +74,7 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids", "pooling_mask"}
 def load_session(folder: ModelFolder, threads: int) -> LoadedModel:
     """Open session and tokenizer of a verified folder.
 
-    Raises ModelTampered if either cannot be read, or the graph takes other inputs than its manifest says.
+    Raises ModelTampered if either cannot be read, or the graph's inputs differ from the manifest's.
     """
     import onnxruntime as ort
 
@@ -88,7 +88,7 @@ def load_session(folder: ModelFolder, threads: int) -> LoadedModel:
     manifest = folder.manifest
     try:
         session = ort.InferenceSession(str(folder.graph), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime has no common base for what it raises
+    except Exception as error:  # ONNX Runtime's exceptions have no common base
         raise ModelTampered(f"{folder.path}: cannot be loaded ({first_line(error)})") from error
     declared = {node.name: node.type for node in session.get_inputs()}
     if set(declared) != set(manifest.inputs) or not set(declared) <= _INPUTS or set(declared.values()) - set(_DTYPES):
@@ -117,7 +117,7 @@ def read_tokenizer(folder: ModelFolder) -> Tokenizer:
 
 @contextmanager
 def no_panic(model_id: str) -> Iterator[None]:
-    """Raise ModelError where a tokenizer panics: what it raises is no Exception, and would end an import's thread."""
+    """Raise ModelError if a tokenizer panics: its panic is no Exception, and would end an import's thread."""
     try:
         yield
     except BaseException as error:

@@ -1,13 +1,13 @@
 """Search index on OpenSearch: searches, writes, embedding spaces and index migration.
 
-Calls are repeated by ``client``; what a question does without an answer is decided in :mod:`braid.retrieval.pipeline`.
+``client`` retries calls; :mod:`braid.retrieval.pipeline` degrades the answer when they fail.
 
-- ``index``: the port, each call by the tenant's alias; ``single_index``: the index behind one, over ``client``;
-  ``tenant_index``: in which index a tenant's records are, the shared one or its own, told by aliases
-- ``connection``: ends requests in time
-- ``question_searches``, ``reads_and_counts``: bodies of requests, and parsers of their answers; they send nothing:
-  the first those of one question's searches, the second reads by id, counts and scans; ``filters``: their filters
+- ``index``: implements the port, calling the index of the tenant's alias; ``single_index``: one index, over ``client``;
+  ``tenant_index``: finds the index of a tenant's records, the shared one or its own, by aliases
+- ``connection``: connections whose requests end in time
+- ``question_searches``: builds the searches of one question and parses their results; ``reads_and_counts``: the same
+  for reads by id, counts and scans; ``filters``: filters of both. They send nothing
 - ``mapping``, ``embedding_spaces``: records as documents, and their vector fields
-- ``bulk``: writes of many; ``migration``: moves all to an index of another profile, or a tenant to an index of its own;
-  ``dual_write``: writes meanwhile
+- ``bulk``: bulk writes; ``migration``: migrates all tenants to an index of another profile, or a tenant to its own
+  index; ``dual_write``: writes during a migration
 """

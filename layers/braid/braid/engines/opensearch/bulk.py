@@ -54,10 +54,10 @@ def write_items(
 ) -> list[Outcome]:
     """Run operations, each an action line and a document or None, and return the outcome of each.
 
-    A failed request is repeated whole, which is idempotent because documents have ids; of a request with throttled
-    items only those are repeated.
+    A failed request is repeated whole, which is idempotent because documents have ids; if only some items are
+    throttled, these are repeated.
 
-    ``refresh`` is what is waited for, if it is not what the settings say.
+    ``refresh`` overrides the settings' refresh policy.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""OpenSearch client: signed requests, time limits, retries, and its errors as Braid's.
+"""OpenSearch client: signed requests, time limits, retries, and conversion of its errors to Braid's.
 
-:mod:`braid.retrieval.pipeline` decides what a question does when these are raised.
+:mod:`braid.retrieval.pipeline` handles these errors for a question.
 """
 
 from __future__ import annotations
@@ -154,9 +154,9 @@ def error_of_status(status: int, error: Mapping[str, Any]) -> StoreError:
 
 
 def items_of(answer: object, name: str, count: int) -> list[Any]:
-    """Return the list in an answer that has an item for each that was asked for.
+    """Return the list in an answer that has one item for each requested item.
 
-    Raises TransientStoreError if it has not as many: a missing item would look like a record that is not stored.
+    Raises TransientStoreError if its length differs: a missing item would look like a record that is not stored.
     """
     found = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(found, list) or len(found) != count:

@@ -1,6 +1,6 @@
-"""Connections to OpenSearch whose requests end in time, whatever the server does.
+"""Connections to OpenSearch with a total time limit for each request.
 
-The client's timeout bounds each wait for bytes: a server that sends one every second is waited for without end.
+The client's own timeout bounds only each wait for bytes: with a server that sends one every second it never ends.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Request:
 
 
 class _Watched:
-    """A connection of urllib3 that says which socket the request of its thread uses."""
+    """A connection of urllib3 that exposes the socket of its thread's request."""
 
     sock: Any
 
@@ -63,7 +63,7 @@ class _Encrypted(_Watched, HTTPSConnection):
 
 
 class BoundedConnection(Urllib3HttpConnection):
-    """Ends a request when the deadline of what it is sent for passes, or after many times its timeout."""
+    """Ends a request when its caller's deadline passes, or after many times its timeout."""
 
     def _create_urllib3_pool(self) -> None:
         super()._create_urllib3_pool()

@@ -1,6 +1,6 @@
 """Writes of records to the index or, during a migration, to both: :func:`dual_write`, then :func:`settle`.
 
-What a migration itself writes is conditional on documents being unchanged: :class:`ConditionalWriter`.
+The migration itself writes documents only if they are unchanged: :class:`ConditionalWriter`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MAX_SETTLED: Final = 20
 def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
     """Write to the active index, then to the next or the previous one, and return all results.
 
-    A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: one that
-    went only to the index that is no longer active would be lost.
+    A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: a write only
+    to the formerly active index would be lost.
 
     :func:`settle` follows it. Raises IndexMissing if an index was missing on the last attempt, and TransientStoreError
     if the aliases changed during each attempt.
@@ -89,7 +89,7 @@ class _Stored(NamedTuple):
     seq_no: int
     primary_term: int
     record: Record
-    """With its vectors."""
+    """With its vectors, where they were read."""
 
     def if_unchanged(self) -> dict[str, int]:
         """Return the parameters that make a write conditional on this version."""
@@ -150,7 +150,7 @@ class ConditionalWriter:
             key = {"_id": mapping.document_id(tenant_id, name)}
             action = {"index": {**key, **before.if_unchanged()}} if before else {"create": key}
             operations[name] = (action, mapping.document(written))
-        # Nobody searches the target yet, and whoever counts or scans it makes all of it searchable first.
+        # The target is not searched yet, and counts and scans refresh it first.
         outcomes = self._write(target, operations, refresh=Refresh.NONE)
         done = {name: outcome for name, outcome in outcomes.items() if outcome.result != "conflict"}
         after = self.existing(source, tenant_id, list(done))
@@ -161,10 +161,10 @@ class ConditionalWriter:
     def remove_different(self, source: str, target: str, tenant_id: str, ids: Sequence[str]) -> int:
         """Remove documents from the target that the source lacks or has with other content, vectors aside.
 
-        Returns how many differ, those that only the target lacks included.
+        Returns the number of differences, including documents that only the target lacks.
         """
-        there = self._read(target, tenant_id, ids)
-        stored = self._read(source, tenant_id, ids)
+        there = self._read(target, tenant_id, ids, with_vectors=False)
+        stored = self._read(source, tenant_id, ids, with_vectors=False)
         wrong = [name for name in ids if name in there or name in stored]
         wrong = [name for name in wrong if _content(there.get(name)) != _content(stored.get(name))]
         states = {name: Outcome("", there[name].seq_no, there[name].primary_term) for name in wrong if name in there}
@@ -197,11 +197,12 @@ class ConditionalWriter:
         }
         self._write(alias, operations)
 
-    def _read(self, alias: str, tenant_id: str, ids: Sequence[str]) -> dict[str, _Stored]:
+    def _read(self, alias: str, tenant_id: str, ids: Sequence[str], *, with_vectors: bool = True) -> dict[str, _Stored]:
         found: dict[str, _Stored] = {}
+        excluded = [mapping.DIGEST] if with_vectors else mapping.SOURCE_EXCLUDES
         for some in batches(ids, _READ_AT_ONCE):
             keys = self._keys(tenant_id, some)
-            for entry in self._entries(alias, keys, _source_excludes=[mapping.DIGEST]):
+            for entry in self._entries(alias, keys, _source_excludes=excluded):
                 record = mapping.record_of(entry["_source"])
                 found[keys[entry["_id"]]] = _Stored(entry["_seq_no"], entry["_primary_term"], record)
         return found

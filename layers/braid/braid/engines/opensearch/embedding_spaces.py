@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddingSpaces:
-    """The index's vector fields, and which others it has, cached until a call fails.
+    """The index's vector fields, and whether it has the field of ideograph pairs, cached until a call fails.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class EmbeddingSpaces:
     Attributes
     ----------
     has_pairs
-        Whether the index has the field of pairs of ideographs, as those have that were not made before it.
+        Whether the index has the field of pairs of ideographs; indexes made by older versions lack it.
     """
 
     def __init__(

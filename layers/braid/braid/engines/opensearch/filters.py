@@ -1,4 +1,4 @@
-"""The filters of a search request as OpenSearch's queries: conditions, validity at its moment, terms of metadata."""
+"""The filters of a search request as OpenSearch queries: conditions, validity at ``as_of``, metadata terms."""
 
 from __future__ import annotations
 

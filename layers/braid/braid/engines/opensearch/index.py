@@ -1,7 +1,7 @@
 """Search index on OpenSearch: a managed domain, a serverless collection, or a local server.
 
-Each call goes to the index that has the tenant's records, and a write during a migration to the other one too. Aliases
-tell which, so that an index migration switches in one step.
+Each call goes to the index with the tenant's records, and a write during a migration also to the other one. Aliases
+select the index, so that a migration switches in one step.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ _TENANT_OF = attrgetter("tenant_id")
 
 @store_calls("opensearch")
 class OpenSearchIndex:
-    """Records in OpenSearch, of each tenant in the shared index or in one of its own.
+    """Records in OpenSearch: a tenant's are in the shared index or in the tenant's own.
 
     Implements :class:`braid.ports.search_index.SearchIndex`.
 
     Parameters
     ----------
     settings
-        Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+        The settings ``opensearch_…``, and ``shared_dir`` for the index template.
     """
 
     def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int]) -> None:
@@ -95,10 +95,10 @@ class OpenSearchIndex:
         self._write_by_tenant(records, SingleIndex.upsert)
 
     def set_validity(self, records: Sequence[Record]) -> None:
-        """Write when stored records are valid, and nothing else of them.
+        """Update only the validity of stored records.
 
-        By the store itself: a record that was read, and written back whole, may be an older version of what is stored,
-        and one that is deleted would come back.
+        It is a partial update: writing back whole records that were read before might overwrite a newer version or
+        restore a deleted one.
         """
         self._write_by_tenant(records, SingleIndex.set_validity)
 
@@ -113,7 +113,7 @@ class OpenSearchIndex:
         return {}
 
     def finish_removals(self, tenant_id: str) -> None:
-        """Do nothing: what is deleted is not stored any more."""
+        """Do nothing: deletes are complete already."""
 
     def search(self, request: SearchRequest) -> SearchHits:
         """Search both strands, and the superseded and outdated records of each, in one round trip.
@@ -128,7 +128,7 @@ class OpenSearchIndex:
         return self._of(tenant_id).get_many(tenant_id, ids, with_vectors=with_vectors)
 
     def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
-        """Return the records that exist by their ids, each made when it is asked for."""
+        """Return the existing records by their ids, each parsed on access."""
         return self._of(tenant_id).candidates(tenant_id, ids)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:

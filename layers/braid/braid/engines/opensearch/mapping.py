@@ -190,7 +190,7 @@ def record_of(source: Mapping[str, Any]) -> Record:
 
 
 def stored_record_of(source: Mapping[str, Any]) -> StoredRecord:
-    """Return the record of a document's source, made when it is asked for."""
+    """Return the record of a document's source, parsed on access."""
     valid_at, invalid_at = (source.get(name) for name in ("valid_at", "invalid_at"))
     return StoredRecord(
         lambda: record_of(source),
@@ -211,8 +211,8 @@ def index_body(settings: Settings, *, own: bool = False) -> dict[str, Any]:
     Parameters
     ----------
     own
-        Whether it is for one tenant. Then it has that tenant's shards, and one more that stays empty where they are
-        several: OpenSearch spreads what has one routing over fewer shards than there are.
+        Whether it is for one tenant. Then it has that tenant's shards, and if they are several, one more that stays
+        empty: OpenSearch spreads one routing value over fewer shards than there are.
     """
     file = settings.shared_dir / "index" / "records.json"
     try:
@@ -249,7 +249,7 @@ def vector_mapping(dimension: int, settings: Settings) -> dict[str, Any]:
 
 
 def vector_properties(fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return the properties that declare vector fields, those of further parts among them, from their mappings."""
+    """Return the properties that declare vector fields, including fields of further parts, from their mappings."""
     within = f"{PARTS}."
     own = {name: field for name, field in fields.items() if not name.startswith(within)}
     nested = {name.removeprefix(within): field for name, field in fields.items() if name.startswith(within)}
@@ -258,7 +258,7 @@ def vector_properties(fields: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def dimensions_of(mappings: Mapping[str, Any]) -> dict[str, int]:
-    """Return each vector field's dimension from an index's mappings, those of further parts included."""
+    """Return each vector field's dimension from an index's mappings, including fields of further parts."""
     properties = mappings.get("properties", {})
     nested = properties.get(PARTS, {}).get("properties", {})
     return {

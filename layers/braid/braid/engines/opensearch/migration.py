@@ -1,16 +1,16 @@
 """Index migration on OpenSearch: fills a second index and switches the alias to it.
 
-It moves all tenants to another model profile, or one tenant to an index of its own, and back. A migration to another
-profile migrates the shared index and every tenant's own one, and switches them together; that of a tenant migrates its
-alias alone.
+It migrates all tenants to another model profile, or one tenant to its own index, and back. A migration to another
+profile migrates the shared index and all tenants' own ones, and switches them together; the migration of a tenant
+changes only the tenant's alias.
 
 The aliases (:mod:`braid.engines.opensearch.tenant_index`) are the only state of a migration, so that a switch or a
 roll-back is one atomic request:
 
 =========  ==========================================================================================
-begin      a new index gets the alias ``next``; of a move back, the shared index does
-switch     the index of ``next`` becomes the active one, and the active one that of ``previous``
-rollback   the index of ``previous`` becomes the active one again, and the active one that of ``next``
+begin      a new index gets the alias ``next``; in a move back, the shared index gets it
+switch     the index of ``next`` becomes the active one, and the active one gets the alias ``previous``
+rollback   the index of ``previous`` becomes the active one again, and the active one gets the alias ``next``
 drop       the index of ``next`` or ``previous`` is removed, unless it is the shared one
 =========  ==========================================================================================
 
@@ -212,7 +212,7 @@ class OpenSearchMigration:
             self._move_aliases([_added(aliases[self._shared], self._alias)])
         indexes = self._indexes()
         following = self._serving(indexes).begun(active, target)
-        # The alias that says which profile is next comes last, so that an interrupted begin is begun again.
+        # The alias of the next profile is set last, so that an interrupted begin is repeated.
         for alias in self._moved(self._aliases()):
             if self._back:
                 self._move_aliases([_added(aliases[self._shared], next_alias(alias))])
@@ -363,9 +363,9 @@ class OpenSearchMigration:
             self._move_aliases([{"remove_index": {"index": index}}, still, _added(behind, active)])
 
     def _empty_shared(self, tenant_id: str) -> None:
-        """Remove the records of a tenant that has an index of its own from the shared index.
+        """Remove the records of a tenant with its own index from the shared index.
 
-        Stops if a move back begins meanwhile: that fills the shared index, and removes what differs by itself.
+        Stops if a move back begins meanwhile: it fills the shared index, and removes different records itself.
         """
         shared = self._at(self._shared)
         body = query.ids_page(query.scan_clause(tenant_id), after="", limit=MAX_IDS)
@@ -408,7 +408,7 @@ class OpenSearchMigration:
     def _indexes(
         self, names: str | None = None, *, attempts: int | None = None, timeout_s: float | None = None
     ) -> dict[str, _AliasedIndex]:
-        """Return indexes by alias: all of them, or those that are behind some names."""
+        """Return indexes by alias: all, or only those behind some names."""
         found = call(
             attempts or self._attempts,
             self._client.indices.get,

@@ -1,7 +1,7 @@
-"""Builds the searches of one question, which ``index`` sends as one multi-search, and parses them.
+"""Builds the searches of one question, which ``index`` sends as one multi-search, and parses their results.
 
-They are the vector and the lexical strand, and superseded and outdated records. Nothing is sent here; a question that
-OpenSearch does not answer goes on as :mod:`braid.retrieval.pipeline` says.
+They search the vector and the lexical strand, and find superseded and outdated records. Nothing is sent here; failures
+are handled by :mod:`braid.retrieval.pipeline`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from braid.ports.search_index import SearchRequest
 
 _EXPLORED = 100
-"""Fewest neighbours asked for: it keeps recall high, and ties at the k-th place are settled by id."""
+"""Fewest neighbours requested: it keeps recall high, and ties at the k-th place are settled by id."""
 _BM25_SCALE = 2.2
 """The factor ``k1 + 1`` of BM25 as published, which Lucene leaves out and SQLite keeps."""
 
@@ -50,7 +50,7 @@ def from_lucene_bm25(score: float) -> float:
 
 @dataclass(frozen=True)
 class Strands:
-    """The searches of a request: each strand once among valid records and once among those that are not.
+    """The searches of a request: each strand once among valid records and once among invalid ones.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ def _body(query: dict[str, Any], k: int) -> dict[str, Any]:
 def knn(embedding: Embedding, k: int, clause: dict[str, Any]) -> dict[str, Any]:
     """Return the search for the ``k`` records with the nearest vectors within a filter, applied before ``k``.
 
-    A long text has further vectors in nested documents, of which the nearest counts; ``inner_hits`` says which it was.
+    A long text has further vectors in nested documents; the nearest counts, and ``inner_hits`` returns it.
     """
     field = vector_field(embedding.space)
     nearest = {"vector": floats(embedding.vector), "k": max(_EXPLORED, 2 * k), "filter": clause}

@@ -46,7 +46,7 @@ def scan_clause(tenant_id: str, **conditions: Unpack[ScanConditions]) -> dict[st
         for field, wanted in ((SPACES, conditions.get("space_missing")), (MODEL_IDS, conditions.get("model_missing")))
         if wanted is not None
     ]
-    # Each must be missing, not all at once: ``must_not`` excludes what meets any of them.
+    # A record must lack both: ``must_not`` excludes documents that match any of its clauses.
     return {"bool": {"filter": clauses, "must_not": missing}}
 
 
@@ -59,7 +59,7 @@ class TenantCounts(NamedTuple):
 
 
 def by_tenant(tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, Any]:
-    """Return the search that counts the records of some tenants, and those of them that lack a space's vector."""
+    """Return the search that counts the records of some tenants, and how many of them lack a space's vector."""
     lacking = {
         f"space_{number}": {"filter": {"bool": {"must_not": [{"term": {SPACES: space}}]}}}
         for number, space in enumerate(spaces)
@@ -183,7 +183,7 @@ def count_values(
     With ``one_by_one`` each record's values are read as they are. Otherwise OpenSearch counts by numbers of all terms
     of the index, which after each refresh it gives anew to the terms of all tenants before it counts.
     """
-    # What a field's terms begin with is hexadecimal, so that it is no pattern; those that order dates are left out.
+    # The prefix of a field's terms is hexadecimal, so it contains no pattern; terms that order dates are left out.
     included = [f"{key_of(field, tenant_id)}[{_KINDS}].*" for field in fields]
     how = {"execution_hint": "map"} if one_by_one else {}
     counted = {

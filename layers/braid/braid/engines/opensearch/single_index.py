@@ -45,14 +45,14 @@ _READ_AT_ONCE = 500
 
 
 class SingleIndex:
-    """The records behind one alias; of a question, each method takes the deadline.
+    """The records behind one alias; methods that a question calls take its deadline.
 
-    The shared index is created when it is missing. An index of a tenant's own, or one that a migration fills, is not.
+    The shared index is created when it is missing. A tenant's own index, or one that a migration fills, is not.
 
     Parameters
     ----------
     settings
-        Those that begin with ``opensearch_``, and ``shared_dir`` for the index template.
+        The settings ``opensearch_…``, and ``shared_dir`` for the index template.
     """
 
     def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int], alias: str) -> None:
@@ -86,7 +86,7 @@ class SingleIndex:
                     raise
 
     def upsert(self, records: Sequence[Record]) -> None:
-        """Write records, except those that are stored unchanged."""
+        """Write records, except unchanged ones."""
         try:
             self._upsert(records)
         except IndexMissing:
@@ -102,7 +102,7 @@ class SingleIndex:
         try:
             stored = self._fields(list(last), [mapping.DIGEST])
         except ShardUnavailable:
-            stored = {}  # it only saves writes, which wait for shards: those of a new index take a while to start
+            stored = {}  # it only saves writes, which wait for shards: a new index's take a while to start
         self._write(
             [
                 ({"index": {"_id": key}}, body)
@@ -126,7 +126,7 @@ class SingleIndex:
         self._spaces.prepare(records)
 
     def delete(self, tenant_id: str, ids: Sequence[str]) -> set[str]:
-        """Remove records and return the ids of those that existed."""
+        """Remove records and return the ids of existing ones."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
         results = self._write([({"delete": {"_id": key}}, None) for key in keys])
         return {keys[key] for key, result in zip(keys, results, strict=True) if result == "deleted"}
@@ -164,7 +164,7 @@ class SingleIndex:
         return [found[record_id] for record_id in ids if record_id in found]
 
     def candidates(self, tenant_id: str, ids: Sequence[str]) -> dict[str, StoredRecord]:
-        """Return the records that exist by their ids, each made when it is asked for."""
+        """Return the existing records by their ids, each parsed on access."""
         stored = map(mapping.stored_record_of, self._sources(tenant_id, ids))
         return {one.id: one for one in stored}
 
@@ -193,14 +193,14 @@ class SingleIndex:
         }
 
     def versions(self, tenant_id: str, ids: Sequence[str]) -> dict[str, tuple[object, ...]]:
-        """Return what tells two versions of a record apart, of the records that exist, searchable or not."""
+        """Return content hash and validity, which differ between versions, of existing records, searchable or not."""
         keys = {mapping.document_id(tenant_id, record_id): record_id for record_id in ids}
         fields = (mapping.DIGEST, mapping.VALID_FROM, mapping.VALID_UNTIL)
         found = self._fields(list(keys), fields)
         return {keys[key]: tuple(source.get(name) for name in fields) for key, source in found.items()}
 
     def copy_from(self, other: SingleIndex, tenant_id: str, ids: Sequence[str]) -> None:
-        """Write another index's present versions of these records, and delete those that it does not have."""
+        """Copy these records from another index, and delete those that it does not have."""
         keys = [mapping.document_id(tenant_id, record_id) for record_id in ids]
         documents = other._fields(keys, ["*"])
         self.prepare_spaces(list(map(mapping.record_of, documents.values())))

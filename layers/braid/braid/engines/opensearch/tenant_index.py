@@ -1,16 +1,16 @@
-"""Placement: in which index a tenant's records are. It is stored in the aliases alone.
+"""Placement: which index has a tenant's records. It is stored only in aliases.
 
-With ``braid`` as the name of the index in the settings:
+If ``braid`` is the name of the index in the settings, these are the aliases:
 
 ========================  =================================================================================
-``braid``                 the shared index, with the records of all tenants that have none of their own
-``braid_of_DIGEST``       the index of a tenant that was ever moved to an index of its own
+``braid``                 the shared index, with the records of all tenants without their own index
+``braid_of_DIGEST``       the index of a tenant that was ever moved to its own index
 ``ALIAS_next``            the index that a migration of ``ALIAS`` fills; writes go to it as well
 ``ALIAS_previous``        the index from before the last switch; writes go to it, so that it can be undone
 ========================  =================================================================================
 
-The alias of a tenant is never removed: after a move back it leads to the shared index. So a reader may use aliases that
-it read up to :data:`ALIASES_KEPT_S` ago.
+The alias of a tenant is never removed: after a move back it points to the shared index. So a reader may cache aliases
+for :data:`ALIASES_KEPT_S`.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class CallBudget:
         except RerankFailed:
             raise
         except Exception as error:
-            # Only the kind: a client's message may quote what it was given.
+            # Only the kind: a client's message may quote its input.
             raise RerankFailed(f"reranker {self._name}: {type(error).__name__}") from error
 
     def _attempt(self, call: Callable[[CallDeadline], _T], deadline: CallDeadline) -> _T:
@@ -165,9 +165,9 @@ class Prepared:
 
 
 def prepare(query: str, texts: Sequence[str], *, window: int, characters: int | None = None) -> Prepared:
-    """Cut a question to half of a model's token window, and each text to what the question leaves of the window.
+    """Cut a question to half of a model's token window, and each text to the rest of the window.
 
-    ``characters`` are the most of the question and of a text, where a service limits those too.
+    ``characters`` are the service's limits of question and text in characters, if it has any.
     """
     question = cut(query, window // 2)[:characters]
     room = window - tokens(question)

@@ -1,6 +1,6 @@
 """Selects rerankers by kind, the local cross-encoder included, and opens each on first use.
 
-``engines/rerankers/__init__.py`` says what else a further one needs.
+``engines/rerankers/__init__.py`` lists what a new reranker needs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports large JSON Lines objects in repeatable steps. An archive of ``braid export`` is ``archive_import``'s.
+"""Imports large JSON Lines objects in repeatable steps. ``archive_import`` imports archives of ``braid export``.
 
 ::
 
@@ -7,5 +7,5 @@
     batch_phases.py   selects the part of a batch that each phase writes
     fingerprints.py   sorted 8-byte fingerprints of edges, with a membership test
     manifest.py       state of a job in the object store: batches, results, report
-    import_queue.py   imports that wait and run in this process, how many of a tenant and in all, and their turns
+    import_queue.py   queue of imports in this process: limits per tenant and in all, round-robin over tenants
 """

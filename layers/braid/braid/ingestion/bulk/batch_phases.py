@@ -3,14 +3,14 @@
 Each phase goes through all batches of the file before the next one begins:
 
 ======  ========================================================================================
-items   records and entities, whatever they supersede
-edges   edges other than ``SUPERSEDES``, whatever they supersede
-links   ``SUPERSEDES`` edges, and what records supersede
-ends    what edges supersede; the superseding edges are not written again
+items   records and entities, without their supersessions
+edges   edges other than ``SUPERSEDES``, without their supersessions
+links   ``SUPERSEDES`` edges, and supersessions by records
+ends    supersessions by edges; the superseding edges are not written again
 ======  ========================================================================================
 
-An edge that the file itself ends keeps its stored end of validity, if the file was imported before. That an edge is
-one of these, or is stated by a line of another batch, is told by fingerprints of all edges of the file.
+An edge that the file itself ends keeps its stored end of validity, if the file was imported before. Fingerprints of all
+edges of the file tell whether an edge is one of these, or is stated by a line of another batch.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def has_fingerprints(line: bytes) -> bool:
 def fingerprints_of(request: WriteRequest) -> Iterator[bytes]:
     """Yield the fingerprints of the edges that a request's edges supersede, and of its ``SUPERSEDES`` edges.
 
-    Of the latter only those that are as trusted as the record that may imply the same: an edge with other evidence,
-    which may not be trusted, takes the place of nothing that a record states.
+    Of the latter only edges that are as trusted as a record which may imply the same edge: an edge with other evidence,
+    which may be untrusted, replaces no statement of a record.
     """
     for _, edge in _last(request):
         yield from (fingerprint_of(_ENDED, key.identity()) for key in edge.supersedes)
@@ -115,9 +115,9 @@ def _edges(request: WriteRequest, phase: Phase) -> Iterator[tuple[str, Relations
 
 
 def _last(request: WriteRequest) -> Iterable[tuple[str, Relationship]]:
-    """Return edges with their places; of several with one identity and evidence the last counts.
+    """Return edges with their places; of several with one identity and evidence, only the last.
 
-    Of those of different evidence the last trusted one does, which only the check of the write can tell.
+    Of several with different evidence the last trusted one counts, which is decided by the check of the write.
     """
     placed = zip(request.places.relationships, request.relationships, strict=True)
     return {(edge.identity(), edge.evidence, edge.trusted): (place, edge) for place, edge in placed}.values()
@@ -145,9 +145,9 @@ def _link(new: str, old: str) -> EdgeId:
 
 
 def refused_records(request: WriteRequest, errors: Iterable[ItemError], unread: Iterable[str]) -> tuple[str, ...]:
-    """Return the ids of a batch's refused lines that may be records which are not trusted.
+    """Return the ids of a batch's refused lines that may be untrusted records.
 
-    A line that cannot be parsed does not say whether it is; ``unread`` are the ids in those.
+    The trust of a line that cannot be parsed is unknown; ``unread`` are the ids in such lines.
     """
     trusted = {record.id for record in request.records if record.trusted}
     refused = dict.fromkeys([*(error.id for error in errors if error.id), *unread])

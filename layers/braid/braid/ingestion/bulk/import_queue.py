@@ -1,7 +1,7 @@
-"""The queue of imports of this process: how many may wait, of a tenant and in all, and whose turn is next.
+"""The queue of imports of this process, bounded per tenant and in all, round-robin over tenants.
 
-They run on its threads, by the same steps as the deployed workflow, which starts as many as it is asked for.
-How many a tenant may start in a minute is a quota (:mod:`braid.api.quotas`).
+Imports run on its threads, by the same steps as the deployed workflow, which has no queue.
+The number that a tenant may start in a minute is a quota (:mod:`braid.api.quotas`).
 
 The outcome is stored beside the job's manifest, so that it can be read after a restart.
 """

@@ -134,7 +134,7 @@ def _split(job: ImportJob, lines: ObjectLines, store: FileStore, batch_lines: in
 
 
 def page(task: PageRequest, store: FileStore) -> PageResult:
-    """List the next batches in an object of their own, leaving out those with nothing to write in the phase."""
+    """List the next batches in a separate object, without batches that have nothing to write in the phase."""
     phases, number = list(Phase), task.cursor.page
     for phase in phases[phases.index(task.cursor.phase) :]:
         for page_number in range(number, manifest.pages(task.job)):
@@ -197,7 +197,7 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
 
 
 def _require_newest(job: ImportJob, store: FileStore) -> None:
-    """Refuse to write what a newer version replaces. Raises ObjectChanged if there is one."""
+    """Raise ObjectChanged if a newer version of the object exists."""
     if job.document is not None:
         lines_key = manifest.lines_key(job.name)
         uploads.require_newest(job.tenant_id, job.document, store, lines_key=lines_key)

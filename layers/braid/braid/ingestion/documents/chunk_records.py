@@ -152,7 +152,7 @@ def modified_at(seconds: float) -> datetime | None:
 
 
 def _bounded(found: Mapping[str, Plain], ours: Mapping[str, Plain], most: int = MAX_METADATA_BYTES) -> dict[str, Plain]:
-    """Return metadata within a record's limits and ``most`` bytes: all of ``ours``, and of ``found`` what fits."""
+    """Return metadata within a record's limits and ``most`` bytes: first ``ours``, then what fits of ``found``."""
     metadata = dict(ours)
     listed, left = MAX_METADATA_LISTED, min(most, MAX_METADATA_BYTES)
     left -= sum(len(key.encode()) + len(str(value).encode()) for key, value in ours.items())

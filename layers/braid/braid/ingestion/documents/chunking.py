@@ -188,7 +188,7 @@ class Chunker:
             yield tuple(held)
 
     def _pieces(self, section: Section, room: int) -> list[_Piece]:
-        """Return a section's paragraphs, or its rows, those that do not fit cut further."""
+        """Return a section's paragraphs or rows; those that do not fit are cut further."""
         glue = "\n" if section.rows else "\n\n"
         spans = list(_spans(section.text, re.compile(r"\n+") if section.rows else _PARAGRAPH))
         pieces: list[_Piece] = []
@@ -244,7 +244,7 @@ class Chunker:
         """Return a heading path that takes no more than its share of the window: outer headings are left out first."""
         most = int(self._window * _HEADER_SHARE)
         kept = list(heading[-1:])
-        # From the innermost on: those that are left out, of each of very many sections, are not counted.
+        # From the innermost heading outwards, so that left-out headings of very many sections need not be measured.
         for outer in reversed(heading[:-1]):
             if self._count(SEPARATOR.join([outer, *kept])) > most:
                 break

@@ -43,8 +43,8 @@ class FoundFiles:
     unlisted
         Folders that cannot be listed, and files whose status cannot be read.
     hidden
-        How many files and folders were left out because their names begin with a dot, or are those of a package
-        manager, of Windows, or of a document that is open.
+        Number of files and folders left out because their names begin with a dot, or are those of a package manager, of
+        Windows, or of a document that is open.
     """
 
     files: dict[str, FoundFile] = field(default_factory=dict)

@@ -165,7 +165,7 @@ def _read(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, 
 def _read_once(objects: ObjectStore, tenant_id: str, folder: str) -> tuple[dict[str, str], dict[str, FileState]]:
     header: dict[str, str] = {}
     files: dict[str, FileState] = {}
-    pages = list(objects.list(tenant_id, f"{folder}/page-"))  # before the list, which has those that are gone by then
+    pages = list(objects.list(tenant_id, f"{folder}/page-"))  # before the list, which has those that vanish meanwhile
     try:
         lines = iter(objects.open(tenant_id, f"{folder}/{_LIST}"))
         header = json.loads(next(lines))
@@ -212,7 +212,7 @@ def has_uploads(objects: ObjectStore, tenant_id: str) -> bool:
 def stored_documents(objects: ObjectStore, tenant_id: str) -> Iterator[tuple[str, FileState]]:
     """Yield the documents of a tenant, each with the name of its folder, ordered by folder and path.
 
-    Those that were put into the object store come last.
+    Documents that were put into the object store come last.
     """
     folders = sorted({info.key.split("/")[1] for info in objects.list(tenant_id, PREFIX)})
     read = [_read(objects, tenant_id, f"{PREFIX}{folder}") for folder in folders]

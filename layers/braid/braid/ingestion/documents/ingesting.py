@@ -97,9 +97,9 @@ def ingest_documents(
     seconds: Callable[[], float] = time.monotonic,
     on_embedded: Callable[[int, int], None] | None = None,
 ) -> Iterator[Event]:
-    """Ingest folders and files; yield progress events, of which the last of each path is its :class:`FolderDone`.
+    """Ingest folders and files; yield progress events, the last of each path being its :class:`FolderDone`.
 
-    The work is done as the events are consumed. Stopping in between keeps what was written; a repeated call resumes.
+    The work is done as the events are consumed. Stopping in between keeps written documents; a repeated call resumes.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def ingest_documents(
     OSError
         If a path cannot be read.
     StoreError, ModelError
-        As the engines and the encoder; what was written stays.
+        As the engines and the encoder; written documents are kept.
     """
     check_tenant(tenant_id)
     chosen = options or Options()
@@ -334,9 +334,10 @@ class _Folder:
         return estimate.progress(self._report.name, page.files[-1].state.path)
 
     def _write(self, whole: _Page) -> None:
-        """Write the chunks of whole files, and remove those that they no longer have.
+        """Write the chunks of whole files, and remove chunks that they no longer have.
 
-        Another process may have written the same files meanwhile: those that this one only keeps are left to it.
+        Another process may have written the same files meanwhile: files that this process does not change are left to
+        it.
         """
         self._state.follow()
         page = [one for one in whole.files if one.records or self._state.files.get(one.state.path) == one.before]

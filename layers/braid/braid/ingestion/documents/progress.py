@@ -17,7 +17,7 @@ _BYTES_OF_CHUNK = {".pdf": 8_000, ".docx": 3_000, ".pptx": 8_000, ".xlsx": 700, 
 _BYTES_OF_TEXT = 700
 """The same for any other suffix."""
 _PRIOR_CHUNKS = 4
-"""Weight of the assumed size, in chunks, beside the chunks of files that were read."""
+"""Weight of the assumed size, in chunks, relative to the chunks of files that were read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Progress:
     path: str
     """The last file of the page."""
     files: int
-    """Files that are done, of those that are to be opened."""
+    """Number of finished files, of those to be opened."""
     all_files: int
     chunks: int
     """Chunks that are done."""
@@ -91,7 +91,7 @@ Event = FolderBegun | FileSkipped | Progress | FolderDone
 
 
 class Estimate:
-    """Estimates the chunks of files not read yet, from those of read files of their suffix, and the time left."""
+    """Estimates the time left, and the chunks of unread files from the chunks of read files of the same suffix."""
 
     def __init__(self, files: Sequence[FoundFile], seconds: Callable[[], float]) -> None:
         self._seconds, self._begun, self._files = seconds, seconds(), len(files)

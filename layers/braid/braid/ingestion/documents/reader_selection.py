@@ -57,7 +57,7 @@ _ARCHIVE_READERS: Final = {
 }
 """Readers of ZIP archives, by a name that the archive contains."""
 _BINARY_READERS: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
-"""Readers of formats that are recognised by their content: the suffix of one says nothing about a file of text."""
+"""Readers of formats that are recognised by their content; a text file with such a suffix is read as text."""
 # Possessive: backtracking over many comments would take exponential time.
 _HTML = re.compile(rb"\A(?>\s+|<!--.*?-->)*+<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 _MAIL = re.compile(
@@ -76,8 +76,8 @@ _REFUSED = (
 def read(source: Source) -> Document:
     """Read a file with the reader of its content's format, or else of its suffix.
 
-    Raises Unreadable if it is no document, or one that is broken, encrypted, scanned or beyond the limits, and Empty if
-    it has no content; says which.
+    Raises Unreadable, with the reason, if it is no document, or is broken, encrypted, scanned or beyond the limits, and
+    Empty if it has no content.
     """
     if not source.content.strip():
         raise Empty("is empty")

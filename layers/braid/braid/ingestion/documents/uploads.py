@@ -1,9 +1,9 @@
-"""Documents in the object store: converted to lines of records, which are imported as any other lines are.
+"""Documents in the object store: converted to lines of records, which are imported like any other lines.
 
-An object that is put under ``documents/`` is imported when it arrives. A document that a caller posts is kept under
-``posted/``, in a folder of its own, until it is written; no import starts there by itself. The state of a document has
-the number of its chunks, so that those which a newer version no longer has are removed once that version is written.
-It also names the import that began to write the document last: all others stop.
+An object that is put under ``documents/`` is imported when it arrives. A posted document is kept under ``posted/``, in
+a folder of its own, until it is written; objects there start no import. The state of a document has the number of its
+chunks, by which surplus chunks are removed once a newer version is written. It also names the import that began last to
+write the document; all others stop.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 REMOVED_AT_ONCE: Final = 100
 """Chunks that a document no longer has and that are removed before it is looked whether another import has begun."""
 _MEMORY_BYTES: Final = 1024 * 1024 * 1024
-"""Memory limit of the reader process, beside which the smallest function has room for the encoder."""
+"""Memory limit of the reader process; it leaves room for the encoder in the smallest function."""
 _CLOCKS_DIFFER_NS: Final = 60_000_000_000
 """Nanoseconds by which the clocks of two machines may differ."""
 
@@ -58,7 +58,7 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     Raises
     ------
     Unreadable
-        If it cannot be read, or, as Empty, has no content; says why.
+        If it cannot be read, with the reason; its subclass Empty if it has no content.
     ObjectChanged
         If it is replaced while it is read, or another version that was posted later is stored by then.
     ObjectMissing
@@ -133,7 +133,7 @@ def settle(tenant_id: str, key: str, store: DocumentStore, *, lines_key: str, wh
         return
     stale = chunk_ids(state.document, state.chunks, before.chunks if before else 0)
     for some in batches(stale, REMOVED_AT_ONCE):
-        # Again each time: an import that began meanwhile takes those that are still stored for its own, unchanged.
+        # Checked each time: an import that began meanwhile takes stored chunks for its own unchanged ones.
         if not _is_newest(read_upload(store.objects, tenant_id, state.path), lines_key):
             break
         delete_records(tenant_id, some, store)

@@ -1,5 +1,5 @@
-"""What newer records and edges supersede: which they are, why they may not, and since when the old ones have ended.
+"""Supersession: finds and checks which records and edges newer ones supersede, and ends their validity.
 
-- ``records``: which records a request supersedes; ``edges``: which edges, and so which facts; both check it
-- ``validity_ends``: brings both together and stores when validity ends
+- ``records``: finds and checks the records that a request supersedes; ``edges``: its edges, and thereby facts
+- ``validity_ends``: combines both and stores the ends of validity
 """

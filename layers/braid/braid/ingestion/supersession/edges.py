@@ -1,8 +1,8 @@
-"""Which edges, and so facts, a request's edges supersede, and since when; and which stored edges stay as they are.
+"""Finds and checks the edges, and thereby facts, that a request's edges supersede, with their ends of validity.
 
-An edge names the edges that it supersedes. Refused are those that would close a cycle, that supersede what is not
-there, or by which something untrusted would end what is trusted.
-The ends are stored by ``validity_ends`` beside it, where those of edges whose evidence ends are found too.
+An edge names the edges that it supersedes. Supersessions are refused if they would close a cycle, if the superseded
+edge does not exist, or if an untrusted edge would end a trusted one. The ends are stored by ``validity_ends``, which
+also ends edges whose evidence ends.
 """
 
 from __future__ import annotations

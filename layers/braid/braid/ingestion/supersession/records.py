@@ -1,9 +1,8 @@
-"""Which records a request supersedes, and since when, by its ``SUPERSEDES`` edges, called links here, and stored ones.
+"""Finds and checks the records that a request supersedes, by its ``SUPERSEDES`` edges (here *links*) and stored ones.
 
-A record that names what it supersedes states a link as such an edge does. Refused are links that close a cycle, by
-which a record ends or is ended by more than a thousand, or by which something untrusted would end what is trusted; and
-of the links that a record implies, those that end an entity.
-The ends are stored by ``validity_ends`` beside it.
+A record's ``supersedes`` states links as well. Links are refused if they close a cycle, if a record would end or be
+ended by more than a thousand, if an untrusted record would end a trusted one, or if a record's ``supersedes`` would end
+an entity. The ends are stored by ``validity_ends``.
 """
 
 from __future__ import annotations
@@ -50,17 +49,17 @@ class RefusedEdge(NamedTuple):
 
 
 class SupersedingLinks(NamedTuple):
-    """The links of a request, and those of the graph that decide whether they are valid and what they end."""
+    """The links of a request, and the stored links that decide whether they are valid and which records they end."""
 
     stated: dict[EdgeId, Relationship]
-    """Links of the request: its ``SUPERSEDES`` edges, and those that records imply by naming what they supersede."""
+    """Links of the request: its ``SUPERSEDES`` edges, and those implied by ``supersedes`` of records."""
     implied_by: dict[EdgeId, str]
     """For each stated link that a record implies, the id of that record."""
     undecided: Collection[EdgeId]
     """Stated links that may close a cycle: too many edges would have to be followed to know."""
     stored: dict[EdgeId, Relationship]
     """Links of the graph at records of the request or at endpoints of stated links, and older ones by which a stated
-    link may close a cycle; without those to be deleted."""
+    link may close a cycle; without links to be deleted."""
     void: dict[EdgeId, Relationship]
     """Links of the graph that end nothing: the record that they would end is trusted, and they or their sources are
     not. One that would end a record of the request is to be deleted."""
@@ -90,9 +89,9 @@ def read_links(
 def _stated_links(
     records: Mapping[str, Record], edges: Mapping[EdgeId, Relationship], tenant_id: str
 ) -> tuple[dict[EdgeId, Relationship], dict[EdgeId, str]]:
-    """Return the ``SUPERSEDES`` edges of a request, and for those that a record implies the id of that record.
+    """Return the ``SUPERSEDES`` edges of a request, and for implied ones the id of the record that implies them.
 
-    An edge takes precedence over what a record implies, unless only the record is trusted.
+    An explicit edge takes precedence over an implied one, unless only the record is trusted.
     """
     links = {identity: edge for identity, edge in edges.items() if edge.type == SUPERSEDES}
     implied_by: dict[EdgeId, str] = {}
@@ -123,8 +122,8 @@ def _add_older_links(
 ) -> list[EdgeId]:
     """Add to ``stored`` the edges by which a new link could close a cycle; return the links that cannot be decided.
 
-    Those are links for which more than :data:`MAX_WALKED` edges would be followed. A cycle enters the source of a new
-    link along a stored edge; so a newest version, which nothing supersedes yet, needs no walk.
+    A link cannot be decided if more than :data:`MAX_WALKED` edges would have to be followed. A cycle enters the source
+    of a new link along a stored edge, so a source that is not superseded needs no walk.
     """
     ended_before = {edge.target for edge in stored.values()}
     suspected = [name for name, link in links.items() if name not in stored and link.source in ended_before]
@@ -204,7 +203,7 @@ def _trust_problem(link: Relationship, known: Mapping[str, Record], unwritten: C
 
 
 def unwritten_problem(superseded: str, edge: Relationship, unwritten: Collection[str]) -> str | None:
-    """Return why an edge must not end what is trusted: its evidence may turn out not to be."""
+    """Return why an edge must not end a trusted item: its evidence may turn out to be untrusted."""
     if edge.evidence not in unwritten:
         return None
     return (
@@ -231,7 +230,7 @@ def _walk_too_long(link: Relationship) -> str:
 def _too_many(links: Mapping[EdgeId, Relationship], stored: Mapping[EdgeId, Relationship]) -> dict[EdgeId, str]:
     """Return the error of each new link that exceeds :data:`MAX_SUPERSESSIONS` of a record.
 
-    Trusted links and others are counted apart, so that what is not trusted takes no room of what is.
+    Trusted and untrusted links are counted separately, so that untrusted ones cannot use up the limit of trusted ones.
     """
     wrong: dict[EdgeId, str] = {}
     new_ones = Counter((edge.source, edge.trusted) for edge in stored.values())
@@ -325,10 +324,10 @@ def _begins(record: Record | None) -> datetime | None:
 def begun_records(
     links: Iterable[Relationship], known: Mapping[str, Record], unwritten: Collection[str]
 ) -> dict[str, datetime]:
-    """Return when known records begin that supersede others: the earliest time that a link states.
+    """Return when the validity of superseding records begins: the earliest time that a link states.
 
-    A link that is not trusted says nothing of a record that is, nor does one whose evidence is ``unwritten``, which may
-    turn out not to be. A record that has ended before keeps its validity.
+    For a trusted record, links are ignored if they are untrusted, or if their evidence is ``unwritten`` and may turn
+    out to be untrusted. A record that has ended before keeps its validity.
     """
     return earliest(
         (new.id, since)

@@ -1,13 +1,12 @@
-"""Finds, checks and applies supersession: the end of validity of records and edges, facts too, that newer ones replace.
+"""Applies supersession: ends the validity of records and edges, and thereby facts, that newer ones replace.
 
-Which records end is decided by ``records`` beside it, which edges by ``edges``; here the ends are brought together,
-checked and stored. Only what a writer states ends anything, never its age.
+``records`` finds the superseded records, ``edges`` the edges; here their ends are combined, checked and stored. Items
+are ended only by an explicit statement, never by age.
 
-A record names what it supersedes, or a ``SUPERSEDES`` edge states it. The graph keeps that edge, so that a superseded
-record stays ended when it is written again. When a record ends, so do its vertex and the edges that have it as their
-only evidence, which ends the facts that these edges are, in whichever order they are written. What supersedes begins
-then, unless it states its beginning. Cycles are refused. Entities are never ended, nor is what is trusted by what is
-not.
+The statement is ``supersedes`` of a record, or a ``SUPERSEDES`` edge. The graph keeps the edge, so that a superseded
+record stays ended when it is written again. When a record ends, so do its vertex and the edges whose only evidence it
+is, in whichever order they are written. The superseding item becomes valid then, unless it states its ``valid_at``.
+Cycles are refused. Entities are never ended, and trusted items not by untrusted ones.
 """
 
 from __future__ import annotations

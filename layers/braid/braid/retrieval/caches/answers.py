@@ -1,8 +1,8 @@
 """Caches of answers and of contexts' retrievals, and the set of caches that the settings switch on.
 
-A write invalidates them: the tenant's write generation, which it advances (:mod:`braid.ports.cache`; most by
-``transaction`` of :mod:`braid.opened_engines`), is a part of each key. A value expires when something in it ceases to
-be valid or ageing could change its order. Recency scores are recomputed at each hit.
+A write invalidates them: it advances the tenant's write generation (:mod:`braid.ports.cache`; usually in
+``transaction`` of :mod:`braid.opened_engines`), which is a part of each key. A value expires when something in it
+ceases to be valid, or when ageing could change its order. Recency scores are recomputed at each hit.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _Kept = TypeVar("_Kept", bound=Frozen)
 
 
 class Retrieved(Frozen):
-    """Retrieval for a context without its conversation; cached when no source was lost."""
+    """Retrieval for a context without its conversation; cached if no source failed."""
 
     answer: Answer | None = None
     """Answer of the semantic search; None when it was left out."""
@@ -188,7 +188,7 @@ class ContextCache(_GenerationCache):
         Parameters
         ----------
         request
-            All that the retrieval depends on besides what is stored.
+            All inputs of the retrieval besides stored items.
         retrieve
             Returns the caller's own value, and the retrieval to cache; None for the latter caches nothing.
         """

@@ -25,7 +25,7 @@ _T = TypeVar("_T")
 
 
 class _Entry(NamedTuple):
-    """A cached value, the moment as of which it was asked for, and when the first thing in it ceases to be valid."""
+    """A cached value, the ``as_of`` of its request, and when the first part of it ceases to be valid."""
 
     since: datetime
     until: datetime
@@ -62,14 +62,14 @@ class GraphCache:
         as_of: datetime = _ANY_MOMENT,
         ends: Callable[[_T], Iterable[datetime | None]] = lambda _: (),
     ) -> _T:
-        """Return the cached value under a key that is valid at ``as_of``; else what ``ask`` returns.
+        """Return the cached value under a key that is valid at ``as_of``; else the result of ``ask``.
 
-        A value is valid from the moment as of which it was asked for, for at most :data:`KEPT_FOR`.
+        A value is valid from the ``as_of`` of its request, for at most :data:`KEPT_FOR`.
 
         Parameters
         ----------
         keep
-            Whether to cache what ``ask`` returns.
+            Whether to cache the result of ``ask``.
         ends
             Returns the moments at which parts of a value cease to be valid; the first is its expiry.
         """

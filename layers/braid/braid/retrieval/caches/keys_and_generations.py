@@ -1,6 +1,6 @@
 """Namespaces of the cache, its keys and hit counts, write generations, and the cache of question vectors.
 
-How a write generation makes values invalid is said in :mod:`braid.ports.cache`.
+:mod:`braid.ports.cache` describes how write generations invalidate values.
 """
 
 from __future__ import annotations

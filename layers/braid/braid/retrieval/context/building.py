@@ -1,7 +1,7 @@
 """Builds the context of a model's next answer from the conversation, stored records and episodes.
 
-What is not trusted is left out, unless the request asks for it; ``message_selection`` beside it then cuts what is left
-to the request's size. Like :mod:`braid.retrieval.pipeline`, it uses ports and no engine.
+Untrusted items are left out, unless the request asks for them; ``message_selection`` then cuts the others to the
+request's size. Like :mod:`braid.retrieval.pipeline`, this module uses ports and no engine.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def build_context(
 ) -> Context:
     """Return messages to show a model before it answers, of the conversation, stored records and episodes.
 
-    Raises InvalidRequest if an argument is not valid; it is named. The loss of a source raises nothing.
+    Raises InvalidRequest, naming the argument, if an argument is invalid. The failure of a source raises nothing.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def run(
 ) -> Context:
     """Build one context; see :func:`build_context`.
 
-    When all sources to be retrieved from are lost, the newest messages are returned in the conversation's order.
+    If all retrieval fails, the newest messages are returned in the conversation's order.
     """
     limits = memory.context_limits
     if min_final is not None:
@@ -226,7 +226,7 @@ def measures(built: Context) -> dict[str, int | float]:
 
 @dataclass(frozen=True)
 class _Found:
-    """Results of retrieval for one context, and the sources that were lost."""
+    """Results of retrieval for one context, and the sources that failed."""
 
     answer: Answer | None = None
     episodes: tuple[Record, ...] = ()
@@ -298,10 +298,10 @@ def _with_known_kinds(request: ContextRequest, memory: Memory) -> ContextRequest
 
 
 def _to_keep(request: ContextRequest, found: _Found, now: datetime) -> Retrieved | None:
-    """Return the retrieval for the cache; None when something was lost or its expiry is not known."""
+    """Return the retrieval for the cache; None if a source failed or its expiry is not known."""
     if found.degraded or (request.semantic and (found.answer is None or found.answer.holds_until is None)):
         return None
-    # What was valid at a given time stays so.
+    # Validity at a given time does not change.
     ends = [FOREVER] if request.as_of else [FOREVER, *(episode.invalid_at for episode in found.episodes)]
     return Retrieved(
         answer=found.answer,
@@ -321,7 +321,7 @@ def _attempt(name: str, ask: Callable[[], _T]) -> _T | None:
 
 
 def _semantic(request: ContextRequest, memory: Memory, limits: ContextLimits) -> Answer:
-    """Search the stored records. Raises StoreError if their text was lost: a context needs it."""
+    """Search the stored records. Raises StoreError if their texts cannot be read: a context needs them."""
     answer = memory.answer(
         Query(
             text=request.query,

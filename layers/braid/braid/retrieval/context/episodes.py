@@ -146,8 +146,8 @@ def record_decision(
     Raises
     ------
     InvalidRequest
-        If a value is not valid, or ``record_id`` is that of a record which is no episode, or is trusted while this one
-        is not; it is named.
+        Naming the argument, if a value is invalid, or if ``record_id`` is the id of a record that is no episode, or
+        that is trusted while this one is not.
     StoreError
         If it was not written.
     """

@@ -1,8 +1,8 @@
 """Fences around retrieved text, by which a model can tell it from instructions and from its own words.
 
 A fence is two lines with a key that the text cannot contain: a hash of the text and of a nonce that its author does not
-know. Everything from the store, ids and titles too, is between the two lines. What is not trusted is left out before,
-by :mod:`braid.retrieval.context.building`.
+know. Everything from the store, ids and titles too, is between the two lines. Untrusted items are removed earlier, by
+:mod:`braid.retrieval.context.building`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def fence(text: str, about: Mapping[str, Any], *, nonce: str) -> Fenced:
     Parameters
     ----------
     text
-        The retrieved text. Whatever looks like a line of a fence in it has its brackets replaced.
+        The retrieved text. In lines that look like a fence, the brackets are replaced.
     about
         Its origin; becomes one line of JSON inside the fence.
     nonce

@@ -1,8 +1,8 @@
-"""Schemas of contexts; makes messages of retrieved texts, scores and selects them. No input or output.
+"""Schemas of contexts; makes messages of retrieved texts, scores and selects them. Pure: no I/O.
 
-What is not trusted is left out before, by :mod:`braid.retrieval.context.building`.
-The three sources share one scale: each item has a relevance, a recency and a final score, by which the last messages
-(working state), search results (semantic) and earlier decisions and tool calls (episodic) are compared.
+Untrusted items are removed earlier, by :mod:`braid.retrieval.context.building`.
+The three sources share one scale: the last messages (working state), search results (semantic) and earlier decisions
+and tool calls (episodic) are compared by relevance, recency and final score.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Context(Frozen):
     scores: tuple[ContextScores, ...] = ()
     """Scores of each message, in their order. Empty when the feature is off."""
     degraded: tuple[str, ...] = ()
-    """Sources that were lost, and as ``semantic.<stage>`` stages of the search that were lost."""
+    """Sources that failed, and as ``semantic.<stage>`` stages of the search that failed."""
     enabled: bool = True
     """Whether the feature is on; when off, the messages are the conversation unchanged."""
     metrics: ContextMetrics = ContextMetrics()

@@ -8,6 +8,6 @@
   (by their texts), ``confidence``, ``excerpts``, ``results_and_citations``, ``answer_size``
 - ``stage_messages``: requests and results of the stages
 
-All of them see what was valid at the question's ``as_of``, or is now: the search and the graph by their filters, and
-``candidates`` once more.
+All of them see only items that are valid at the question's ``as_of``, by default now: the search and the graph filter
+by it, and ``candidates`` checks it again.
 """

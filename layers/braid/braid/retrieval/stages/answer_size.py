@@ -1,7 +1,7 @@
-"""Cuts an answer to the size that a workflow may hand on: the longest texts to one size, else its last results.
+"""Cuts an answer to the limit of a workflow's state: the longest texts to one size, else its last results.
 
-The state of the graph stage is cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`, a
-response over HTTP by :mod:`braid.api.handler`.
+The result of the graph stage is cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`, an HTTP
+response by :mod:`braid.api.handler`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _with_short_text(result: Result, size: int, longest: int) -> Result:
         first = matched_from if matched_from < first and last - matched_from < longest // _JSON_ESCAPE else first
         room, rest = longest - len(json.dumps("…")), result.content[first:]
         shown = "…" + (rest if _size(rest[:longest]) <= room else beginning(rest, room))
-        shift = first - 1  # the ellipsis stands in front of what was at ``first``
+        shift = first - 1  # the ellipsis precedes the text that was at ``first``
         matched_from = max(0, matched_from - shift) if first else matched_from
         marked = marked and (marked[0] - shift, min(len(shown), marked[1] - shift))
     return result.model_copy(

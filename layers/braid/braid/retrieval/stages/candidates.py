@@ -1,7 +1,7 @@
 """Hydrates candidates with their records in one call, and drops those that are not admissible.
 
-Dropped are candidates without a record of the tenant, not valid at the question's date (its ``as_of``, or now), or
-outside of the question's filters, ``trusted_only`` among them.
+Candidates are dropped if they have no record of the tenant, are not valid at the question's ``as_of`` (by default now),
+or do not pass its filters, ``trusted_only`` among them.
 
 A record of an older schema version scores less by the factors of ``ranking.scoring``, whether its score is that of
 fusion (``Ranked.factor``) or of a reranker (``Ranked.rescored``), or is dropped (``hydrate``).
@@ -79,11 +79,11 @@ def _factor(drift: scoring.Drift, *, vector_supplied: bool) -> float:
 
 @dataclass(frozen=True)
 class Hydrated:
-    """Candidates with their records, best first, and counts of those that were dropped."""
+    """Candidates with their records, best first, and counts of dropped ones."""
 
     ranked: list[Ranked]
     superseded: int = 0
-    """Candidates that were dropped as not valid at the question's date, those that are not valid yet among them."""
+    """Candidates dropped as invalid at the question's ``as_of``, including those that are not valid yet."""
     begins_at: datetime | None = None
     """When the first candidate that was dropped as not valid yet becomes valid."""
     outdated: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def hydrate(
     Parameters
     ----------
     now
-        The question's date where it has no ``as_of``.
+        The time used if the question has no ``as_of``.
     schema_version
         The tenant's current schema version; None if it is not known.
     drift_threshold
@@ -171,10 +171,10 @@ def hydrate(
 
 
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
-    """Return the candidates without their text, for an index that was lost after the search.
+    """Return the candidates without their text, if the index fails after the search.
 
-    Text hits met the query's filters inside the index, and graph hits are trusted if the query asks for that. Any other
-    filter drops the graph hits.
+    Text hits met the query's filters inside the index, and graph hits are trusted if the query requires it. With any
+    other filter, graph hits are dropped.
 
     Parameters
     ----------
@@ -200,8 +200,8 @@ def valid(record: Record | StoredRecord, as_of: datetime) -> bool:
 def meets(record: Record, filters: Filters) -> bool:
     """Whether a record meets a question's filters: kind, type, task, tool, trust, time and metadata.
 
-    The search index has applied the filters to its own hits; those of the graph, and the evidence of facts, meet them
-    here. Validity is checked by :func:`valid`.
+    The search index has filtered its own hits; hits of the graph, and the evidence of facts, are filtered here.
+    Validity is checked by :func:`valid`.
     """
     return (
         (not filters.kinds or record.kind in filters.kinds)

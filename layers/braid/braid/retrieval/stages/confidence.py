@@ -2,8 +2,8 @@
 
 Fused scores are relative to the best record and do not say how good that one is. The five features are how far the best
 hit stands out in each text strand, whether the first texts are about what the question names and have its other words,
-and whether a relationship answers it. They are computed from what the last stage has, and are specific to no corpus and
-no form of question. From which chance on an answer is called likely: ``in_words`` in :mod:`braid.models.answer`.
+and whether a relationship answers it. They are computed from the input of the last stage, and are not specific to a
+corpus or a form of question. ``in_words`` of :mod:`braid.models.answer` has the thresholds of *likely* and *unsure*.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIRST: Final = 5
 BACKGROUND: Final = 40
 """Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
 FEWEST: Final = 5
-"""Fewest vector hits from which the background can be told."""
+"""Fewest vector hits from which the background can be estimated."""
 UNRELATED: Final = 0.15
 """Background where there are fewer: the mean one of the demo corpora, with the default model."""
 FEWEST_TEXTS: Final = 3
@@ -57,7 +57,7 @@ class Coefficient(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Features of the model. None where the strand was lost, or has no hits or too few."""
+    """Features of the model. None if the strand failed, or has no hits or too few."""
 
     nearness: float | None
     """Vector score of the best hit less the background, relative to that of an equal vector."""
@@ -105,7 +105,7 @@ def features(query: Query, searched: Searched | None, results: Sequence[Result])
     Parameters
     ----------
     searched
-        Hits of the text strands; None where they were not asked or were lost.
+        Hits of the text strands; None if they were not searched or failed.
     results
         The answer's, best first.
     """

@@ -1,9 +1,9 @@
 """Excerpts (highlights) of texts: the sentence that most probably answers the question, and the text around it.
 
-A sentence is scored by the question's words in it, each by how few sentences of the text have it (as by inverse
-document frequency); words of the title count little, since the whole text is about them. Names in the question and on
-the paths to the results count too, as does the kind of answer asked for: a number where the question asks when or how
-many, a name where it asks who or where.
+A sentence is scored by the question's words in it, weighted by their inverse sentence frequency in the text; words of
+the title count little, since the whole text is about them. Names in the question and on the paths to the results count
+too, and so does the expected kind of answer: a number if the question asks when or how many, a name if it asks who or
+where.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EXCERPT_CHARACTERS: Final = 240
 MAX_READ: Final = 400_000
-"""Most characters of all an answer's texts in which sentences are compared, those around the rarest word."""
+"""Most characters, over all texts of an answer, whose sentences are compared: those around the rarest word."""
 MAX_TERMS: Final = 64
 """Most words and names that are searched for, the question's first."""
 MAX_NAME_WORDS: Final = 4
@@ -51,7 +51,7 @@ _BEFORE_WORDS: Final = 40
 _FOLDED_KEPT: Final = 4_096
 _MAX_WORDS: Final = 1_000
 _OF_TITLE, _OF_PATH, _ASKED_FOR, _IN_PART, _LEADS = 0.25, 0.5, 0.5, 1.25, 1.0
-"""Weights in the score of a sentence: of a word of the title, a name on a path, the kind of answer asked for, the part
+"""Weights in the score of a sentence: of a word of the title, a name on a path, the expected kind of answer, the part
 nearest to the question, and the text's first sentence."""
 _ALIKE: Final = (
     ("born", "birth", "birthplace"),
@@ -172,7 +172,7 @@ class Excerpts:
 
 
 def _names_and_rest(question: str, names: Iterable[tuple[str, str]]) -> tuple[list[str], str]:
-    """Return the names in a question, normalised as it says them and as they are stored, and the question without."""
+    """Return the names in a question, normalised, as written there and as stored, and the question without them."""
     rest = f" {normalise(question)} "
     called: list[str] = []
     for phrase, name in sorted(names, key=lambda pair: len(pair[0]), reverse=True):
@@ -319,7 +319,7 @@ def _stem(word: str) -> str:
     """Return a word without common endings; for words of one meaning in :data:`_ALIKE`, the first of them.
 
     The endings are those of ``_ENDINGS`` in the pattern, which matches whole words to mark their places:
-    :func:`braid.understanding.tokens.stem` only tells whether a text has a word that begins so.
+    :func:`braid.understanding.tokens.stem` only tests whether a text has a word with that beginning.
     """
     bare = _ENDING.sub("", word)
     bare = bare if len(bare) >= _SHORTEST_STEM else word

@@ -1,9 +1,9 @@
-"""Relationships as answers (facts): looked up from the question's names, and made results with their evidence.
+"""Relationships as answers (facts): looks them up from the question's names, and makes results with their evidence.
 
-"Who maintains the ledger?" asks for one; which are asked for is read by :mod:`braid.understanding.fact_questions`.
-At most three bounded graph queries: along two relationships where the question names two, else along one; and for all
-entities of a type where it asks which are *not* in the relationship. An edge is said as a sentence by ``sentence`` in
-:mod:`braid.understanding.relations`.
+"Who maintains the ledger?" asks for a relationship; :mod:`braid.understanding.fact_questions` detects which.
+At most three bounded graph queries are sent: along two relationships if the question names two, else along one; and for
+all entities of a type if it asks which are *not* in the relationship. ``sentence`` in
+:mod:`braid.understanding.relations` writes an edge as a sentence.
 """
 
 from __future__ import annotations
@@ -121,9 +121,9 @@ class _Lookup:
         return rank_facts(scored, weights=weights, kinds=self.asked.kinds)
 
     def _two_steps(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
-        """Return two steps: along the relationship said nearest to the question's only name, then along the next.
+        """Return two steps: along the relationship expressed nearest to the question's only name, then along the next.
 
-        Empty if the question has several names, or does not say two relationships in turn.
+        Empty if the question has several names, or does not express two relationships in turn.
         """
         if len(self.anchors) != 1:
             return ()
@@ -134,7 +134,7 @@ class _Lookup:
         if len(nearest) < 2:  # noqa: PLR2004 - two relationships
             return ()
         near, far = ({label for label, _ in by_place[place]} for place in nearest)
-        # "the parts that it contains" says one relationship twice.
+        # "the parts that it contains" expresses one relationship twice.
         said_twice = far <= near and self.question.keys[nearest[0]] != self.question.keys[nearest[1]]
         if said_twice or self._are_joined(nearest):
             return ()
@@ -147,7 +147,7 @@ class _Lookup:
         return tuple(steps)
 
     def _are_joined(self, places: Sequence[int]) -> bool:
-        """Return whether "and" or "or" joins two words, with at most prepositions beside it: "owns or works on"."""
+        """Return whether "and" or "or" joins two words, with only prepositions in between: "owns or works on"."""
         between = set(self.question.tokens[min(places) + 1 : max(places)])
         return not between.isdisjoint(_JOINING) and between <= _JOINING | {"on", "in", "to"}
 
@@ -161,9 +161,9 @@ class _Lookup:
         return sum(token not in EMPTY for token in between), place > last
 
     def _one_step(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
-        """Return one step along the relationships said; empty if there is none to walk along.
+        """Return one step along the relationships that the question expresses; empty if there are none.
 
-        Along the others too if any of them answers, or if their predicates may say the few words that are left.
+        Along the others too if any of them answers, or if their predicates may express the few remaining words.
         """
         types = tuple(dict.fromkeys(label for label, _ in relations))
         unexplained = self.question.content(self.skipped) - {place for _, one in relations for place in one.places}
@@ -195,7 +195,7 @@ class _Lookup:
         )
 
     def _others(self, ranked: Sequence[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
-        """Return the entities of the types asked for, apart from those found and those named; empty if not complete."""
+        """Return the entities of the requested types, except found and named ones; empty if not complete."""
         if not complete:
             return ()
         everything = self._query(QueryStart(entity_types=self.asked.kinds), (), QueryReturn.NODES)
@@ -228,11 +228,11 @@ def _shown(ranked: Iterable[RankedFacts], *, complete: bool) -> tuple[FactGroup,
 
 
 def _asking_places(asked: FactQuestion, question: QuestionWords, name_places: set[int]) -> set[int]:
-    """Return the positions of the words that say what is asked for, and no relationship."""
+    """Return the positions of the words that express the requested type and no relationship."""
     asking = set(asked.explained)
     if asked.types or question.content(name_places | asking):
         return asking
-    # In "How many members does it have?" the noun says the relationship too, so it is left to be matched with one.
+    # In "How many members does it have?" the noun also expresses the relationship, so it may be matched with one.
     return {place for place in asking if question.tokens[place] in STOP_WORDS}
 
 
@@ -285,9 +285,10 @@ def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -
 
 
 def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
-    """Return whether a question such as "Does Fern depend on Quillon?" was answered by no relationship of the graph.
+    """Return whether no relationship of the graph answers a question such as "Does Fern depend on Quillon?".
 
-    It begins with an auxiliary, says a relationship that the graph has, and names two entities, whose edges were read.
+    Such a question begins with an auxiliary, expresses a relationship type of the graph, and names two entities, whose
+    edges were read.
     """
     if question is None or question.asked is not Asked.ONE or not question.types:
         return False

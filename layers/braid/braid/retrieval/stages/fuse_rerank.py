@@ -1,7 +1,7 @@
 """Fuse and rerank stage: fuses the strands into one list, hydrates, reranks and scores it, and makes the answer.
 
-A strand is one source of hits: vectors, words, or the graph. Lost stages, this one's included, are named in the
-answer's ``degraded``. If texts cannot be read, the answer has none; if both stores are lost, there is no answer.
+A strand is one source of hits: vectors, words, or the graph. Failed stages, this one included, are listed in the
+answer's ``degraded``. If texts cannot be read, the answer has none; if both stores fail, there is no answer.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Strands(NamedTuple):
     graph: Sequence[GraphHit]
 
     def counts(self) -> dict[str, int]:
-        """Return the number of hits of each strand, those of the graph by their source."""
+        """Return the number of hits of each strand; hits of the graph are counted by source."""
         return {
             "vector": len(self.vector),
             "lexical": len(self.lexical),
@@ -127,7 +127,7 @@ def run(
     Raises
     ------
     StoresUnavailable
-        If both stores were lost.
+        If both stores failed.
     """
     watch = Stopwatch()
     _require_a_store(request)
@@ -229,10 +229,10 @@ def _explained(request: FuseRequest) -> Plan:
 
 
 def _require_a_store(request: FuseRequest) -> None:
-    """Raise StoresUnavailable if stages were lost and no call to a store succeeded."""
+    """Raise StoresUnavailable if stages failed and no call to a store succeeded."""
     if not request.lost or request.searched or request.linked:
         return
-    # With search and names both lost, the walk had no seeds, and its success says nothing of the graph.
+    # If search and linking both failed, the walk had no seeds, and its success does not show that the graph works.
     if request.expanded is None or "link" in request.lost:
         stores = {lost.error for stage, lost in request.lost.items() if stage != "embed"}
         why = "; ".join(f"{stage}: {lost.error}" for stage, lost in request.lost.items())
@@ -240,7 +240,7 @@ def _require_a_store(request: FuseRequest) -> None:
 
 
 def _lost_before(request: FuseRequest, schema_version: int | None) -> Iterator[str]:
-    """Yield the stages and parts that were lost before this stage, as ``degraded`` names them."""
+    """Yield the stages and parts that failed before this stage, by their names in ``degraded``."""
     yield from request.lost
     if request.embedded and request.embedded.fallback:
         yield "embed"
@@ -296,7 +296,7 @@ def fuse_strands(request: FuseRequest, strands: Strands, parameters: FusionParam
 def count_facets(
     request: FuseRequest, index: SearchIndex, *, now: datetime, schema_version: int | None, limits: FusionLimits
 ) -> tuple[dict[str, tuple[FacetValue, ...]], bool]:
-    """Return the value counts of each facet field over the records that meet the filters, and whether they are lost."""
+    """Return each facet field's value counts over the records that meet the filters, and whether counting failed."""
     query = request.query
     if not query.facets:
         return {}, False
@@ -386,8 +386,8 @@ def strand_weights(
 ) -> Weights:
     """Return the fusion weights of the three strands for this question.
 
-    With propagation, the graph's weight orders only what propagation did not reach; how far a found graph counts is
-    ``propagation_weight``.
+    With propagation, the graph's weight orders only records that propagation did not reach; the weight of found
+    mentions is ``propagation_weight``.
     """
     query, shift = request.query, parameters.entity_shift if request.plan.mode is Mode.ENTITY else 0.0
     text_weight = parameters.vector_weight if query.vector_weight is None else query.vector_weight
@@ -416,7 +416,7 @@ def rerank(
     Returns
     -------
     tuple
-        The candidates, best first; whether the reranker was lost; the estimated price of the call in US dollars.
+        The candidates, best first; whether the reranker failed; the estimated price of the call in US dollars.
     """
     if request.without_rerank:
         return _placeholders(ranked), True, 0.0

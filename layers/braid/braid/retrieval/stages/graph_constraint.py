@@ -1,7 +1,7 @@
 """The caller's graph constraint: the ids that it reaches, and a check of text hits against it.
 
-The workflow's state is bounded, so a constraint's reach is at most a thousand ids, and the paths of the first hundred.
-For one that reaches more, all records are searched, and the hits are checked afterwards.
+The workflow's state is bounded, so at most a thousand ids are listed, and paths to the first hundred. If a constraint
+reaches more, all records are searched, and the hits are checked afterwards.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ConstrainedGraph:
 
 
 def reach(inside: ConstrainedGraph) -> GraphFound:
-    """Return the vertices that a constraint reaches, nearest first, with flags of what did not fit the state."""
+    """Return the vertices that a constraint reaches, nearest first, and flags of parts that did not fit the state."""
     links = inside.links()
     expansion = inside.walk(links)
     frontier = _within_bytes([hit.id for hit in expansion.hits])

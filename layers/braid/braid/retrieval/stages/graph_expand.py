@@ -93,8 +93,8 @@ def expansion_for(
     """Return the walk for the plan's intent.
 
     Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, highest product of confidences first. Temporal: BEFORE, AFTER,
-    DURING, up to 3 hops, those of the highest confidence in order of time. Otherwise: any type, both ways, up to 2
-    hops, nearest first.
+    DURING, up to 3 hops, the hits of highest confidence in order of time. Otherwise: any type, both ways, up to 2 hops,
+    nearest first.
     """
     base = ExpandRequest(
         tenant_id=query.tenant_id,
@@ -122,7 +122,7 @@ def expansion_for(
             "by_confidence": True,
             "by_time": True,
             "time_range": time_range,
-            # A walk keeps one path to each vertex: one along other edges would hide that of the relation asked for.
+            # A walk keeps one path to each vertex: a path along other edges would hide the requested relation's.
             **intent.relation_bounds(intent.time_relation(query.text, context)),
         }
     else:
@@ -257,7 +257,7 @@ class _GraphStage:
         return found.altered(propagated=bool(found.hits), propagation_weight=expansion.propagation_weight)
 
     def constrain(self, request: GraphRequest) -> GraphFound:
-        """Return what the caller's constraint reaches, or which of the text search's hits are inside it."""
+        """Return the ids that the caller's constraint reaches, or the text hits that are inside it."""
         constraint = self.query.graph_constraint
         if constraint is None:
             return GraphFound()

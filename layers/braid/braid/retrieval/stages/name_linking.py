@@ -62,11 +62,11 @@ def linked_names(
     """Return the entities that a question names, the best match first, each once and at most ten.
 
     One call to the graph. A link's ``phrase`` is as the question has it; ``score`` is 1 for a match by name, .9 by
-    alias, less by another form; ``certainty`` is that of the words being meant as a name. Matches in this order:
+    alias, less by another form; ``certainty`` is the certainty that the words are a name. Matches in this order:
 
     1. Names and aliases as they are written, the longest first.
-    2. With them shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity with a record
-       has just that name.
+    2. Together with these, shortened names, such as "Humboldt Peak" for "Humboldt Peak (Colorado)", unless an entity
+       with a record has just that name.
     3. Other forms of names, in the remaining words. A form that entities of different names share is left out.
     4. Misspelt names, in words that match nothing else, are written as names are and of which at least one is in no
        text.
@@ -74,8 +74,8 @@ def linked_names(
     Parameters
     ----------
     unknown_words
-        Returns which of some words no text of a tenant has; called only for words that may be misspelt. None takes all
-        of them as unknown.
+        Returns the words that no text of a tenant has; called only for words that may be misspelt. None treats all of
+        them as unknown.
     """
     keys = lookup_keys(question)
     if not keys:

@@ -1,6 +1,6 @@
 """Plan, embed and vector search stages: a question's plan, its vector, and the hits of the search index.
 
-What a question does where the index does not answer is decided in :mod:`braid.retrieval.pipeline`.
+:mod:`braid.retrieval.pipeline` handles their failures.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class Mentions:
         """The words of each name of a record."""
 
     def coherences(self, stored: Sequence[StoredRecord]) -> list[float]:
-        """Return the coherence of each record, in [0, 1]; 0 for those after the first :data:`COMPARED`.
+        """Return the coherence of each record, in [0, 1]; 0 after the first :data:`COMPARED`.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ def keep_best_text(
 ) -> list[Ranked]:
     """Put the best text of vectors and words first, if it has most of the question's words by itself.
 
-    Such a text answers the question alone; what the graph adds comes after it.
+    Such a text answers the question alone; records that the graph adds come after it.
 
     Parameters
     ----------

@@ -193,7 +193,7 @@ def slow_answer_fields(answer: Answer, limit_ms: float, *, with_text: bool) -> d
     limit_ms
         Total milliseconds above which an answer is slow.
     with_text
-        Whether what the plan quotes from the question is included.
+        Whether quotations of the question in the plan are included.
     """
     if answer.latency_ms["total"] <= limit_ms:
         return None

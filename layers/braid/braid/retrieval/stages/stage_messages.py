@@ -1,7 +1,7 @@
 """Requests and results of the stages: ids, scores, paths and timings, but no record's text or vectors.
 
 Each stage takes a request and returns its result; the state machine (or the pipeline) collects the results. A result is
-None if the stage did not run or was lost: then ``lost`` has the error under the stage's name.
+None if the stage did not run, or failed: then ``lost`` has the error under the stage's name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Milliseconds = Annotated[float, Field(ge=0)]
 
 
 class Lost(Frozen):
-    """Error of a lost stage, as a state machine's Catch reports it."""
+    """Error of a failed stage, as a state machine's Catch reports it."""
 
     model_config = ConfigDict(validate_by_name=True, validate_by_alias=True)
 
@@ -103,9 +103,9 @@ class GraphOperation(StrEnum):
     """An operation of the graph_expand stage."""
 
     LINK = "link"
-    """Link the question's names, find their mentions and walk from them, beside the text search."""
+    """Link the question's names, find their mentions and walk from them, in parallel to the text search."""
     WALK = "walk"
-    """The same in place of the text search: with ``graph_only``, and with ``semantic`` if the search is lost."""
+    """The same instead of the text search: with ``graph_only``, and with ``semantic`` if the search fails."""
     EXPAND = "expand"
     """Walk or propagate from the text search's first hits and the linked names, by intent."""
     CONSTRAIN = "constrain"
@@ -124,8 +124,8 @@ RECORDED_AS: Final = {
     GraphOperation.EXPAND: "graph_expand",
     GraphOperation.STEP: "graph_expand",
 }
-"""Name under which an answer has an operation's time and its loss, and a trace in process its span: ``link`` for what
-is looked up beside or before the walk. Deployed, all are spans of one function."""
+"""Name of an operation in an answer's timings and ``degraded``, and of its span in an in-process trace: ``link`` for
+look-ups in parallel to or before the walk. In a deployment all are spans of one function."""
 
 
 class FactGroup(Frozen):
@@ -149,7 +149,7 @@ class GraphFound(Frozen):
     """Relationships that answer the question, the best first."""
     truncated: bool = False
     propagated: bool = False
-    """Whether the hits are those of propagation, the text hits among them."""
+    """Whether the hits come from propagation, the text hits among them."""
     propagation_weight: Score = 1.0
     """Share of propagation in the fused score; vectors and words have the rest."""
     frontier: tuple[RecordId, ...] = ()

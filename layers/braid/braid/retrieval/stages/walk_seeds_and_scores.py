@@ -71,7 +71,7 @@ def propagation_around_answers(
 ) -> PropagateRequest | None:
     """Return the propagation from a walk's answers and the text hits; None without answers.
 
-    The weights of the best answers add up to ``name_weight``, each by the square of its score, those of all hits to 1.
+    The best answers share ``name_weight`` by the squares of their scores; all hits share 1.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ def ranked(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
 
 
 def sorted_by_time(hits: Iterable[GraphHit]) -> tuple[GraphHit, ...]:
-    """Order hits by timestamp, those without one last; their ranks remain those by score."""
+    """Order hits by timestamp, hits without one last; their ranks remain by score."""
     return tuple(
         sorted(hits, key=lambda hit: (hit.timestamp is None, hit.timestamp and hit.timestamp.timestamp(), hit.rank))
     )

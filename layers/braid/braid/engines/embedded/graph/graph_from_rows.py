@@ -1,7 +1,7 @@
 """The part of a tenant's graph that one walk or query can see, read from its rows hop by hop.
 
-The answers are those of the whole graph, and the time does not depend on its size: a question after a write, or the
-only one of a process, does not wait for a graph of a million edges to be loaded.
+Answers are the same as from the whole graph, and the time does not depend on its size: a question after a write, or the
+first of a process, does not wait until a graph of a million edges is loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from braid.engines.embedded.graph.adjacency import Adjacency
@@ -38,41 +38,46 @@ _FAR = {"source": "target", "target": "source"}
 class Hop(NamedTuple):
     """One hop from a walk's frontier, the vertices that the hop before reached.
 
-    The part gets the frontier's edges of the hop's direction and types that are valid at the walk's time; if only what
-    is trusted counts, those that are trusted and lead to a trusted vertex. Of a hub it gets ``hub`` edges and another,
-    enough to recognise it as one. The next frontier is the ends of these edges that are valid, trusted if need be, and
-    not reached before; none beyond a hub, and of each other vertex only those of its ``surest`` edges.
+    The part gets the frontier's edges of the hop's direction and types that are valid at the walk's time; with
+    ``trusted_only``, only trusted edges to trusted vertices. Of a hub it gets ``hub`` + 1 edges, enough to recognise
+    it. The next frontier has the ends of these edges that are valid, trusted if required, and, unless the walk goes
+    back, not reached before: none beyond a hub, and of each other vertex only the ends of its ``surest`` edges.
 
-    :mod:`~braid.engines.embedded.graph.write_overlay` takes the same hops in a graph in memory. The part may have more
-    than the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's own
-    bounds.
+    :mod:`~braid.engines.embedded.graph.write_overlay` takes the same hops in a graph in memory. The part may be larger
+    than what the request walks: :mod:`~braid.engines.embedded.graph.expansion` and ``subgraphs`` apply the request's
+    own bounds.
     """
 
     direction: Direction = Direction.BOTH
     types: Sequence[str] = ()
     surest: int | None = None
-    """The walk goes on along so many edges of a vertex, those of highest confidence, and ties; None means all."""
+    """Number of a vertex's edges that the walk follows, by highest confidence, plus ties; None means all."""
     hub: int | None = None
     """A vertex with more such edges than this is a hub; None means that none is."""
 
 
 class Walk(NamedTuple):
-    """What a request can see of a graph: its seeds, and what some hops from them reach."""
+    """The part of a graph that a request can see: its seeds, and the vertices within some hops of them."""
 
     seeds: Collection[str]
     hops: Sequence[Hop]
     as_of: datetime
     trusted_only: bool
+    goes_back: bool = False
+    """Whether hops ask for different edges, so that they are also taken from vertices that an earlier one reached."""
+    by_condition: bool = False
+    """Whether it begins at the vertices that meet a condition: one that was changed may have met it before."""
 
 
-def walk_of(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:
-    """Return the walk of a request; None for a query that begins at every vertex, as it can see the whole graph.
+def walk_of(request: ExpandRequest | PropagateRequest | GraphQuery, starts: Collection[str]) -> Walk:
+    """Return the walk of a request.
 
     Parameters
     ----------
-    named
-        Ids of the vertices that have each name that a query asks for.
+    starts
+        Ids of the vertices at which a graph query may begin; all of them, and others do no harm.
     """
+    goes_back = by_condition = False
     if isinstance(request, ExpandRequest):
         seeds: Collection[str] = request.seeds
         hops = [Hop(request.direction, request.types, surest=request.fan_out)] * request.max_hops
@@ -80,19 +85,15 @@ def walk_of(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mappi
         seeds = request.seeds()
         hops = [Hop(surest=request.fan_out), *[Hop(hub=request.hub)] * (request.max_hops - 1)]
     else:
-        if not request.start.ids and not request.start.names:
-            return None
-        seeds = request.start.ids or {identity for ids in named.values() for identity in ids}
+        seeds = starts
         hops = [Hop(step.direction, step.types) for step in request.steps]
-    return Walk(seeds, hops, request.as_of, request.trusted_only)
+        goes_back = any(hop != hops[0] for hop in hops)
+        by_condition = not (request.start.ids or request.start.names)
+    return Walk(seeds, hops, request.as_of, request.trusted_only, goes_back=goes_back, by_condition=by_condition)
 
 
-def read(
-    connection: sqlite3.Connection, tenant: int, generation: int, walk: Walk | None
-) -> tuple[Adjacency | None, int]:
-    """Return the part of a graph, None if it is too large or ``walk`` is None, and the number of edge rows read."""
-    if walk is None:
-        return None, 0
+def read(connection: sqlite3.Connection, tenant: int, generation: int, walk: Walk) -> tuple[Adjacency | None, int]:
+    """Return the part of a graph, None if it is too large, and the number of edge rows read."""
     reader = _Reader(connection, tenant, walk)
     for hop in walk.hops:
         check()
@@ -111,6 +112,7 @@ class _Reader:
         self._connection = connection
         self._edges_seen = edges_seen(connection, tenant)
         self._as_of, self._trusted_only = to_microseconds(walk.as_of) or 0, walk.trusted_only
+        self._goes_back = walk.goes_back
         self._values = {**BOUNDS, "tenant": tenant, "as_of": self._as_of}
         self.vertices: dict[int, Row] = {}
         self.edges: dict[Row, Row] = {}
@@ -136,8 +138,10 @@ class _Reader:
                 reached.append([(row[_CONFIDENCE], row[1] if row[0] == vertex else row[0]) for row in edges.values()])
         endpoints = {number for source, target, *_ in self.edges for number in (source, target)}
         self._read_vertices("number", sorted(endpoints - self.vertices.keys()))
-        self._frontier = {number for some in reached for number in self._surest(some, hop.surest)} - self._seen
-        self._seen |= self._frontier
+        self._frontier = {number for some in reached for number in self._surest(some, hop.surest)}
+        if not self._goes_back:
+            self._frontier -= self._seen
+            self._seen |= self._frontier
         return True
 
     def _edges_of(self, way: str, hop: Hop) -> str:
@@ -150,7 +154,7 @@ class _Reader:
         return f"SELECT {EDGE_COLUMNS} FROM {self._edges_seen} AS e WHERE {where} LIMIT :most"  # noqa: S608 - columns
 
     def _surest(self, endpoints: list[tuple[float, int]], most: int | None) -> Iterator[int]:
-        """Yield walkable endpoints of a vertex's edges; if over ``most``, those of highest confidence, with ties."""
+        """Yield walkable endpoints of a vertex's edges; at most ``most`` by highest confidence, plus ties."""
         walkable = [(sure, number) for sure, number in endpoints if self._is_walkable(number)]
         least = 0.0
         if most is not None and len(walkable) > most:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from braid.engines.embedded.write_generations import Given
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
-    from braid.ports.knowledge_graph import ExpandRequest, NameKeys, PropagateRequest
+    from braid.ports.knowledge_graph import ExpandRequest, GivenName, NameKeys, PropagateRequest
 
 
 @store_calls("sqlite")
@@ -93,11 +93,11 @@ class EmbeddedKnowledgeGraph:
         return removed
 
     def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
+        """Remove the found names among ``ids`` that have no edge; return their number."""
         return self._change(tenant_id, ids, vertex_rows.delete_unmentioned)
 
     def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
+        """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge."""
         return self._change(tenant_id, ids, vertex_rows.distrust_unmentioned)
 
     def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
@@ -149,13 +149,13 @@ class EmbeddedKnowledgeGraph:
         """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
         return self._change(tenant_id, evidence, edge_rows.distrust_edges)
 
-    def given_entities(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[Vertex]:
-        """Return the trusted vertices with one of these names, found names excepted."""
+    def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[GivenName]:
+        """Return those of these names that trusted entities have, found names excepted."""
         with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
             if tenant is None:
                 return []
             at = to_microseconds(as_of)
-            return vertex_rows.read_given_entities(connection, tenant, tenant_id, names, as_of=at, limit=limit)
+            return name_rows.given_names(connection, tenant, names, as_of=at, limit=limit)
 
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in ``texts``."""
@@ -280,7 +280,8 @@ class EmbeddedKnowledgeGraph:
                 if tenant is None:
                     return GraphResult()
                 named = name_rows.ids_by_phrase(connection, tenant, phrases(query))
-                graph = self._graphs.seen_from(connection, tenant, query, named)
+                starts = partial(vertex_rows.read_starts, connection, tenant, query, named)
+                graph = self._graphs.seen_from(connection, tenant, query, starts)
             return answer_query(query, query_subgraph(graph, query, named))
 
     def prepare_walks(self, tenant_id: str) -> None:

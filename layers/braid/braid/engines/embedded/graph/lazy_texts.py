@@ -1,6 +1,6 @@
 """Texts of a graph that are read on access: from a mapped file, or from a loaded graph and its overlay.
 
-A question looks at few texts of the vertices and edges that it walks.
+A question needs the texts of few of the vertices and edges that it walks.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class OverlaidTexts(Sequence[_T]):
     Parameters
     ----------
     places
-        The index of each among those of the loaded graph, followed by those of the overlay.
+        The index of each among the loaded graph's texts followed by the overlay's.
     """
 
     def __init__(self, loaded: Sequence[_T], overlay: Sequence[_T], places: Numbers) -> None:

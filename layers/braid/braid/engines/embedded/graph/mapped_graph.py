@@ -1,6 +1,6 @@
 """A tenant's graph in a file with memory-mapped arrays, of which a process reads only the parts that it walks.
 
-The file has the graph of one write generation; later writes are followed, as for a graph in memory. Its content is not
+The file has the graph of one write generation; later writes are overlaid, as for a graph in memory. Its content is not
 trusted: a damaged file is detected, and the graph is loaded from the rows again.
 """
 

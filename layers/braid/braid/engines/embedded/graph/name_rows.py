@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from braid.engines.embedded.tables import from_microseconds
 from braid.models import EntityLink, Vertex
-from braid.ports.knowledge_graph import NameKeys
+from braid.models.records import DOCUMENT_TYPE
+from braid.ports.knowledge_graph import GivenName, NameKeys
 from braid.understanding.misspelling_keys import MISSPELT, misspelling_number, misspelling_numbers, names_with_keys
 from braid.understanding.name_keys import is_form, match_score, other_forms
 from braid.understanding.tokens import normalise
@@ -78,6 +79,23 @@ def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence
     return found
 
 
+def given_names(
+    connection: sqlite3.Connection, tenant: int, names: Sequence[str], *, as_of: int | None, limit: int
+) -> list[GivenName]:
+    """Return up to ``limit`` of these names with trusted vertices that have them, valid, not found and not of texts."""
+    # Sorted here: with an order SQLite would read all of a name that very many have, and not stop at the limit.
+    rows = connection.execute(
+        "SELECT v.id, n.phrase, n.is_alias FROM json_each(:names) AS asked"
+        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
+        " CROSS JOIN vertices AS v ON v.number = n.vertex AND v.tenant = :tenant"
+        " WHERE v.trusted AND NOT v.found AND NOT (v.has_record AND v.entity_type = :of_texts)"
+        " AND (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
+        " LIMIT :limit",
+        {"names": json.dumps(list(names)), "tenant": tenant, "as_of": as_of, "limit": limit, "of_texts": DOCUMENT_TYPE},
+    )
+    return sorted(GivenName(vertex_id, phrase, bool(is_alias)) for vertex_id, phrase, is_alias in rows)
+
+
 _STORED = """
     SELECT j.value FROM json_each(:keys) AS j WHERE CASE j.type
         WHEN 'integer' THEN EXISTS (SELECT 1 FROM misspellings AS m WHERE m.tenant = :tenant AND m.key = j.value)
@@ -115,7 +133,7 @@ compared, and texts are read only for the chosen vertices: all names of those th
 
 
 class _Match(NamedTuple):
-    """One way in which a name that is asked for may match. The better of two ways compares as the smaller."""
+    """One way in which a looked-up name may match. The better of two matches compares as the smaller."""
 
     negative_score: float
     negative_length: int

@@ -1,13 +1,13 @@
 """The graphs of tenants for walks: whole in memory, mapped from a file, or the part of one request read from its rows.
 
-What a process does depends on the number of edges of the tenant's graph, as of the last commit:
+The choice depends on the number of edges of the tenant's graph, as of the last commit:
 
 - at most 5,000 (:data:`MAX_LOADED_FIRST`): the first walk loads the whole graph;
 - at most 1,000,000 (``_LARGE``): a walk reads the part that it can see, until this process has spent about as long on
   such reads since the last write as loading the whole graph takes; then it loads it;
-- more: loading is left to the end of an ingest, unless the part is too large to read;
-- at least 100,000 (``_MIN_SAVED``): the end of an ingest loads the graph and saves it to a file, from which every
-  process maps it; so does a question that loads it.
+- more: the graph is loaded at the end of an ingest, or when the part is too large to read;
+- at least 100,000 (``_MIN_SAVED``): at the end of an ingest, or when a question loads it, the graph is also saved to a
+  file, which every process memory-maps.
 
 The writes since a graph was loaded are applied to it as an overlay. If they are unknown or more than
 :data:`~braid.engines.embedded.graph.write_overlay.MAX_FOLLOWED` vertices and edges, the cases above apply anew.
@@ -28,7 +28,7 @@ from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from braid.engines.embedded.graph.adjacency import Adjacency
@@ -78,7 +78,7 @@ class TenantGraphs:
         connection: sqlite3.Connection,
         tenant: int,
         request: ExpandRequest | PropagateRequest | GraphQuery,
-        named: Mapping[str, Sequence[str]] | None = None,
+        starts: Callable[[], Collection[str]] = tuple,
     ) -> Adjacency:
         """Return a tenant's graph, or the part of it that a request can see.
 
@@ -90,7 +90,7 @@ class TenantGraphs:
         In a file that this process has not read           map it, then as above
         Few edges, or many read in parts since the write   load the whole graph
         Otherwise                                          read the part from its rows
-        But the part is too large, or a query has no seed  load the whole graph
+        But the part is too large                          load the whole graph
         =================================================  ==================================================
 
         Inside a write transaction a whole graph is always loaded from the rows, and neither an older graph nor a file
@@ -98,11 +98,11 @@ class TenantGraphs:
 
         Parameters
         ----------
-        named
-            As for :func:`query_subgraph`.
+        starts
+            Returns the ids of the vertices at which a graph query may begin.
         """
         generation = Generation.GRAPH.read(connection, tenant)
-        walk = partial(_walk, request, named or {})
+        walk = partial(_walk, request, starts)
         graph = self._from_memory(connection, tenant, generation, walk)
         if graph is None and not self._store.in_transaction and self._map_newer_file(connection, tenant):
             graph = self._from_memory(connection, tenant, generation, walk)
@@ -127,7 +127,7 @@ class TenantGraphs:
         return edges_read if at == generation else 0
 
     def _from_memory(
-        self, connection: sqlite3.Connection, tenant: int, generation: int, read_walk: Callable[[], Walk | None]
+        self, connection: sqlite3.Connection, tenant: int, generation: int, read_walk: Callable[[], Walk]
     ) -> Adjacency | None:
         """Return the graph for a request from the one in memory: the first two cases of :meth:`seen_from`, else None.
 
@@ -138,7 +138,7 @@ class TenantGraphs:
             return None
         if known.generation == generation:
             return self._whole(connection, tenant, generation)  # marks it as used last; loads in a transaction only
-        if self._store.in_transaction or (walk := read_walk()) is None:
+        if self._store.in_transaction:
             return None
         followed = self._with_later_writes(connection, tenant, generation, known)
         if followed is None:
@@ -150,7 +150,7 @@ class TenantGraphs:
             finally:
                 lock.release()
         if joined is None:
-            return followed.part(walk)
+            return followed.part(read_walk())
         self._keep(tenant, joined)
         return joined
 
@@ -304,7 +304,7 @@ class TenantGraphs:
             return known
 
 
-def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, named: Mapping[str, Sequence[str]]) -> Walk | None:
+def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, starts: Callable[[], Collection[str]]) -> Walk:
     from braid.engines.embedded.graph.graph_from_rows import walk_of  # only where the whole graph is not there
 
-    return walk_of(request, named)
+    return walk_of(request, starts())

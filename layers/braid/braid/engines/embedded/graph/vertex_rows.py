@@ -10,12 +10,14 @@ from braid.engines.embedded.tables import from_microseconds, to_microseconds
 from braid.models import Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.knowledge_graph import MAX_TRUST_EDGES
+from braid.ranking.graph_queries_and_facts import max_starts
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Mapping, Sequence
 
     from braid.engines.embedded.graph.name_rows import StoredNames
+    from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import NameKeys
 
 _WRITE_VERTEX = """
@@ -112,7 +114,7 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) ->
 
 
 def delete_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Remove those of ``ids`` that were found in texts and have no edge; return how many there were."""
+    """Remove the found names among ``ids`` that have no edge; return their number."""
     unmentioned = connection.execute(
         "SELECT v.id FROM vertices AS v WHERE v.tenant = ? AND v.found AND v.id IN (SELECT value FROM json_each(?))"
         " AND NOT EXISTS (SELECT 1 FROM edges WHERE tenant = v.tenant AND source = v.number)"
@@ -138,7 +140,7 @@ _STUB = (
 
 
 def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Collection[str]) -> int:
-    """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge.
+    """Mark the found names and stubs among ``ids`` as untrusted that have no trusted edge.
 
     Returns how many.
     """
@@ -149,7 +151,7 @@ def distrust_unmentioned(connection: sqlite3.Connection, tenant: int, ids: Colle
 
 
 def distrust_stubs(connection: sqlite3.Connection, tenant: int, numbers: Collection[int]) -> None:
-    """Mark those of some vertices as untrusted that are stubs and have no trusted edge."""
+    """Mark the stubs among some vertices as untrusted that have no trusted edge."""
     if numbers:
         connection.execute(
             f"{_DISTRUST} AND {_STUB} AND NOT v.found AND v.number IN (SELECT value FROM json_each(:among))",  # noqa: S608 - constants
@@ -177,19 +179,41 @@ def read_vertices(connection: sqlite3.Connection, tenant: int, tenant_id: str, i
     return [found[vertex_id] for vertex_id in dict.fromkeys(ids) if vertex_id in found]
 
 
-def read_given_entities(
-    connection: sqlite3.Connection, tenant: int, tenant_id: str, names: Sequence[str], *, as_of: int | None, limit: int
-) -> list[Vertex]:
-    """Return up to ``limit`` trusted vertices with one of these names, valid and not found in texts, ordered by id."""
+def read_starts(
+    connection: sqlite3.Connection, tenant: int, query: GraphQuery, named: Mapping[str, Sequence[str]]
+) -> Collection[str]:
+    """Return the ids of the vertices at which a query may begin.
+
+    If it states no ids and names, these are the first vertices that meet its conditions, by id: one more than it may
+    begin at.
+
+    Parameters
+    ----------
+    named
+        Ids of the vertices that have each name that the query asks for.
+    """
+    start, during = query.start, query.start.time_range
+    if start.ids or start.names:
+        return start.ids or {identity for ids in named.values() for identity in ids}
+    conditions = "(valid_at IS NULL OR valid_at <= :as_of) AND (invalid_at IS NULL OR invalid_at > :as_of)"
+    conditions += " AND trusted" if query.trusted_only else ""
+    if during is not None:
+        conditions += (
+            " AND timestamp IS NOT NULL AND coalesce(timestamp >= :since, 1) AND coalesce(timestamp < :end, 1)"
+        )
     rows = connection.execute(
-        f"SELECT {_VERTEX_COLUMNS} FROM (SELECT DISTINCT n.vertex AS number FROM json_each(:names) AS asked"  # noqa: S608
-        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value) AS named"
-        " CROSS JOIN vertices AS v ON v.number = named.number AND v.tenant = :tenant"
-        " WHERE v.trusted AND NOT v.found AND (v.valid_at IS NULL OR v.valid_at <= :as_of)"
-        " AND (v.invalid_at IS NULL OR v.invalid_at > :as_of) ORDER BY v.id LIMIT :limit",
-        {"names": json.dumps(list(names)), "tenant": tenant, "as_of": as_of, "limit": limit},
+        "SELECT id FROM vertices WHERE tenant = :tenant AND entity_type IN (SELECT value FROM json_each(:types))"  # noqa: S608 - conditions of the code
+        f" AND {conditions} ORDER BY id LIMIT :most",
+        {
+            "tenant": tenant,
+            "types": json.dumps(start.entity_types),
+            "as_of": to_microseconds(query.as_of) or 0,
+            "since": to_microseconds(during.start if during else None),
+            "end": to_microseconds(during.end if during else None),
+            "most": max_starts(query) + 1,
+        },
     )
-    return [_vertex(tenant_id, row) for row in rows]
+    return [row[0] for row in rows]
 
 
 def read_vertices_after(

@@ -1,8 +1,8 @@
 """A tenant's graph in memory with an overlay of the writes since it was loaded.
 
-The loaded arrays stay as they are. Vertices and edges that were changed since are read by their ids into arrays of
-their own, and the neighbourhood of a request's seeds is taken from both. So a question after a write costs what it
-walks and what was written, however large the graph is. Both are joined once enough questions make that worthwhile.
+The loaded arrays do not change. Vertices and edges that were changed since are read by their ids into separate arrays,
+and the neighbourhood of a request's seeds is read from both. So the cost of a question after a write depends on its
+walk and on the writes, not on the size of the graph. Both are merged once enough questions make that worthwhile.
 """
 
 from __future__ import annotations
@@ -106,8 +106,8 @@ class FollowedGraph:
     an edge   of the overlay                       number of loaded edges + its index in the overlay
     ========  ===================================  ==================================================================
 
-    The number of a removed vertex, and that of an edge which the overlay replaces, are not used. What is returned, a
-    part or the joined graph, is numbered anew in the order of ids, as every :class:`Adjacency` is.
+    The numbers of removed vertices, and of edges that the overlay replaces, are not used. Returned parts and the joined
+    graph are numbered anew in the order of ids, like every :class:`Adjacency`.
     """
 
     def __init__(self, loaded: Adjacency, changed: ChangedRows) -> None:
@@ -146,24 +146,24 @@ class FollowedGraph:
         seeds = sorted_numbers(self._number_of, walk.seeds)
         frontier = self._walkable_among(seeds, as_of, trusted_only=walk.trusted_only)
         vertices, followed = frontier, [np.empty(0, dtype=np.int64)]
-        meets_no_change = self._touched.isdisjoint(walk.seeds)
+        meets_no_change = not (walk.by_condition and self._touched) and self._touched.isdisjoint(walk.seeds)
         for hop in walk.hops:
             check()
             found = self._edges_of(frontier, hop.direction)
             meets_no_change = meets_no_change and not are_among(found[2], self._touched_numbers).any()
             edges, frontier = self._take_hop(frontier, found, hop, as_of, trusted_only=walk.trusted_only)
             followed.append(edges)
-            frontier = frontier[~np.isin(frontier, vertices)]
+            frontier = frontier if walk.goes_back else frontier[~np.isin(frontier, vertices)]
             vertices = np.concatenate((vertices, frontier))
         if meets_no_change:
             return self._loaded
         return self._subgraph(distinct(np.concatenate(followed)), vertices)
 
     def joined(self) -> Adjacency | None:
-        """Return the whole graph with its overlay applied, once requests have cost about as much; None before.
+        """Return the whole graph merged with its overlay, once requests have cost about as much; None before.
 
         Equal to the result of :func:`~braid.engines.embedded.graph.adjacency.load`, except that the lists of types
-        keep those that no longer occur. Always None for a graph that is mapped from a file.
+        keep types that no longer occur. Always None for a graph that is mapped from a file.
         """
         self._asked += 1
         if self._loaded.mapped is not None or self._asked * EDGES_JOINED_PER_REQUEST < self._loaded_edge_count:
@@ -185,7 +185,7 @@ class FollowedGraph:
     def _take_hop(
         self, frontier: Numbers, found: tuple[Numbers, Numbers, Numbers], hop: Hop, as_of: int, *, trusted_only: bool
     ) -> tuple[Numbers, Numbers]:
-        """Return the edges that a hop adds to the part, and the vertices that it goes on to.
+        """Return the edges that a hop adds to the part, and the next frontier.
 
         Parameters
         ----------
@@ -253,7 +253,7 @@ class FollowedGraph:
             by_number[np.searchsorted(vertices, endpoints, sorter=by_number)] for endpoints in (sources, targets)
         )
         kinds = self._types_of(edges)
-        if len(new):  # edges are in the order of their identities, as those of the loaded graph are already
+        if len(new):  # edges are in the order of their identities, as in the loaded graph
             # Edges of the same endpoints and type are all loaded ones or all new.
             order = np.lexsort((targets, kinds, sources))
             edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]

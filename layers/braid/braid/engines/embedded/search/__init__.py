@@ -3,9 +3,9 @@
 - ``index``: the port's implementation
 - ``row_reads``, ``row_writes``: SQL that reads and writes records; ``filters``: a request's filters as SQL
 - ``bm25``: lexical search; ``knn``: vector search
-- ``hnsw_graph``: the vectors of a tenant and space, kept in step with the rows; when they are saved, in ``vectors/`` of
-  the store's folder
-- ``hnsw_segments``: the parts of that graph and the search in them, exact among few vectors
+- ``hnsw_graph``: the HNSW graph of a tenant and space, kept consistent with the rows, saved in ``vectors/`` of the
+  store's folder
+- ``hnsw_segments``: segments of that graph and the search in them, exact among few vectors
 - ``hnsw_files``, ``hnsw_manifest``: the files of a saved graph
-- ``vector_log``: which vectors the last writes removed
+- ``vector_log``: log of the vectors that recent writes removed
 """

@@ -1,8 +1,8 @@
 """Lexical search: BM25 over a tenant's FTS5 table.
 
 FTS5's ``bm25()`` spends most of its time looking up the length of every row with a word. For a large tenant, a word's
-rows and counts are read from FTS5's vocabulary instead, from which follow upper bounds of the scores; lengths are read
-only of rows that may be among the best. The formula is FTS5's, operation by operation, so that results round alike.
+rows and counts are read from FTS5's vocabulary instead. They give upper bounds of the scores, and lengths are read only
+of rows that may be among the best. The formula is FTS5's, operation by operation, so that results round alike.
 The rows of a word are cached until the tenant's next write.
 """
 
@@ -63,7 +63,7 @@ _SPARE = 8
 
 
 class WordRows(NamedTuple):
-    """The rows with a word, and what their BM25 scores are computed from."""
+    """The rows with a word, and the numbers from which their BM25 scores are computed."""
 
     numbers: Numbers
     """Row numbers, ascending."""
@@ -323,7 +323,7 @@ class Matches:
         return len(self._numbers)
 
     def best(self, count: int, below: float = np.inf) -> Best:
-        """Return the best ``count`` rows, and those with the same score as the last one.
+        """Return the best ``count`` rows, and further rows with the same score as the last one.
 
         Parameters
         ----------
@@ -341,7 +341,7 @@ class Matches:
         return Best(least, self._numbers[places[kept]].tolist(), np.round(scores[kept], _DIGITS).tolist())
 
     def _scores_at(self, places: NDArray[np.int64]) -> Scores:
-        """Return the scores of the rows at these indexes, computing those of which only the bound is known."""
+        """Return the scores of the rows at these indexes; where only a bound is known, the score is computed."""
         new = places[np.isnan(self._scores[places])]
         numbers = self._numbers[new]
         weights = self._reader.length_weights(numbers)

@@ -52,7 +52,7 @@ class GraphFiles:
         Parameters
         ----------
         held
-            Segments of an earlier state, of which those that are still listed are taken over.
+            Segments of an earlier state; those that are still listed are reused.
         """
         for _ in range(_READS):
             try:

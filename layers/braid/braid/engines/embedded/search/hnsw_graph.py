@@ -4,12 +4,12 @@ Up to :data:`~braid.engines.embedded.search.hnsw_segments.EXACT_VECTORS` vectors
 exact; beyond, it follows the edges of HNSW and is approximate.
 
 The rows are authoritative: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
-that is missing, damaged or another store's is rebuilt from the rows. One that is behind reads the newer rows, and what
-was removed from :mod:`~braid.engines.embedded.search.vector_log`, so that a search after a write costs what was
-written, however many vectors there are:
+that is missing, damaged or another store's is rebuilt from the rows. One that is behind reads the newer rows, and the
+removed vectors from :mod:`~braid.engines.embedded.search.vector_log`, so that the cost of a search after a write
+depends on the size of the write, not of the graph:
 
 - newer vectors are compared with each question, and writers add them to a segment when there are enough;
-- a removed vector stays in its segment, marked, until so many are that writers rebuild the segment, a few vectors each.
+- a removed vector stays in its segment, marked; when many are marked, writers rebuild the segment, a few vectors each.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _LOG = logging.getLogger(__name__)
 REMOVED_SHARE = 0.2
 """Share of removed vectors beyond which a segment is rebuilt: they still cost memory and reachability."""
 MAX_TAIL = 16_384
-"""Most vectors that a search compares beside the segments, .8 ms for 384 dimensions: more than writers leave unsaved.
-If there are more, no writer keeps the graph up, and the search adds them to a segment, .25 ms each."""
+"""Most vectors outside of segments that a search compares, .8 ms for 384 dimensions: more than writers leave unsaved.
+If there are more, no writer maintains the graph, and the search adds them to a segment, .25 ms each."""
 ADDED_AT_ONCE = 1_024
 """Vectors that a writer adds to a segment at once, and most of a segment that it rebuilds after one write."""
 _LOW_BITS = 0xFFFF_FFFF
@@ -57,7 +57,7 @@ _BATCH = 1_024
 _MIN_UNSAVED, _UNSAVED_SHARE = 256, 0.05
 """The graph is saved once so many vectors were added, and this share of the segment that they are added to."""
 _REMOVALS_KEPT = 64
-"""Updates of the graph by which a search whose snapshot is older still finds what they removed."""
+"""Number of latest updates whose removed vectors a search with an older snapshot still finds."""
 _MAX_READS_AHEAD = 2
 """Searches in a row that scan the rows while a saved graph is newer: their snapshot may be older. Then the graph is
 rebuilt."""
@@ -147,7 +147,7 @@ class HnswGraph:
             return NearestKeys(keys.tolist(), cosines.tolist(), size, exact=hnsw_segments.is_exact(self._segments))
 
     def keep_up(self, connection: sqlite3.Connection, dimension: int) -> None:
-        """After a write: add the newer vectors to a segment if they are many, and go on with a rebuild."""
+        """After a write: add the newer vectors to a segment if they are many, and continue a rebuild."""
         with self._lock:
             newest = self._newest_in_segment if self._dimension else self._files.saved_until()[0]
             is_behind = has_more_vectors(connection, self._tenant, self._space, than=ADDED_AT_ONCE, after=newest)
@@ -158,7 +158,7 @@ class HnswGraph:
     def bring_up_to_date(self, connection: sqlite3.Connection, dimension: int) -> None:
         """Add all newer vectors to segments, rebuild those with many removed ones, and save what changed."""
         more = True
-        while more:  # between two steps others search, or write: these then go on
+        while more:  # between two steps others can search or write
             with self._lock:
                 more = self._follow(connection, dimension, 0) and self._rebuild_some(connection)
                 if not more and self._unsaved:
@@ -180,9 +180,9 @@ class HnswGraph:
         ===================================  ===================================================================
         graph newer than the snapshot        leave it and return False; if it was just read, see
                                              :meth:`_reset_if_ahead_of_rows`
-        equal, and followed before           nothing to do
-        the log knows the graph's position   read the newer rows, and mark what was removed since
-        otherwise                            read the newer rows, and compare the keys with those of all rows
+        equal, and updated before            nothing to do
+        the log knows the graph's position   read the newer rows, and mark the vectors removed since
+        otherwise                            read the newer rows, and compare the keys with all rows'
         ===================================  ===================================================================
 
         Parameters
@@ -237,7 +237,7 @@ class HnswGraph:
         return newest > self._newest_in_segment and vector_log.is_known(connection, self._tenant, position)
 
     def _load(self, dimension: int, held: Sequence[Segment] = ()) -> None:
-        """Read the saved graph, if there is one; of ``held`` segments, those that are still part of it stay."""
+        """Read the saved graph, if there is one; ``held`` segments that are still part of it are reused."""
         self._reset(dimension)
         saved = self._files.read(dimension, held)
         if saved is not None:
@@ -261,7 +261,7 @@ class HnswGraph:
         return connection.execute(statement, (self._space, self._tenant)).fetchone()[0] or 0
 
     def _differs(self, connection: sqlite3.Connection) -> bool:
-        """Return whether the vectors of the graph are not those of the rows, by their number and a checksum."""
+        """Return whether the vectors of the graph differ from the rows', by their number and a checksum."""
         number, checksum = connection.execute(
             f"SELECT count(*), sum(key & {_LOW_BITS:d})"  # noqa: S608 - a constant
             " FROM (SELECT DISTINCT key FROM vectors WHERE space = ? AND tenant = ?)",
@@ -287,7 +287,7 @@ class HnswGraph:
         return True
 
     def _add_since(self, connection: sqlite3.Connection, number: int, most_in_tail: int) -> None:
-        """Add the vectors of rows with a greater number to the tail, and those beyond ``most_in_tail`` to segments."""
+        """Add the vectors of rows with a greater number to the tail, and beyond ``most_in_tail`` to segments."""
         for numbers, keys, vectors in self._rows(connection, _ROWS_AFTER, number):
             self._add(keys, vectors)
             self._newest = max(self._newest, numbers)
@@ -367,7 +367,7 @@ class HnswGraph:
         return [one for one in self._segments if len(one.removed) > REMOVED_SHARE * len(one)]
 
     def _rebuild_some(self, connection: sqlite3.Connection) -> bool:
-        """Go on with the rebuild of a segment, or begin with one; return whether there is more to do."""
+        """Continue or begin the rebuild of a segment; return whether there is more to do."""
         rebuild = self._rebuild
         if rebuild is None or rebuild.old not in self._segments:
             worn = self._worn()
@@ -394,7 +394,7 @@ class HnswGraph:
         self._unsaved += max(1, len(new))
         for _, some, vectors in self._rows(connection, _ROWS_OF_KEYS, json.dumps(lacking.tolist())):
             self._add(some, vectors)
-        self._flush()  # these rows are no newer than those of the segments
+        self._flush()  # these rows are no newer than the segments'
 
     def _save_if_grown(self, connection: sqlite3.Connection) -> None:
         growing = len(self._segments[-1]) if self._segments else 0

@@ -1,6 +1,6 @@
-"""The manifest of a saved vector graph: a JSON file that lists its segments and says which rows they are of.
+"""The manifest of a saved vector graph: a JSON file that lists its segments and the range of rows in them.
 
-Its content is not trusted: it may be damaged, or of another store or moment.
+Its content is not trusted: it may be damaged, outdated, or of another store.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SegmentFile(Frozen):
     size: Annotated[int, Field(ge=0)]
     """Number of vectors in the file."""
     removed: str = ""
-    """Keys of those that no row has any more: little-endian integers of 8 bytes, in base64."""
+    """Keys of vectors that no row has any more: little-endian integers of 8 bytes, in base64."""
 
 
 class GraphManifest(Frozen):

@@ -82,7 +82,7 @@ class Tail:
         self._vectors = np.concatenate((self._vectors, vectors))
 
     def remove(self, keys: Keys) -> None:
-        """Mark those of ``keys`` that are in the tail as removed."""
+        """Mark the ``keys`` that are in the tail as removed."""
         self.removed = np.union1d(self.removed, np.intersect1d(keys, self._keys))
 
     def restore(self, keys: Keys) -> None:
@@ -151,7 +151,7 @@ class Segment:
     def is_changed(self, folder: Path) -> bool:
         """Return whether the file that the segment is mapped from was truncated or overwritten.
 
-        Reading it would then end the process: usearch follows whatever edges there are.
+        Reading it would then end the process: usearch follows edges without checking them.
         """
         if not self._is_mapped or self._file is None or self._version is None:
             return False
@@ -168,11 +168,11 @@ class Segment:
         return np.asarray(self._index.contains(keys), dtype=np.bool_)
 
     def remove(self, keys: Keys) -> None:
-        """Mark those of ``keys`` that the segment has as removed."""
+        """Mark the ``keys`` that the segment has as removed."""
         self.removed = np.union1d(self.removed, keys[self.contains(keys)])
 
     def mark_removed(self, entry: SegmentFile) -> None:
-        """Mark those vectors as removed, and no others, that the manifest says are."""
+        """Mark exactly the vectors as removed that the manifest lists as removed."""
         self.removed = NO_KEYS
         self.remove(np.frombuffer(base64.b64decode(entry.removed, validate=True), dtype="<u8"))
 
@@ -192,12 +192,12 @@ class Segment:
     def nearest(
         self, query: NDArray[np.float32], count: int, expansion: int | None, but: Keys
     ) -> tuple[Keys, Cosines, float]:
-        """Search the ``count`` nearest vectors, or about them.
+        """Search the ``count`` nearest vectors, approximately.
 
         Returns
         -------
         keys, cosines
-            Of those that are not removed or are in ``but``, nearest first.
+            Of vectors that are not removed or are in ``but``, nearest first.
         least
             The last cosine, also of a removed one.
 
@@ -245,7 +245,7 @@ class Segment:
 
 
 def _found(keys: Keys, removed: Keys, but: Keys) -> NDArray[np.bool_] | slice:
-    """Return which keys are found: those that are not removed, or are in ``but``."""
+    """Return which keys count as found: not removed, or in ``but``."""
     return ~np.isin(keys, np.setdiff1d(removed, but)) if len(removed) else slice(None)
 
 
@@ -259,10 +259,10 @@ def nearest(
 ) -> tuple[Keys, Cosines]:
     """Return the keys of about the ``count`` nearest vectors of the segments and the tail, nearest first.
 
-    Removed ones are left out but those in ``but``.
+    Removed vectors are left out, except those in ``but``.
 
-    Of up to :data:`EXACT_VECTORS` these are the nearest by the graph's cosines. Of more, each segment is asked for its
-    share first. One whose answers are all among the best, or removed, is asked for twice as many.
+    Up to :data:`EXACT_VECTORS` vectors, the result is exact by the graph's cosines. Beyond, each segment is first asked
+    for its share. A segment whose hits are all among the best, or removed, is asked again for twice as many.
     """
     if is_exact(segments):
         expansion, share = None, count

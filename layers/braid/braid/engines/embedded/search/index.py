@@ -114,7 +114,7 @@ class EmbeddedSearchIndex:
         return removed
 
     def _keep_up(self, tenant_id: str) -> None:
-        """Add what was written to vector graphs of many vectors, so that no search has to."""
+        """Add written vectors to large vector graphs, so that no search has to."""
         with suspended(), self._store.read_tenant(tenant_id) as (connection, tenant):
             for space, dimension in self._dimensions.items():
                 if tenant is not None and row_reads.has_more_vectors(connection, tenant, space, than=self._exact_rows):
@@ -266,7 +266,7 @@ class EmbeddedSearchIndex:
             return IndexStats() if tenant is None else self._stats.get(connection, tenant, _count)
 
     def unknown_words(self, tenant_id: str, words: Sequence[str], *, trusted_only: bool = False) -> frozenset[str]:
-        """Return those of the words that no record of the tenant, or no trusted one, has."""
+        """Return the words that no record of the tenant, or no trusted record, contains."""
         from braid.engines.embedded.search import bm25
 
         with self._question(tenant_id) as (connection, tenant):

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from braid.engines.embedded.search.hnsw_graph import HnswGraph, NearestKeys
 
 _OVERFETCH = 4
-"""The HNSW graph is first asked for so many times ``k`` vectors, and each time for so many times more."""
+"""The HNSW graph is first asked for this many times ``k`` vectors, and each further time for this many times more."""
 _MIN_FETCH, _MAX_FETCH = 100, 4_096
-"""Fewest vectors that it is asked for, and most after which all rows are scored instead."""
+"""Fewest and most vectors that the graph is asked for; beyond, all rows are scored instead."""
 _MAX_SCORED = 50_000
 """Most rows that meet a condition which are scored before all rows are; a tenth of a second."""
 _LEAST_READ = 8
@@ -129,8 +129,8 @@ def _through_hnsw(
 ) -> ScoredRows | None:
     """Return scored rows of at least ``k`` valid records; None when the HNSW graph finds too few of them.
 
-    The graph is asked for more than ``k`` vectors, as some will not pass the filter, and each time for more. One that
-    compares all of its vectors is asked until no other vector can be among the best, rounding considered.
+    The graph is asked for more than ``k`` vectors, as some will not pass the filter, and each time for more. If it
+    compares all of its vectors, it is asked until no other vector can be among the best, rounding considered.
     """
     fetch = max(_OVERFETCH * k, _MIN_FETCH)
     while True:
@@ -181,7 +181,7 @@ def _rows_of_nearest(
             needed = beyond(list(valid.values())[k - 1])
             if needed <= end < len(nearest.keys):
                 return rows, True
-        else:  # assumes that the next rows pass the filter as often as those that were read
+        else:  # assumes that the next rows pass the filter as often as the rows so far
             missing = (k - len(valid)) * end // max(1, len(valid))
             needed = beyond(min(end + missing, len(nearest.keys)) - 1)
         start, end = end, max(needed, end + _LEAST_READ)

@@ -46,7 +46,7 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
     """
     if not has_any(connection, tenant):
         create_words(connection, tenant)
-        if words_are_left(connection, tenant):  # a process was stopped before it removed those of deleted records
+        if words_are_left(connection, tenant):  # a process was stopped before it removed the vectors of deleted records
             clear_words(connection, tenant)
     vector_log.begin_write(connection, tenant)
     known_spaces: set[str] = set()

@@ -1,7 +1,7 @@
-"""The log of removed vectors, by which the vector graphs of all processes follow a tenant's rows.
+"""The log of removed vectors, by which the vector graphs of all processes are kept consistent with a tenant's rows.
 
 Without it, a graph would have to be compared with all rows after each write. Each write generation of records has a
-random stamp: it tells a generation from one of the same number after the store was restored and written to again.
+random stamp, because after a store is restored from a backup, other writes may have the same generation number.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Leaves out of Markdown what the HTML in it does not show: comments, and hidden elements with what is in them.
+"""Removes hidden HTML from Markdown: comments, and hidden elements with their content.
 
-Those of whole pages of HTML are left out by :mod:`braid.ingestion.documents.readers.html`, with a parser.
+In whole pages of HTML, :mod:`braid.ingestion.documents.readers.html` removes them with a parser.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _CODE = re.compile(r"(?<!`)(`++)[^`\n]++\1(?!`)")
 
 
 def without_hidden(text: str, scanned: str | None = None) -> str:
-    """Return Markdown without what its HTML does not show; line breaks stay.
+    """Return Markdown without its hidden HTML; line breaks are kept.
 
-    ``scanned`` is the text with blanks in place of its blocks of code, in which tags are no HTML.
+    ``scanned`` is the text with its code blocks blanked, in which tags are no HTML.
     """
     scanned = _CODE.sub(lambda code: " " * len(code[0]), text if scanned is None else scanned)
     comments = list(_comments(scanned))

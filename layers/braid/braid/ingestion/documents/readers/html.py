@@ -1,4 +1,4 @@
-"""Reader of HTML: its text by headings and blocks, without scripts, styles, forms and what is not shown."""
+"""Reader of HTML: its text by headings and blocks, without scripts, styles, forms and hidden elements."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _UNCLOSED = {
 """Elements that need no end tag."""
 _DEPTH = 2_000
 _FORMATTING = {"b", "big", "code", "em", "font", "i", "s", "small", "strike", "strong", "tt", "u"}
-"""Elements that a parser opens again in every block until their end tag; of those without attributes three a name."""
+"""Elements that a parser reopens in every block until their end tag; without attributes, at most three of a name."""
 _REOPENED = 1_000_000
 """Most elements that it opens again: some 400 MB."""
 
@@ -163,7 +163,7 @@ def _block(tag: str, parts: list[str]) -> Iterator[tuple[str, str]]:
 def _block_of(node: LexborNode, known: dict[int, tuple[LexborNode, int]]) -> tuple[LexborNode, int]:
     """Return the nearest block around a node, and the id of the table cell between the two; 0 if there is none.
 
-    ``known`` holds those of the nodes around earlier ones, so that many texts deep inside of others take linear time.
+    ``known`` caches the results of enclosing nodes, so that many deeply nested texts take linear time.
     """
     inner, cell, passed = node, 0, list[tuple[int, int]]()
     while (parent := inner.parent) is not None:

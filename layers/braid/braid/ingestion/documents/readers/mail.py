@@ -35,7 +35,7 @@ class _ShortHeaders(EmailPolicy):
 
 
 def read_mail(source: Source) -> Document:
-    """Read a message: its subject, its text, who wrote it to whom and when; attachments are named, and not read."""
+    """Read a message: subject, text, sender, recipients and date; attachments are named, but not read."""
     message = cast("EmailMessage", email.message_from_bytes(source.content, policy=_ShortHeaders()))
     subject = one_line(tidied(_header(message, "Subject")))
     body, best, attached, parts = None, len(_BODIES), list[str](), 0

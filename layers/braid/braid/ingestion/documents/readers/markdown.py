@@ -40,7 +40,7 @@ def front_matter(text: str) -> tuple[str, dict[str, Plain]]:
     """Return a text with its front matter blanked, line by line, and the plain values and lists in it.
 
     Values that are nested deeper are left out. A value that is not YAML, such as ``title: Policy: parking``, is the
-    text after the first colon. What stands between two rules and has no names is text, and stays.
+    text after the first colon. Lines between two rules without any names are text, and are kept.
     """
     found = _FRONT_MATTER.match(text[:_FRONT_MATTER_CHARACTERS])
     values = _values(found[1]) if found else None
@@ -69,7 +69,7 @@ def _values(front_matter: str) -> dict[Any, Any] | None:
 
 
 def _yaml(text: str) -> Any:  # noqa: ANN401 - whatever YAML holds
-    """Return what YAML holds; None if it is not YAML."""
+    """Return the parsed YAML; None if it is not YAML."""
     import yaml
 
     try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Plain, Source
 
 _OUTPUT_CHARACTERS = 2_000
-"""Most characters of a cell's output: whole tables and logs are not what is searched for."""
+"""Most characters of a cell's output: nobody searches for whole tables and logs."""
 
 
 def read_notebook(source: Source) -> Document:

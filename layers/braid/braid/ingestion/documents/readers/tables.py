@@ -22,7 +22,7 @@ _OWN = ("title", "text", "timestamp", "valid_at", "invalid_at")
 _DEPTH = 32
 _DELIMITERS, _SAMPLE_CHARACTERS = ",;\t|", 8_192
 _NAME_CHARACTERS = 200
-"""Most characters of a column's name, which stands in the text of each of its rows."""
+"""Most characters of a column's name, which is repeated in the text of each row."""
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(rf"{_WHOLE.pattern}(?:\.\d{{1,15}})?")
 """A number without leading zeros or a plus, which are signs of a code or a telephone number."""

@@ -30,7 +30,7 @@ _UNSEEN = re.compile(
     "(\U0001f3f4[\U000e0030-\U000e007a]{1,6}+\U000e007f)"
     "|[\U000e0000-\U000e007f]|(?<=[\ufe00-\ufe0f\U000e0100-\U000e01ef])[\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 )
-"""Characters that nobody sees and models read: tags, and variation selectors after others."""
+"""Characters that are invisible to people but read by models: tags, and variation selectors after others."""
 _RULES = '=*~#^+"-'
 """Characters with which headings are underlined."""
 _UNDERLINE = re.compile(rf"^([{_RULES}])\1{{2,}}\s*$")
@@ -93,7 +93,7 @@ class HeadingPath:
         self._levels: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> None:
-        """Enter a heading, which closes those of its level and of inner ones; an empty one only closes them."""
+        """Enter a heading, which closes headings of its level and below; an empty one only closes them."""
         self._levels = [above for above in self._levels if above[0] < level]
         if heading:
             self._levels.append((level, heading))
