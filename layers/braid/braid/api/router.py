@@ -186,7 +186,7 @@ class Api(APIGatewayHttpResolver):
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}$") -> Pattern[str]:  # noqa: ARG004 - the base class's
-        """Compile a path rule whose parameters match any character: those of Powertools end at ``#``, ``?`` and ``/``.
+        """Compile a path rule whose parameters match any character; Powertools' own end at ``#``, ``?`` and ``/``.
 
         API Gateway decodes the path before the function sees it, so that an id with a slash spans several of its
         segments.

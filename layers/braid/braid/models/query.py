@@ -261,8 +261,8 @@ class Plan(Frozen):
     direction: Direction = Direction.OUT
     """Direction in which causal and temporal edges are walked."""
     fusion: Fusion = Fusion.WEIGHTED
-    """How the strands are combined. Propagation gives way to a weighted sum where a causal or temporal walk found
-    something, unless the caller asked for it."""
+    """How the strands are combined. Propagation is replaced by a weighted sum if a causal or temporal walk found
+    something, unless the caller chose it."""
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
     facts: FactQuestion | None = None

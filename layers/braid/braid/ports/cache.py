@@ -160,7 +160,7 @@ class NoCache:
         return 0
 
     def advance(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
-        """Return 0: there is nothing to be out of date."""
+        """Return 0: nothing is cached."""
         return 0
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature

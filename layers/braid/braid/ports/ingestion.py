@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MissingEnds(StrEnum):
-    """What to do with an edge of which an endpoint is not stored."""
+    """What to do with an edge with an endpoint that is not stored."""
 
     REFUSE = "refuse"
     STUB = "stub"
@@ -182,7 +182,7 @@ class WriteStore(DeleteStore, Protocol):
 ARRIVING: Final = "documents/"
 """Key prefix, after the tenant, of documents that are imported on arrival."""
 POSTED: Final = "posted/"
-"""Key prefix of documents that a request brought, before a folder of its own, until they are written."""
+"""Key prefix of posted documents until they are written; a folder for each follows it."""
 POSTED_PART: Final = "="
 """Prefix of each part of such a document's name in its key. Bucket notifications match any part of a key, so that a
 document called ``documents/gates.pdf`` would be imported a second time."""
@@ -245,7 +245,7 @@ class ImportStatus(StrEnum):
     """Progress of an import."""
 
     RUNNING = "running"
-    """Begun, or waiting for its turn."""
+    """Started, or waiting in the queue."""
     WRITTEN = "written"
     """Every line."""
     WITH_ERRORS = "with_errors"

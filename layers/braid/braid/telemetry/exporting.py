@@ -62,7 +62,8 @@ def start(service: str) -> None:
                 {
                     "service.name": os.environ.get("OTEL_SERVICE_NAME") or service,
                     "service.version": __version__,
-                    # One per process: counters of several under one id would look like one that goes up and down.
+                    # One per process: counters of several processes under one id would look like one that goes up and
+                    # down.
                     "service.instance.id": str(uuid.uuid4()),
                 }
             )

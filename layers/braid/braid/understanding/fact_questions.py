@@ -112,7 +112,7 @@ def _commonest(counts: Mapping[Label, int]) -> list[Label]:
 
 
 def _repeated(text: str, as_of: datetime) -> list[str]:
-    """Return the moments that a question names, unless they are of other years than that as of which it is asked."""
+    """Return the times that a question names, unless their years differ from the year of its ``as_of``."""
     named = moments(text)
     years = set(_YEARS.findall(" ".join(named)))
     return named if not years or str(as_of.year) in years else []

@@ -31,7 +31,7 @@ LAST_MOMENT = 2**62
 """End in microseconds of a record without one."""
 WORDS = "words"
 PAIRS = f"{WORDS}.pairs"
-"""Each two ideographs that stand together as one term: to look for one reads no places of characters in texts."""
+"""Each pair of adjacent ideographs as one term: searching for a pair needs no positions of characters in texts."""
 _VECTOR = "vector_"
 _COSINE = "cosinesimil"
 DIGEST = "digest"

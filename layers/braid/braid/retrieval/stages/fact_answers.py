@@ -93,7 +93,7 @@ class _Lookup:
         self.skipped = self.name_places | self.asking_places
 
     def groups(self) -> tuple[FactGroup, ...]:
-        """Return the paths along two relationships that answer the question; if there are none, those along one."""
+        """Return the paths along two relationships that answer the question; if there are none, paths along one."""
         relations = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
         found, ranked = self._look_up(self._two_steps(relations))
         if not ranked:
@@ -354,7 +354,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
 
 
 def _title_and_content(found: FactSet) -> tuple[str, str]:
-    """Return the title and text of a result: the facts as sentences, or the names of those in no such relationship."""
+    """Return the title and text of a result: the facts as sentences, or names of entities without the relationship."""
     sentences = list(dict.fromkeys(fact.text for fact in found.facts))
     related = bool(found.facts[0].path.types)
     title = sentences[0]
