@@ -155,7 +155,7 @@ class _Worker:
         with self._socket.makefile("rb") as frames:
             self.ready = read_frame(frames) == READY
         if not self.ready:
-            raise StoreError("a process that answers ended before it could; what it said stands above")
+            raise StoreError("a worker process ended while it started; its output is above")
         self._socket.setblocking(False)
 
     async def watch(self) -> None:

@@ -183,7 +183,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     content = read_json(path)
     found = content if isinstance(content, list) and path.name == "modules.json" else [content]
     if not all(isinstance(one, dict) for one in found):
-        raise ModelError(f"{path}: is not as sentence-transformers writes it")
+        raise ModelError(f"{path}: is not in the format of sentence-transformers")
     return found
 
 

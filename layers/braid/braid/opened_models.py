@@ -227,7 +227,7 @@ class OpenedModels(OpenedEngines):
             self._rerankers.open(self.settings.reranker)
 
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
-        """Return the reranker that the question asks for, or the settings; None leaves the fused order.
+        """Return the reranker that the question or else the settings select; None keeps the fused order.
 
         Raises InvalidRequest if it is hosted and not allowed.
         """

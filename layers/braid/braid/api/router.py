@@ -127,7 +127,7 @@ class Api(APIGatewayHttpResolver):
     def caller(self) -> Caller:
         """The caller, on a route with authentication."""
         if self._caller is None:
-            raise LookupError("this route answers anyone, and has no caller")
+            raise LookupError("this route needs no authentication, and so has no caller")
         return self._caller
 
     @property

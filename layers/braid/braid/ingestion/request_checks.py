@@ -75,7 +75,7 @@ class Accepted:
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
     """Return the vertex of a record; a name and aliases that only the stored vertex has are kept.
 
-    A trusted record keeps none of a stored vertex that is not trusted.
+    A trusted record keeps none of an untrusted stored vertex.
     """
     if stored and record.trusted and not stored.trusted:
         stored = None

@@ -207,7 +207,7 @@ def _prepare(
                 return prepared
         else:
             records = vectors.records(accepted.records, batch, None if is_second_time else on_progress)
-            # No transaction will tell that another write ended, named or removed something meanwhile.
+            # No transaction will detect that another write ended, named or removed something meanwhile.
             is_outdated = version.generation is None and store.cache.generation(tenant_id) != generation
             if is_second_time or not (is_outdated and records):
                 return prepared._replace(records=records)

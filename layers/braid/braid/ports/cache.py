@@ -228,9 +228,9 @@ class ResilientCache:
     ) -> Iterator[bool]:
         """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
 
-        Slots are counted anew in each window, so that one whose holder died is free again after at most a window; a
-        block that runs into the next window is counted there only with ``spans_windows``. When the cache fails, a slot
-        is always free.
+        Slots are counted anew in each window, so that the slot of a process that died is free again after at most a
+        window; a block that runs into the next window is counted there only with ``spans_windows``. If the cache fails,
+        a slot is always free.
 
         Parameters
         ----------

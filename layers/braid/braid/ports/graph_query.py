@@ -20,7 +20,7 @@ MAX_FRONTIER: Final = 1_000
 MAX_STARTS: Final = 10_000
 """Vertices among which a query without steps chooses; of more, the first by id."""
 MAX_WALKS: Final = 5_000
-"""Walks kept after a step; of more, the best by score. To each vertex of an answer of nodes the best is always kept."""
+"""Walks kept after a step: the best by score. In an answer of nodes, the best walk to each vertex is always kept."""
 
 Types = Annotated[tuple[Label, ...], Field(max_length=32), FailFast()]
 

@@ -64,7 +64,7 @@ class WriteRequest(Frozen):
     """Whether an earlier request has written the records, and the edges that supersede others. This one only ends the
     superseded items, and writes the ``SUPERSEDES`` edges."""
     ended_apart: frozenset[EdgeId] = frozenset()
-    """Identities of edges that something outside of this request ended: their stored ends of validity are kept."""
+    """Identities of edges that were ended outside of this request: their stored ends of validity are kept."""
     rewrite: bool = False
     """Whether vertices and edges that are stored unchanged are written again, as a store now derives more of them."""
 
@@ -284,8 +284,8 @@ class Imports(Protocol):
         StoreError, TransientStoreError
             If it cannot be started.
         QuotaExceeded, QueueFull
-            If too many imports wait already, of this tenant or of all, where they wait in the process that was asked. A
-            workflow has no such limit; how many a tenant starts in a minute is limited before.
+            If too many imports of this tenant, or of all, wait in this process's queue. A workflow has no such limit;
+            the number that a tenant starts in a minute is limited before.
         """
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:

@@ -54,7 +54,7 @@ def start(service: str) -> None:
             return
         protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", _PROTOCOL)
         if protocol != _PROTOCOL:
-            raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not spoken; {_PROTOCOL} is")
+            raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not supported; {_PROTOCOL} is")
         try:
             from opentelemetry.sdk.resources import Resource
 

@@ -59,7 +59,7 @@ _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everythi
 def read_fact_question(
     text: str, stats: GraphStats, intent: Intent, *, as_of: datetime | None = None
 ) -> tuple[FactQuestion | None, str | None]:
-    """Return the relationships that a question asks for and a reason for the plan; None for either where there is none.
+    """Return the relationships that a question asks for, and a reason for the plan; either may be None.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ def read_fact_question(
     intent
         The question's intent: causal and temporal questions are answered by walks instead.
     as_of
-        Moment that it is asked as of: a date that it names, of that year if it names years, does not make it temporal.
+        The question's ``as_of``: a date in the question (of that year, if it has a year) then does not make it
+        temporal.
     """
     question = QuestionWords(text)
     labels = [

@@ -26,7 +26,7 @@ PART_BYTES = 8 * 1024 * 1024
 DELETED_AT_ONCE = 1_000
 """Most keys in one delete request of S3."""
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that S3 takes in a key and no request to delete several can hold."""
+"""Characters that S3 accepts in a key, but that a request to delete several objects cannot contain."""
 _NOT_FOUND = 404
 _PRECONDITION_FAILED = 412
 

@@ -102,7 +102,7 @@ def count(tenant_id: str, at_most: int, *, trusted_only: bool = False) -> dict[s
 
 
 def _among(tenant_id: str, *conditions: dict[str, Any], trusted_only: bool = False) -> dict[str, Any]:
-    """Return the query for a tenant's records that meet all conditions, the trusted ones alone if so asked."""
+    """Return the query for a tenant's records that meet all conditions; optionally only trusted ones."""
     filters = [{"term": {"tenant_id": tenant_id}}, *conditions]
     return {"bool": {"filter": filters, "must_not": [IS_UNTRUSTED] if trusted_only else []}}
 

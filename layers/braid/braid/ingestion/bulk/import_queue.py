@@ -40,7 +40,7 @@ TURN_LINES: Final = 50
 STEP_S: Final = 5.0
 """Seconds that a step of :class:`ImportsAtOnce` may take: none is begun when the request has less left."""
 THREADS: Final = 2
-"""Tenants whose imports run a step at once: a document that is slow to read holds up only its own tenant's."""
+"""Tenants whose imports run a step at once: a document that is slow to read delays only its own tenant's imports."""
 
 
 class _State(Frozen):
@@ -229,7 +229,7 @@ class ImportsAtOnce(ImportQueue):
             if left() < STEP_S:
                 self._put_state(tenant_id, import_id, ImportStatus.FAILED, INTERRUPTED)
                 raise InvalidRequest(
-                    "it is more than one request has time for, and a part of it is written; send it in smaller parts"
+                    "it exceeds the time limit of one request, and a part of it is written; send it in smaller parts"
                 )
 
 

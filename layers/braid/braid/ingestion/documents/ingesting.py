@@ -182,7 +182,7 @@ class _Folder:
             )
         if name == COLLECTION and not self._state.place and has_uploads(store.objects, tenant_id):
             raise InvalidRequest(
-                f"--name: ids of posted documents begin with {name!r}, and there are some; give this folder another",
+                f"--name: ids of posted documents begin with {name!r}, and there are some; choose another name",
                 field="name",
             )
         self._report = FolderDone(name=name)

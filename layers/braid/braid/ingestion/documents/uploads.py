@@ -107,7 +107,7 @@ def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key:
     if state is None:  # it is stored before anything is written
         raise ObjectChanged(f"document {key!r} was deleted while it was imported")
     if not _is_newest(state, lines_key):
-        raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
+        raise ObjectChanged(f"another import has begun to write document {key!r}, and continues")
 
 
 def _is_newest(state: FileState | None, lines_key: str) -> bool:
@@ -184,7 +184,7 @@ def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: 
         if not is_newest:
             store.objects.delete(tenant_id, info.key)  # nothing else would remove it
     if not is_newest:
-        raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
+        raise ObjectChanged(f"another version of document {info.key!r} was stored while this one was read")
 
 
 def _posted_ns(info: ObjectInfo) -> int:

@@ -49,7 +49,7 @@ LEAST_CERTAINTY: Final = 0.5
 UNCERTAIN_FACTOR: Final = 0.95
 """Score factor of facts about a name that its spelling does not distinguish from common words."""
 UNASKED_SCORE: Final = 0.7
-"""Score of a named entity's relationship that no word asks for, in a graph without texts."""
+"""Score of a named entity's relationship that no word of the question expresses, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
 _JOINING: Final = frozenset({"and", "or"})
@@ -278,7 +278,7 @@ def fact_results(
 
 
 def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
-    """Return which set a question asks for (all, count, not) if no facts among the results answer it; else None."""
+    """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
     return question.asked
