@@ -182,7 +182,7 @@ class _Folder:
             )
         if name == COLLECTION and not self._state.place and has_uploads(store.objects, tenant_id):
             raise InvalidRequest(
-                f"--name: ids of posted documents begin with {name!r}, and there are some; give this folder another",
+                f"--name: ids of posted documents begin with {name!r}, and there are some; choose another name",
                 field="name",
             )
         self._report = FolderDone(name=name)
@@ -377,7 +377,7 @@ class _Folder:
     def _remove_gone(self, files: Iterable[FileState]) -> None:
         """Delete the chunks of files that no longer exist, and mark the files as removed.
 
-        One that another process has written meanwhile is left to it: it may have come back.
+        A file that another process has written meanwhile is left to it: the file may exist again.
         """
         self._state.follow()
         gone = [file for file in files if self._state.files.get(file.path) == file]

@@ -49,7 +49,7 @@ LEAST_CERTAINTY: Final = 0.5
 UNCERTAIN_FACTOR: Final = 0.95
 """Score factor of facts about a name that its spelling does not distinguish from common words."""
 UNASKED_SCORE: Final = 0.7
-"""Score of a named entity's relationship that no word asks for, in a graph without texts."""
+"""Score of a named entity's relationship that no word of the question expresses, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
 _JOINING: Final = frozenset({"and", "or"})
@@ -93,7 +93,7 @@ class _Lookup:
         self.skipped = self.name_places | self.asking_places
 
     def groups(self) -> tuple[FactGroup, ...]:
-        """Return the paths along two relationships that answer the question; if there are none, those along one."""
+        """Return the paths along two relationships that answer the question; if there are none, paths along one."""
         relations = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
         found, ranked = self._look_up(self._two_steps(relations))
         if not ranked:
@@ -305,7 +305,7 @@ def fact_results(
 
 
 def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
-    """Return which set a question asks for (all, count, not) if no facts among the results answer it; else None."""
+    """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
     return question.asked
@@ -381,7 +381,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
 
 
 def _title_and_content(found: FactSet) -> tuple[str, str]:
-    """Return the title and text of a result: the facts as sentences, or the names of those in no such relationship."""
+    """Return the title and text of a result: the facts as sentences, or names of entities without the relationship."""
     sentences = list(dict.fromkeys(fact.text for fact in found.facts))
     related = bool(found.facts[0].path.types)
     title = sentences[0]
