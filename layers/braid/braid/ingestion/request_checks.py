@@ -267,7 +267,7 @@ def _wanted_vertices(
     ]
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
-    # Also of an episode that was written after an edge named it: its vertex is still that of a missing end.
+    # Also for an episode that was written after an edge named it: its vertex is still a stub.
     unjoined = sorted(name for name in indexed if name not in vertices or not _has_record(in_graph, name))
     stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
     found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
