@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING
 
 from braid.client.results import STRANDS
@@ -215,9 +216,13 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
 
 
 def _dates(result: Result) -> list[tuple[str, str]]:
-    """Return the dates of a result that it has, by the names of their fields; midnight is left out."""
+    """Return the dates of a result that it has, in UTC, by the names of their fields; midnight is left out."""
     named = (("timestamp", result.timestamp), ("valid_at", result.valid_at), ("invalid_at", result.invalid_at))
-    return [(name, f"{when:%Y-%m-%d %H:%M:%S}".removesuffix(" 00:00:00")) for name, when in named if when]
+    return [
+        (name, f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC".removesuffix(" 00:00:00 UTC"))
+        for name, when in named
+        if when
+    ]
 
 
 def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:

@@ -93,7 +93,7 @@ def tell_of_earlier_store(settings: Settings) -> None:
         how = "`braid home --take .braid` moves it there, " if moved else ""
         complain(
             f"the store in {EARLIER_HOME.absolute()} is not used: Braid keeps its own in {settings.home}; "
-            f"{how}BRAID_HOME=.braid goes on with it",
+            f"{how}BRAID_HOME=.braid uses it there",
             style="yellow",
         )
 

@@ -52,7 +52,10 @@ def import_(
     folder: Folder,
     *,
     tenant: Annotated[
-        str | None, typer.Option(help="Tenant to import into. Default: the tenant of the archive.", metavar="NAME")
+        str | None,
+        typer.Option(
+            "--tenant", "-t", help="Tenant to import into. Default: the tenant of the archive.", metavar="NAME"
+        ),
     ] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads of the encoder.", metavar="N")] = None,
     engine: Engine = None,

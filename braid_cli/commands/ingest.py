@@ -77,8 +77,8 @@ def ingest(
     moved_from: Annotated[
         Path | None,
         typer.Option(
-            help="Folder that was ingested under this name before, and whose place this one takes; needed while it "
-            "exists. Its documents are replaced, and those that this folder has not are deleted.",
+            help="Folder that was ingested under this name before and that this one replaces; needed while it exists. "
+            "Its documents are replaced, and those that this folder does not have are deleted.",
             metavar="DIR",
         ),
     ] = None,

@@ -103,7 +103,7 @@ def register(
         _show(found)
         if found.problems:
             raise InvalidRequest(found.problems[0], field="version")
-        raise InvalidRequest("version: stored data has types that it takes away; --force registers it all the same")
+        raise InvalidRequest("version: it removes types that stored data has; --force registers it anyway")
     application.schemas.register(schema)
     out.print(f"version {schema.version} of {tenant}'s schema is registered")
     if found.since != schema.version:

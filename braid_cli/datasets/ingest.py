@@ -48,8 +48,8 @@ STORED_FORM = "long texts in parts"
 RECORDS_AT_ONCE, ENTITIES_AT_ONCE, EDGES_AT_ONCE = 256, 2_048, 4_096
 """Page sizes: items that are checked together and written in one commit."""
 _PAGES_TOGETHER = (1, 2, 4)
-"""Pages whose records are sorted by length for embedding, which saves padding: fewer at first, so that the first commit
-comes soon; the last number holds for all further ones."""
+"""Numbers of pages whose records are sorted by length for embedding, which saves padding: fewer at first, for an early
+first commit; the last number applies to all further ones."""
 _MAX_AHEAD = 8_000_000
 """Approximate limit of characters that are embedded but not yet written."""
 _SIZE_WITHOUT_TEXT = 1_000

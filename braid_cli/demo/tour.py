@@ -62,7 +62,7 @@ FOUND_QUESTIONS = (
     ("What became of the firm that Tobias Quill wrote letters for?", "who-is-who/harnwell-and-pike.md"),
     ("Who uses the place that Orla Fenwick came from?", "who-is-who/skerrow-canal.md"),
 )
-"""Questions about the same files, each with the file that answers it, which only names found in the texts lead to."""
+"""Questions about the same files, each with the answering file, which is reached only through names found in texts."""
 SHOWN = 4
 FILES_SHOWN = 2
 

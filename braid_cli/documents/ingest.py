@@ -248,7 +248,7 @@ class _Display:
         self._bar.stop()
 
     def kept(self) -> str:
-        """Return how many files and chunks are written, or, between two runs, that all are."""
+        """Return the numbers of written files and chunks; between two runs, that all are written."""
         if self._done:
             return "all that was found is stored; the same command looks for changes"
         files = "1 file is" if self._files == 1 else f"{self._files:,} files are"

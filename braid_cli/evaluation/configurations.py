@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from braid.settings import Settings
 
 DEFAULT = "braid"
-"""Name of the default configuration, that of `braid search`."""
+"""Name of the default configuration, used by `braid search`."""
 TRACE = "evaluation"
 _ATTEMPTS = 5
 _ANSWER = TypeVar("_ANSWER", bound="_Answer")

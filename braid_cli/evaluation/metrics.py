@@ -76,8 +76,8 @@ def score(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[st
 def measures(ranking: Sequence[str], relevant: Mapping[str, int]) -> dict[str, float]:
     """Return recall@2, @5 and @10, nDCG@10 and the reciprocal rank in the first ten of one ranking.
 
-    By their definitions, not by ir-measures, to which tests hold them: it takes milliseconds a call, where a fit makes
-    a hundred thousand, and would bring SciPy, a quarter of all that is installed.
+    Computed here and only compared with ir-measures in tests: it takes milliseconds a call, of which a fit makes a
+    hundred thousand, and depends on SciPy, which would be a quarter of the installed size.
     """
     gains = [relevant.get(identity, 0) for identity in ranking[:DEPTH]]
     ideal = _discounted(sorted(relevant.values(), reverse=True)[:DEPTH])

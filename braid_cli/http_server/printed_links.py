@@ -53,8 +53,8 @@ def tenants_to_serve(library: Application, say: Callable[[str], None]) -> Sequen
 def ask_once(library: Application, tenants: Iterable[str]) -> None:
     """Warm up: answer one question of each tenant, which loads models and indexes. Hosted rerankers are not called.
 
-    Returns after :data:`WARM_UP_S` at the latest, and the rest is done meanwhile: the vector graph of a tenant that has
-    imported much since it was last asked takes minutes, and the others do not wait for it.
+    Returns after :data:`WARM_UP_S` at the latest, and continues in the background: updating the vector graph of a
+    tenant with large imports since its last question takes minutes, for which others do not wait.
     """
     asking = threading.Thread(target=_ask_each, args=(library, tuple(tenants)), name="braid-warm-up", daemon=True)
     asking.start()

@@ -39,7 +39,7 @@ RESTART_S: Final = 1.0
 """Seconds until a worker is restarted, doubled each time that it ends before it is ready."""
 MAX_RESTART_S: Final = 30.0
 CHARGED_S: Final = 1.0
-"""Processor seconds charged for a question that may have killed its worker: about what starting another one takes."""
+"""Processor seconds charged for a question that may have killed its worker: about the cost of starting another one."""
 ENDS_IN_S: Final = 12.0
 """Time limit of a worker's shutdown, in seconds."""
 PING_S: Final = 3.0
@@ -155,7 +155,7 @@ class _Worker:
         with self._socket.makefile("rb") as frames:
             self.ready = read_frame(frames) == READY
         if not self.ready:
-            raise StoreError("a process that answers ended before it could; what it said stands above")
+            raise StoreError("a worker process ended while it started; its output is above")
         self._socket.setblocking(False)
 
     async def watch(self) -> None:
@@ -201,7 +201,7 @@ class _Worker:
                 self._sent.write(framed(PING))
             # Intervals are counted, not timed: after the server itself was stopped, frames have arrived meanwhile.
             await asyncio.sleep(PING_S)
-            # Only intervals in which it could be pinged count.
+            # Only intervals in which a ping could be sent count.
             unheard = unheard + 1 if can_hear and self.ready and self._heard == heard else 0
             if unheard == UNHEARD:
                 _LOG.warning("worker process %d says nothing", self.process.pid)

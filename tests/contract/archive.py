@@ -387,7 +387,7 @@ class DamagedArchiveContract:
             export_tenant(ACME, store, folder)
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         (folder / "manifest.json").write_text(json.dumps(manifest | {"stage": 1}), encoding="utf-8")
-        with pytest.raises(DatasetError, match="the begin of an archive of 'acme' with vectors"):
+        with pytest.raises(DatasetError, match="an unfinished archive of 'acme' with vectors"):
             export_tenant(GLOBEX, store, folder)
         (folder / "manifest.json").unlink()
         with pytest.raises(DatasetError, match="is not empty"):

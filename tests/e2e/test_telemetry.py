@@ -55,7 +55,7 @@ def test_a_server_goes_on_with_its_callers_traces_and_sends_what_is_left_when_it
     [
         (
             {"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not spoken; http/protobuf is",
+            "OTEL_EXPORTER_OTLP_PROTOCOL: 'grpc' is not supported; http/protobuf is",
         ),
         (
             {"PYTHONPATH": "hidden"},

@@ -260,11 +260,11 @@ def test_a_hosted_reranker_that_is_not_named_may_not_be_asked(made: Make) -> Non
     library = made(hosted_rerankers=(RerankerKind.BEDROCK,))
     answered = FrontDoor(library).ask("POST", "/search", QUESTION | {"reranker": "voyage"})
     assert (answered.status, answered.fields) == (422, ["reranker"])
-    assert "one of none, onnx, bedrock may" in answered.json()["detail"]
+    assert "use one of none, onnx, bedrock" in answered.json()["detail"]
     assert library.calls.get("plan") is None
-    with pytest.raises(InvalidRequest, match="voyage may not be asked"):
+    with pytest.raises(InvalidRequest, match="voyage is not enabled"):
         library.reranker_for(RerankerKind.VOYAGE)
-    with pytest.raises(InvalidRequest, match="voyage may not be asked"):
+    with pytest.raises(InvalidRequest, match="voyage is not enabled"):
         library.answer(Query(tenant_id="saltmarrow", text="a", reranker=RerankerKind.VOYAGE))
 
 

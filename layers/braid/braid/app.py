@@ -345,7 +345,7 @@ class Application(OpenedModels):
         from braid.ingestion.bulk.import_queue import ImportQueue, ImportsAtOnce
 
         kind = ImportsAtOnce if in_lambda() else ImportQueue
-        # Not the error's text: it may quote what the object holds.
+        # Not the error's text: it may quote the object's content.
         return kind(self, lambda name, error: _LOG.error("import %s failed: %s", name, type(error).__name__))
 
     def reembed(self, tenant_id: str) -> ReembeddingJob:

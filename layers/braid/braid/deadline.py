@@ -76,7 +76,7 @@ def is_over() -> bool:
 def check() -> None:
     """Raise StoreTooSlow if the deadline has passed."""
     if is_over():
-        raise StoreTooSlow("the time that a request has is over")
+        raise StoreTooSlow("the time limit of the request has passed")
 
 
 def checked(items: Iterable[_T], *, every: int = _EVERY) -> Iterator[_T]:
@@ -94,7 +94,7 @@ def holding(lock: threading.Lock | threading.BoundedSemaphore) -> Iterator[None]
     Raises StoreTooSlow if others held it until the deadline.
     """
     if not lock.acquire(timeout=min(left(), threading.TIMEOUT_MAX)):
-        raise StoreTooSlow("others held what a request needs until its time was over")
+        raise StoreTooSlow("the time limit of the request passed while it waited for others")
     try:
         yield
     finally:

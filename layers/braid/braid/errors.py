@@ -58,7 +58,7 @@ _FORMS = {
     "^[A-Za-z][A-Za-z0-9_]{0,63}$": f"must be 1 to 64 {_LETTERS} and _, beginning with a letter",
     "^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$": f"must be 1 to 64 {_LETTERS}, - and _, beginning with a letter or digit",
 }
-"""Messages to the caller by the pattern that did not match: that of labels, and that of tenants and profiles."""
+"""Messages to the caller by the pattern that did not match: of labels, and of tenants and profiles."""
 
 
 def plainly(detail: Mapping[str, Any]) -> str:
@@ -70,7 +70,7 @@ def plainly(detail: Mapping[str, Any]) -> str:
         case "string_too_short" | "too_short" if context.get("min_length") == 1:
             return "must not be empty"
         case "string_too_long" | "too_long" if most := context.get("max_length"):
-            if context.get("field_type", "Value") == "Value":  # that of a string after a function validator
+            if context.get("field_type", "Value") == "Value":  # the pattern of a string after a function validator
                 return f"must not be longer than {most:,} characters"
             return f"must not hold more than {most:,} items"
         case kind:
@@ -177,7 +177,7 @@ class UnknownTenant(BraidError):
 
 
 class TenantBeingDeleted(BraidError):
-    """A tenant takes no writes while it is deleted; of a write that was in progress nothing stays."""
+    """A tenant's writes are refused while it is being deleted; nothing is kept of a write that was in progress."""
 
 
 class ConfigurationError(BraidError):

@@ -119,7 +119,7 @@ class OpenedModels(OpenedEngines):
         return ServedProfiles(read, self.settings.model_profile, keep_s=keep_s, log_level=log_level)
 
     def active_profile(self) -> str:
-        """Return the profile whose models embed questions: that of the last index migration, else the settings'."""
+        """Return the profile whose models embed questions: the last index migration's, else the settings'."""
         if self.settings.embedding_model != AUTO:
             return self.settings.model_profile
         return self._served.active()
@@ -227,7 +227,7 @@ class OpenedModels(OpenedEngines):
             self._rerankers.open(self.settings.reranker)
 
     def reranker_for(self, asked: RerankerKind | None) -> Reranker | None:
-        """Return the reranker that the question asks for, or the settings; None leaves the fused order.
+        """Return the reranker that the question or else the settings select; None keeps the fused order.
 
         Raises InvalidRequest if it is hosted and not allowed.
         """

@@ -231,7 +231,7 @@ def test_the_whole_text_and_metadata_are_shown_where_asked() -> None:
 def test_the_dates_of_a_result_are_shown_with_its_metadata() -> None:
     dated = result(timestamp="2025-05-14T07:30:00Z", valid_at="2025-01-01T00:00:00Z")
     told = " ".join(shown(answer(dated), full=True).split())
-    assert "timestamp 2025-05-14 07:30:00 valid_at 2025-01-01" in told
+    assert "timestamp 2025-05-14 07:30:00 UTC valid_at 2025-01-01" in told
     assert "invalid_at" not in told
     assert "timestamp" not in shown(answer(dated))
 

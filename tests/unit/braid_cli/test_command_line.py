@@ -36,6 +36,19 @@ def test_the_table_has_the_help_of_each_command() -> None:
     }
 
 
+def test_every_tenant_may_be_given_as_t() -> None:
+    waiting = dict(getattr(typer.main.get_command(main.command_line()), "commands"))  # noqa: B009 - as above
+    spelled: dict[str, list[str]] = {}
+    while waiting:
+        name, command = waiting.popitem()
+        waiting |= {f"{name} {inner}": below for inner, below in getattr(command, "commands", {}).items()}
+        for option in command.params:
+            if "--tenant" in option.opts:
+                spelled[name] = list(option.opts)
+    assert len(spelled) > 10
+    assert {name: opts for name, opts in spelled.items() if "-t" not in opts} == {}
+
+
 @pytest.mark.parametrize(
     ("typed", "offered"), [("braid re", {"reembed", "related", "repair"}), ("braid related --de", {"--depth"})]
 )

@@ -548,7 +548,7 @@ def test_a_move_that_cannot_be_begun_says_why(stages: DemoStages, services: Serv
         reembedding.plan(services, profile="minilm")
     with pytest.raises(ConfigurationError, match="unknown profile 'nothing'"):
         reembedding.plan(services, profile="nothing")
-    with pytest.raises(InvalidRequest, match="of all tenants"):
+    with pytest.raises(InvalidRequest, match="moves all tenants"):
         reembedding.plan(services, profile=SECOND, tenant=TENANT)
     with pytest.raises(ConfigurationError, match="BRAID_EMBEDDING_MODEL"):
         reembedding.plan(dataclasses.replace(services, forced_model=MODEL), profile=SECOND)
@@ -566,7 +566,7 @@ def test_a_tenant_is_moved_by_its_name_alone_and_only_where_tenants_share_an_ind
     services = stages.reembedding
     with pytest.raises(InvalidRequest, match="every tenant has an index of its own"):
         reembedding.plan(services, tenant=TENANT, move_tenant=reembedding.Place.OWN)
-    with pytest.raises(InvalidRequest, match="name the one that is to be moved"):
+    with pytest.raises(InvalidRequest, match="name the tenant to move"):
         reembedding.plan(services, move_tenant=reembedding.Place.OWN)
     with pytest.raises(InvalidRequest, match="and no profile"):
         reembedding.plan(services, tenant=TENANT, profile=SECOND, move_tenant=reembedding.Place.OWN)

@@ -133,6 +133,44 @@ def test_what_stands_in_no_relation_is_the_rest_of_its_kind(stages: DemoStages) 
     assert ([fact.answer for fact in facts.facts], facts.count) == (["cars", "carts"], 2)
 
 
+def test_the_rest_is_of_the_types_that_the_filters_leave(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", ada="Person")
+    text = "Which services do not depend on Atlas?"
+    for types, expected in ((("Service", "Person"), ["cars"]), (("Person",), [])):
+        answer = ask(stages, text, filters=Filters(entity_types=types))
+        found = [fact.answer for result in answer.results if result.facts for fact in result.facts.facts]
+        assert found == expected
+
+
+@pytest.mark.parametrize("text", ["Which services do not depend on Atlas?", "Which services do not depend on Atlsa?"])
+def test_what_stands_in_a_relation_of_little_confidence_is_not_among_the_rest(stages: DemoStages, text: str) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas", {"confidence": 0.01}), cars="Service")
+    assert [fact.answer for fact in stated(ask(stages, text)).facts] == ["cars"]
+
+
+def test_the_rest_is_no_answer_where_the_question_says_more_than_the_relation(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), ("cars", "CALLS", "boats"), carts="Service")
+    for said in (
+        "depend on Atlas in production",
+        "really need Atlas for the nightly exports",
+        "depend on Atlas and Cars",
+    ):
+        answer = ask(stages, f"Which services do not {said}?")
+        assert not [result for result in answer.results if result.facts], said
+        assert answer.set_not_answered is Asked.NOT
+
+
+def test_a_set_counts_only_what_is_of_the_kind_that_is_asked_for(stages: DemoStages) -> None:
+    edges = [("boats", "OWNS", "atlas"), ("cars", "OWNS", "atlas"), ("ada", "OWNS", "boats")]
+    write(stages, *edges, ada="Person")
+    for text in ("How many persons own Atlas?", "List all persons that own Atlas"):
+        answer = ask(stages, text)
+        assert not [result for result in answer.results if result.facts]
+        assert answer.set_not_answered
+    assert stated(ask(stages, "How many services own Atlas?")).count == 2
+    assert texts(ask(stages, "Which person owns Atlas?").results[0]) == ["Boats owns Atlas", "Cars owns Atlas"]
+
+
 def test_a_set_that_the_graph_does_not_answer_is_marked(stages: DemoStages) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"))
     stages.index.upsert([Record(id="r", tenant_id=TENANT, content="Atlas has forty wheels")])

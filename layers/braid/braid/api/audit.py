@@ -111,7 +111,7 @@ def audited(method: str, route: str | None, status: int) -> AuditEvent | None:
 
 
 class AuditLog:
-    """Writes audit entries; one that cannot be written goes to standard error and fails no request.
+    """Writes audit entries; an entry that cannot be written goes to standard error, and the request does not fail.
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ class _File:
     def add(self, line: str) -> None:
         """Append one line.
 
-        Raises OSError if it cannot be written whole; the next one then begins on a line of its own.
+        Raises OSError if it cannot be written completely; the next one then begins on a new line.
         """
         with self._lock:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

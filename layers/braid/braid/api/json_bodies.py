@@ -61,7 +61,7 @@ def _raw(event: Mapping[str, Any], limit_bytes: int) -> bytes:
         try:
             raw = base64.b64decode(body, validate=True)
         except (binascii.Error, ValueError):
-            raise malformed("the body is not base64, as was said") from None
+            raise malformed("the body is marked as base64 and is not") from None
     else:
         raw = body.encode("utf-8", "surrogatepass")
     if len(raw) > limit_bytes:

@@ -176,7 +176,7 @@ def from_validation(errors: Sequence[Mapping[str, Any]], known: Collection[str] 
 def from_error(error: BraidError) -> Problem:  # noqa: PLR0911 - one return for each kind of error
     """Return the problem of an error of the library.
 
-    That of an invalid request names the field; that of a failed store says only whether a retry may help.
+    For an invalid request it names the field; for a failed store it tells only whether a retry may help.
     """
     match error:
         case InvalidRequest():

@@ -76,7 +76,7 @@ def _add_searches(api: Api) -> None:
     def trace(trace_id: TraceId) -> Trace:
         kept = answer_traces.find(library, api.tenant_id, trace_id)
         if kept is None:
-            raise not_found("no trace of this id is kept, or no longer")
+            raise not_found("there is no trace of this id, or it has expired")
         return kept
 
 

@@ -127,7 +127,7 @@ class Api(APIGatewayHttpResolver):
     def caller(self) -> Caller:
         """The caller, on a route with authentication."""
         if self._caller is None:
-            raise LookupError("this route answers anyone, and has no caller")
+            raise LookupError("this route needs no authentication, and so has no caller")
         return self._caller
 
     @property
@@ -186,7 +186,7 @@ class Api(APIGatewayHttpResolver):
 
     @staticmethod
     def _compile_regex(rule: str, base_regex: str = "^{}$") -> Pattern[str]:  # noqa: ARG004 - the base class's
-        """Compile a path rule whose parameters match any character: those of Powertools end at ``#``, ``?`` and ``/``.
+        """Compile a path rule whose parameters match any character; Powertools' own end at ``#``, ``?`` and ``/``.
 
         API Gateway decodes the path before the function sees it, so that an id with a slash spans several of its
         segments.

@@ -349,7 +349,7 @@ class Stats(Frozen):
 
     records: int
     vertices: int
-    """Number of the graph's vertices: entities, and records that edges lead to."""
+    """Number of the graph's vertices: entities, and records with edges."""
     relationships: int
     by_kind: dict[Kind, int] = Field(default_factory=dict)
     by_entity_type: dict[Label, int] = Field(default_factory=dict)

@@ -165,7 +165,7 @@ def _begin_or_resume(tenant_id: str, store: WriteStore, folder: Path, *, vectors
             raise DatasetError(f"{folder}: holds a whole archive already; export into another folder")
         if (manifest.tenant_id, manifest.vectors) != (tenant_id, vectors):
             other = f"{manifest.tenant_id!r} with{'' if manifest.vectors else 'out'} vectors"
-            raise DatasetError(f"{folder}: holds the begin of an archive of {other}; export into another folder")
+            raise DatasetError(f"{folder}: holds an unfinished archive of {other}; export into another folder")
         return manifest
     if any(path.name != _UNFINISHED for path in folder.iterdir()):
         raise DatasetError(f"{folder}: is not empty; export into a folder of its own")

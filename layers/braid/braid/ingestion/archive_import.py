@@ -50,7 +50,7 @@ class Imported(Frozen):
     tenant_id: str
     counts: dict[PartKind, int]
     hashes: dict[PartKind, str]
-    """Hash of all stored items of a kind, which does not depend on their order; that of the archive is equal."""
+    """Hash of all stored items of a kind, which does not depend on their order and equals the archive's."""
     embedded: int = 0
     """Records that were embedded here, as the archive lacks their vectors of a served model."""
     unchanged: int = 0

@@ -43,7 +43,7 @@ MAX_SHORTENED: Final = 4_000_000
 """Characters by which one write may shorten stored texts, in addition to as many as it writes itself: tokenising the
 stored ones takes half a second of the embedded store's writer."""
 _NORM_TOLERANCE: Final = 0.01
-"""Allowed deviation of a vector's norm from 1: ten times that of rounding to 16 bits."""
+"""Allowed deviation of a vector's norm from 1: ten times the error of rounding to 16 bits."""
 _Named = TypeVar("_Named", Record, Vertex)
 
 
@@ -133,7 +133,7 @@ def refuse_long_replacements(given: Given, store: WriteStore) -> None:
 
 
 def refuse_new_types(given: Given, store: WriteStore) -> None:
-    """Refuse items of new types if the tenant's graph has as many types as it may."""
+    """Refuse items of new types if the tenant's graph has the maximum number of types."""
     tenant_id, vertices, edges = given.request.tenant_id, given.vertices, given.edges
     joined = {endpoint for edge in edges.values() for endpoint in (edge.source, edge.target)}.union(given.in_graph)
     records = {one.id: one for one in given.records.values() if one.kind is Kind.ENTITY or one.id in joined}
@@ -157,7 +157,7 @@ def refuse_new_types(given: Given, store: WriteStore) -> None:
 
 
 def refuse_superseding_nothing(given: Given, store: WriteStore) -> None:
-    """Refuse superseding edges with a missing endpoint, so that an edge that is not written supersedes nothing."""
+    """Refuse superseding edges with a missing endpoint, as an edge that is not written must not supersede anything."""
     tenant_id = given.request.tenant_id
     ending = {name: edge for name, edge in given.edges.items() if edge.supersedes or edge.type == SUPERSEDES}
     absent = {endpoint for edge in ending.values() for endpoint in (edge.source, edge.target)}
@@ -172,7 +172,7 @@ def refuse_superseding_nothing(given: Given, store: WriteStore) -> None:
 
 
 def refuse_unwritten(given: Given, store: WriteStore) -> None:
-    """Refuse records that an earlier request should have written and did not: they supersede nothing."""
+    """Refuse records that an earlier request should have written but did not: they must not supersede anything."""
     names = sorted(given.records)
     present = store.index.written(given.request.tenant_id, names) if names else {}
     for name in [name for name in names if name not in present]:

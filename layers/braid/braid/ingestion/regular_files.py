@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class NotRegular(OSError):
-    """A path leads to a pipe, a device, a socket or a folder, or out of the folder that it is to be in."""
+    """A path is a pipe, a device, a socket or a folder, or leads out of its expected folder."""
 
 
 def open_regular(path: Path | str | bytes, *, follow_links: bool = True) -> BufferedReader:

@@ -64,15 +64,15 @@ class Fault(StrEnum):
     NO_MENTION = "no_mention"
     """A name that was found in texts has no edge left: its vertex is removed."""
     OLD_MENTION = "old_mention"
-    """A found name is still linked to a text in which it no longer is, as a write was interrupted: the edge is removed.
+    """A found name is still linked to a text that no longer has it, after an interrupted write: the edge is removed.
 
     Found only where the intent log is kept."""
     OTHER_COUNTS = "other_counts"
     """The stored counts differ from the graph: it is counted again. Only the planning of questions depends on them."""
     LOG_ENTRY_UNREADABLE = "note_unreadable"
-    """The log entry of an interrupted write cannot be read or completed: it is left, and the rest is repaired.
+    """The log entry of an interrupted write cannot be read or completed: it is kept, and the rest is repaired.
 
-    The finding has its key, so that it can be inspected and removed; the write is to be repeated."""
+    The finding has its key, so that it can be inspected and removed; repeat the write."""
 
 
 class Finding(Frozen):
@@ -132,7 +132,7 @@ def repair(tenant_id: str, store: WriteStore, *, dry_run: bool = False) -> Repai
 
 @dataclass
 class _Differences:
-    """Differences between some items of both stores, and what repairs them."""
+    """Differences between some items of both stores, and their repairs."""
 
     findings: list[Finding] = field(default_factory=list)
     vertices: list[Vertex] = field(default_factory=list)
@@ -199,7 +199,7 @@ class _Repair:
             finish = WriteRequest(
                 tenant_id=self._tenant_id, vertices=vertices, relationships=tuple(edges), partial=True
             )
-            write(finish, self._store)  # leaves out an edge of which an endpoint was deleted since
+            write(finish, self._store)  # leaves out edges with an endpoint that was deleted since
             self._remove(stale, ())
 
     def _stale(self, begun: UnfinishedWrite, absent: set[str], missing: Sequence[Vertex]) -> list[Relationship]:

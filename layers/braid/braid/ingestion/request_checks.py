@@ -75,7 +75,7 @@ class Accepted:
 def vertex_of(record: Record, *, stored: Vertex | None = None) -> Vertex:
     """Return the vertex of a record; a name and aliases that only the stored vertex has are kept.
 
-    A trusted record keeps none of a stored vertex that is not trusted.
+    A trusted record keeps none of an untrusted stored vertex.
     """
     if stored and record.trusted and not stored.trusted:
         stored = None
@@ -219,7 +219,7 @@ def _find_supersession(given: Given, store: WriteStore, accepted: Accepted) -> N
 def _without_types_over_limit(records: Sequence[Record], given: Given, store: WriteStore) -> list[Record]:
     """Return stored records that need a vertex because an edge names them.
 
-    A new entity type is dropped where the tenant has as many types as it may.
+    A new entity type is dropped if the tenant has the maximum number of types.
     """
     wanted = GraphTypes(entities=frozenset(one.entity_type for one in records if one.entity_type))
     if not wanted.entities:
@@ -267,7 +267,7 @@ def _wanted_vertices(
     ]
     unsure += [name for name, vertex in vertices.items() if name not in records and not vertex.found]
     indexed = set(store.index.written(tenant_id, unsure)) if unsure else set()
-    # Also of an episode that was written after an edge named it: its vertex is still that of a missing end.
+    # Also for an episode that was written after an edge named it: its vertex is still a stub.
     unjoined = sorted(name for name in indexed if name not in vertices or not _has_record(in_graph, name))
     stored = stored_records(store, tenant_id, unjoined) if unjoined else {}
     found = _without_types_over_limit(list(stored.values()), given, store) if unjoined else []
@@ -359,7 +359,7 @@ def _edge_meant(
     request: WriteRequest,
     supersession: Supersession,
 ) -> Relationship:
-    """Return an edge as it is to be stored, given its stored version."""
+    """Return the edge to store, given its stored version."""
     meant = supersession.edge_with_end(edge_to_store(edge))
     is_ended = edge.identity() in supersession.edge_ends or edge.identity() in request.ended_apart
     if before is not None and is_ended and (before.trusted or not meant.trusted):

@@ -19,8 +19,8 @@ _ALL, _WRITERS, _OWN_WRITERS = "all-tenants", "batches being written", "own batc
 WRITING_S = 900
 """Window in seconds of the slots of writes: the longest time that the function which writes has for one step.
 
-A slot counts in its window and the next one, so until its step has ended; that of a process that died is free again
-after at most two windows.
+A slot counts in its window and the next one, and so until its step has ended; a slot of a process that died is free
+again after at most two windows.
 """
 _WRITERS_RETRY_S = 5
 _WRITES = "writes under way"
@@ -28,7 +28,7 @@ _WRITES_RETRY_S = 10
 
 
 def _writing(cache: ResilientCache, owner: str, key: str, limit: int) -> AbstractContextManager[bool]:
-    """Hold one of the slots of writes, of which each lasts up to a window."""
+    """Hold one of the slots of writes; a write lasts up to a window."""
     return cache.slot(owner, key, limit=limit, window_s=WRITING_S, clock=time.time, spans_windows=True)
 
 

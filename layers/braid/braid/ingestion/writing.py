@@ -175,7 +175,7 @@ class _Prepared(NamedTuple):
     """The version that it was checked and embedded against."""
     accepted: Accepted
     records: list[Record] | None
-    """The records to write, with their vectors; None if nothing is to be written, as items are invalid."""
+    """The records to write, with their vectors; None if items are invalid, so that nothing is written."""
 
     def is_overtaken(self, store: WriteStore) -> bool:
         """Return whether the tenant has another version by now; never where stores have no transaction."""
@@ -207,7 +207,7 @@ def _prepare(
                 return prepared
         else:
             records = vectors.records(accepted.records, batch, None if is_second_time else on_progress)
-            # No transaction will tell that another write ended, named or removed something meanwhile.
+            # No transaction will detect that another write ended, named or removed something meanwhile.
             is_outdated = version.generation is None and store.cache.generation(tenant_id) != generation
             if is_second_time or not (is_outdated and records):
                 return prepared._replace(records=records)
@@ -335,7 +335,7 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
 def _distrusted_since(tenant_id: str, accepted: Accepted, store: WriteStore) -> list[str]:
     """Return the evidence of written edges that another write has marked as untrusted since they were checked.
 
-    That write may have looked for its edges before they were there. None where a write is one transaction.
+    That write may have read the edges of its evidence before these were stored. None if a write is one transaction.
     """
     named = {edge.evidence for edge in accepted.edges if edge.trusted and edge.evidence}
     others = sorted(named - {record.id for record in accepted.records})

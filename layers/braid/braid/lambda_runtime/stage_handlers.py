@@ -184,7 +184,7 @@ def _metrics(service: str) -> EphemeralMetrics:
 def _add_usage(metrics: EphemeralMetrics, tenant_id: str | None, elapsed_ms: float) -> None:
     """Add the tenant and the GB-seconds of an invocation to the log line of its metrics.
 
-    The dashboard sums these lines for the costs of a tenant; as a dimension, each tenant would make metrics of its own.
+    The dashboard sums these lines for the costs of a tenant; as a dimension, each tenant would create separate metrics.
     """
     if tenant_id is not None:
         megabytes = float(os.environ.get("AWS_LAMBDA_FUNCTION_MEMORY_SIZE") or 0)

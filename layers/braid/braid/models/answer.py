@@ -177,9 +177,9 @@ class Candidate(NamedTuple):
 
 
 class StoredRecord:
-    """A record as read from a store: the fields that decide whether it may be a result; the whole is made on demand.
+    """A record as read from a store: the fields that decide whether it may be a result; the full record on demand.
 
-    Of a hundred candidates of a question ten are shown, and making a :class:`Record` takes longer than reading it.
+    Of a hundred candidates of a question ten are shown, and creating a :class:`Record` takes longer than reading it.
     """
 
     __slots__ = ("_made", "_make", "id", "invalid_at", "schema_version", "supplied_spaces", "tenant_id", "valid_at")
@@ -202,7 +202,7 @@ class StoredRecord:
 
     @classmethod
     def of(cls, record: Record) -> Self:
-        """Return a stored record for a whole one."""
+        """Return a stored record for a full one."""
         return cls(
             lambda: record,
             record.tenant_id,
@@ -401,8 +401,8 @@ class Answer(Frozen):
     answered_at: Timestamp
     """The time for which recency, and without ``as_of`` validity, was computed."""
     holds_until: Timestamp | None = None
-    """Time until which it may be served from the cache if nothing is written: nothing in it ceases to be valid before,
-    nor does age change its order. None if it may not be cached."""
+    """Time until which it may be served from the cache if nothing is written: until then, nothing in it ceases to be
+    valid and ageing does not change its order. None if it may not be cached."""
     cached: bool = False
     """Whether it comes from the answer cache; recency is computed for this call nevertheless."""
     rerank_cost_usd: Annotated[float, Field(ge=0)] = 0.0

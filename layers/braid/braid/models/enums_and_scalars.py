@@ -55,7 +55,7 @@ class EmbeddingType(StrEnum):
 
 
 class Strategy(StrEnum):
-    """Order in which the search index and the graph are asked."""
+    """Order in which the search index and the graph are queried."""
 
     SEMANTIC = "semantic"
     GRAPH_ONLY = "graph_only"

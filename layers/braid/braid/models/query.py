@@ -136,7 +136,7 @@ class Question(Frozen):
     graph_constraint: GraphConstraint | None = None
     hints: Hints = Hints()
     as_of: AskedTime | None = None
-    """The moment that is asked about; None is now, which the stages put there. A date in the text never sets it."""
+    """Time at which items must be valid; None means now, which the stages fill in. A date in the text never sets it."""
     facets: Annotated[tuple[FieldName, ...], Field(max_length=MAX_FACETS), FailFast()] = ()
     """Fields of the metadata whose values are counted among all records that meet the filters."""
     explain: Annotated[bool, Field(strict=True)] = False
@@ -261,8 +261,8 @@ class Plan(Frozen):
     direction: Direction = Direction.OUT
     """Direction in which causal and temporal edges are walked."""
     fusion: Fusion = Fusion.WEIGHTED
-    """How the strands are combined. Propagation gives way to a weighted sum where a causal or temporal walk found
-    something, unless the caller asked for it."""
+    """How the strands are combined. Propagation is replaced by a weighted sum if a causal or temporal walk found
+    something, unless the caller chose it."""
     candidates: Annotated[int, Field(ge=1, le=200)] = 50
     steps: tuple[PlanStep, ...] = ()
     facts: FactQuestion | None = None
@@ -280,4 +280,4 @@ def check_reranker(asked: RerankerKind | None, enabled: Collection[RerankerKind]
     """Refuse a hosted reranker that is not enabled. Raises InvalidRequest, which names the allowed ones."""
     if asked and asked.is_hosted and asked not in enabled:
         may = ", ".join(kind for kind in RerankerKind if not kind.is_hosted or kind in enabled)
-        raise InvalidRequest(f"reranker: {asked.value} may not be asked here; one of {may} may", field="reranker")
+        raise InvalidRequest(f"reranker: {asked.value} is not enabled here; use one of {may}", field="reranker")

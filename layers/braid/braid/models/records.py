@@ -177,7 +177,7 @@ class NewVertex(Frozen):
 
 
 class Vertex(NewVertex):
-    """One vertex of the knowledge graph: an entity, or a record that edges lead to."""
+    """One vertex of the knowledge graph: an entity, or a record with edges."""
 
     tenant_id: TenantId
     has_record: bool = False
@@ -189,7 +189,7 @@ class Vertex(NewVertex):
 
     @property
     def is_stub(self) -> bool:
-        """Whether nothing but its id is known, as of an end that only edges name."""
+        """Whether only its id is known, because only edges name it."""
         return self == Vertex(id=self.id, tenant_id=self.tenant_id, trusted=self.trusted)
 
 

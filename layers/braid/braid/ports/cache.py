@@ -160,7 +160,7 @@ class NoCache:
         return 0
 
     def advance(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
-        """Return 0: there is nothing to be out of date."""
+        """Return 0: nothing is cached."""
         return 0
 
     def forget(self, tenant_id: str) -> int:  # noqa: ARG002 - the port's signature
@@ -228,9 +228,9 @@ class ResilientCache:
     ) -> Iterator[bool]:
         """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
 
-        Slots are counted anew in each window, so that one whose holder died is free again after at most a window; a
-        block that runs into the next window is counted there only with ``spans_windows``. When the cache fails, a slot
-        is always free.
+        Slots are counted anew in each window, so that the slot of a process that died is free again after at most a
+        window; a block that runs into the next window is counted there only with ``spans_windows``. If the cache fails,
+        a slot is always free.
 
         Parameters
         ----------

@@ -20,20 +20,20 @@ MAX_FRONTIER: Final = 1_000
 MAX_STARTS: Final = 10_000
 """Vertices among which a query without steps chooses; of more, the first by id."""
 MAX_WALKS: Final = 5_000
-"""Walks kept after a step; of more, the best by score. To each vertex of an answer of nodes the best is always kept."""
+"""Walks kept after a step: the best by score. In an answer of nodes, the best walk to each vertex is always kept."""
 
 Types = Annotated[tuple[Label, ...], Field(max_length=32), FailFast()]
 
 
 class QueryStart(Frozen):
-    """Where a query begins: at the vertices that meet every condition given, of which the first three need one."""
+    """Where a query begins: at the vertices that meet every condition; at least one of the first three is required."""
 
     ids: Annotated[tuple[RecordId, ...], Field(max_length=200), FailFast()] = ()
     names: Annotated[tuple[Name, ...], Field(max_length=50), FailFast()] = ()
     """Names or aliases, compared as the graph links them: case, accents and punctuation do not matter."""
     entity_types: Types = ()
     time_range: TimeRange | None = None
-    """The vertex's timestamp is inside; without bounds, there is one."""
+    """The vertex has a timestamp within the bounds, if any."""
 
     @model_validator(mode="after")
     def _begins_somewhere(self) -> QueryStart:
@@ -51,9 +51,9 @@ class QueryStep(Frozen):
     min_confidence: Score = 0.0
     """Of the edge."""
     entity_types: Types = ()
-    """Of the vertex that it leads to; empty means any."""
+    """Entity types of the vertex that it leads to; empty means any."""
     time_range: TimeRange | None = None
-    """The timestamp of that vertex is inside; without bounds, there is one."""
+    """That vertex has a timestamp within the bounds, if any."""
     name: Name | None = None
     """A name or alias of that vertex, compared as in :class:`QueryStart`."""
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class MissingEnds(StrEnum):
-    """What to do with an edge of which an endpoint is not stored."""
+    """What to do with an edge with an endpoint that is not stored."""
 
     REFUSE = "refuse"
     STUB = "stub"
@@ -64,7 +64,7 @@ class WriteRequest(Frozen):
     """Whether an earlier request has written the records, and the edges that supersede others. This one only ends the
     superseded items, and writes the ``SUPERSEDES`` edges."""
     ended_apart: frozenset[EdgeId] = frozenset()
-    """Identities of edges that something outside of this request ended: their stored ends of validity are kept."""
+    """Identities of edges that were ended outside of this request: their stored ends of validity are kept."""
     rewrite: bool = False
     """Whether vertices and edges that are stored unchanged are written again, as a store now derives more of them."""
 
@@ -182,7 +182,7 @@ class WriteStore(DeleteStore, Protocol):
 ARRIVING: Final = "documents/"
 """Key prefix, after the tenant, of documents that are imported on arrival."""
 POSTED: Final = "posted/"
-"""Key prefix of documents that a request brought, before a folder of its own, until they are written."""
+"""Key prefix of posted documents until they are written; a folder for each follows it."""
 POSTED_PART: Final = "="
 """Prefix of each part of such a document's name in its key. Bucket notifications match any part of a key, so that a
 document called ``documents/gates.pdf`` would be imported a second time."""
@@ -245,7 +245,7 @@ class ImportStatus(StrEnum):
     """Progress of an import."""
 
     RUNNING = "running"
-    """Begun, or waiting for its turn."""
+    """Started, or waiting in the queue."""
     WRITTEN = "written"
     """Every line."""
     WITH_ERRORS = "with_errors"
@@ -284,8 +284,8 @@ class Imports(Protocol):
         StoreError, TransientStoreError
             If it cannot be started.
         QuotaExceeded, QueueFull
-            If too many imports wait already, of this tenant or of all, where they wait in the process that was asked. A
-            workflow has no such limit; how many a tenant starts in a minute is limited before.
+            If too many imports of this tenant, or of all, wait in this process's queue. A workflow has no such limit;
+            the number that a tenant starts in a minute is limited before.
         """
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:

@@ -23,7 +23,7 @@ _RELATIVE_PARTS: Final = frozenset({"", ".", ".."})
 
 
 def check_tenant(tenant_id: str) -> str:
-    """Check a tenant's name and return it. Raises InvalidRequest if it is invalid: it could hold the key separator."""
+    """Check a tenant's name and return it. Raises InvalidRequest if it is invalid: it might contain the separator."""
     try:
         return _TENANT.validate_python(tenant_id)
     except ValidationError as error:

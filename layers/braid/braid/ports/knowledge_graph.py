@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MAX_SEEDS = 100
 MAX_TRUST_EDGES = 500
-"""Most edges of a found name of which it is asked whether any is trusted: a write may mention thousands of names."""
+"""Most edges of a found name that are checked for trust: a write may mention thousands of names."""
 PAGE_EDGES = 10_000
 """Most edges of a page of a scan; only a page of a single vertex may have more."""
 
@@ -150,7 +150,8 @@ class GraphStats(Frozen):
     def trusted_part(self) -> GraphStats:
         """Return the counts of trusted items, for planning a question about these alone.
 
-        Their distinct endpoints are not counted: each number is that of all edges, at most that of the trusted ones.
+        Distinct endpoints of trusted edges are not counted: the number of all edges' endpoints is used instead, at most
+        the number of trusted edges.
         """
         if not (self.untrusted_by_entity_type or self.untrusted_by_relationship_type):
             return self
@@ -370,7 +371,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """
 
     def end_relationships(self, tenant_id: TenantId, until: Mapping[RecordId, Timestamp]) -> int:
-        """End the edges of which these records are the evidence, at the latest at the record's time in ``until``.
+        """End the edges whose evidence these records are, at the latest at the record's time in ``until``.
 
         No edge ends before it begins. Returns how many were changed; edges that end early enough are not read.
         """
@@ -395,7 +396,7 @@ class WritableGraph(KnowledgeGraph, Protocol):
     def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:
         """Return the mentions that lead to ``texts`` and were found there, complete, ordered by identity.
 
-        Mentions that lead out of one of these ids are not read: very many texts may name the same entity.
+        Outgoing mentions of these ids are not read: very many texts may mention the same entity.
         """
 
     def reassign_mentions(self, tenant_id: TenantId, successors: Mapping[RecordId, RecordId]) -> int:

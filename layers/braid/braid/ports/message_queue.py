@@ -77,7 +77,7 @@ class Queue(Protocol):
     def forget(self, tenant_id: str) -> int | None:
         """Remove a tenant's messages, dead letters included, and return how many there were.
 
-        None, and nothing removed, where messages cannot be selected by tenant: they are processed, or expire.
+        None, and nothing is removed, if messages cannot be selected by tenant: they are processed, or expire.
         """
 
 

@@ -84,7 +84,7 @@ class SchemaReport(Frozen):
     """Stored, but in neither version: written before any version was registered, or without the registry."""
     undeclared_relationship_types: tuple[TypeInUse, ...] = ()
     records: int = 0
-    """The tenant's records; each is one more version behind once this one is registered."""
+    """Number of the tenant's records; each is one more version behind once this one is registered."""
     problems: tuple[str, ...] = ()
     """Why the version cannot be registered."""
 

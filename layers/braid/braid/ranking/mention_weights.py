@@ -31,12 +31,12 @@ ABOUT, LEADS = 10.0, 5.0
 FIRST_HITS = 3
 """Hits that are seeds, best first."""
 HIT_POWER = 1.5
-"""Exponent of the hits' weights, which are squares of scores: hits that stand out pull more."""
+"""Exponent of the hits' weights, which are squares of scores: outstanding hits have more influence."""
 ALONE, LINKED_TEXTS = 0.02, 0.05
 """Share of a neighbourhood's texts whose title another text mentions: up to the first of these propagation has no share
 in the fused score, from the second on its full share."""
 SPECIFIC_NAME = 0.9
-"""Weight of a question's name over the number of texts that mention it, from which propagation has its full share."""
+"""Quotient of a name's weight and the number of texts that mention it, from which propagation has its full share."""
 CERTAIN_NAME = 2.5
 """Least weight of a question's name that is certainly a name and matched whole, not by another form of it."""
 
@@ -85,8 +85,8 @@ class FoundMentions:
     def seeds(self) -> dict[str, float]:
         """Return the weight of each seed by id: a name's is divided by the number of texts that mention it.
 
-        The request's own weights where there are no found mentions, or they weigh nothing and a seed has a given edge;
-        otherwise the seeds are the first :data:`FIRST_HITS` hits and all names.
+        They are the request's own weights if there are no found mentions, or these have no weight and a seed has a
+        given edge; otherwise the seeds are the first :data:`FIRST_HITS` hits and all names.
         """
         if not self or (self._is_given_at_seeds and not self._weight_of_found_mentions):
             return self._request.seeds()

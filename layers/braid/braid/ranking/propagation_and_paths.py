@@ -107,7 +107,7 @@ def _strongest_edges(around: Neighbourhood) -> _Ties:
 
 
 def _degrees(around: Neighbourhood, ties: _Ties) -> Numbers:
-    """Return each vertex's number of ties in the neighbourhood, without those by which it is mentioned."""
+    """Return each vertex's number of ties in the neighbourhood, without mentions of the vertex."""
     size = len(around.ids)
     mentioned = ties.targets[~around.mentions[ties.edges]]
     return np.bincount(ties.sources, minlength=size) + np.bincount(mentioned, minlength=size)

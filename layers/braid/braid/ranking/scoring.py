@@ -53,7 +53,7 @@ def from_lucene_cosine(score: float) -> float:
 
 
 def weigh_parts(hits: Sequence[Hit]) -> tuple[Hit, ...]:
-    """Return vector hits, those on a further part times :data:`FURTHER_PART_FACTOR`, ranked anew, ties by id."""
+    """Return vector hits ranked anew, ties by id: hits on a further part count :data:`FURTHER_PART_FACTOR` times."""
     weighed = [hit.altered(score=hit.score * FURTHER_PART_FACTOR) if hit.part_start else hit for hit in hits]
     weighed.sort(key=lambda hit: (-hit.score, hit.id))
     return tuple([hit if hit.rank == rank else hit.altered(rank=rank) for rank, hit in enumerate(weighed, 1)])
@@ -286,7 +286,7 @@ def closeness(results: Sequence[Result], related: Iterable[RelatedEntity]) -> fl
     if not results:
         return 0.0
     named = [entity.certainty for entity in related]  # None for all but the question's names
-    # A vector that came with its record may not be that of the text.
+    # A supplied vector may not represent the text.
     similar = [0.0 if result.vector_supplied else result.vector_score for result in results]
     found = [*similar, *(result.lexical_score for result in results)]
     return max((score for score in (*named, *found) if score is not None), default=1.0)

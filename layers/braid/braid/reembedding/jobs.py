@@ -65,7 +65,7 @@ class Check(Frozen):
     """Result of the verification before a switch."""
 
     asked: int
-    """Number of questions that both profiles were asked."""
+    """Number of questions by which both profiles were compared."""
     recall_before: float
     """Recall at ten of the active profile's vectors: the mean share of known answers among the first ten."""
     recall_after: float
@@ -157,7 +157,7 @@ def require_job(jobs: JobStore, name: str, run: int | None = None) -> Reembeddin
     if job is None:
         raise InvalidRequest(f"job: there is no job {name!r}", field="job")
     if run is not None and job.run != run:
-        raise TakenOver(f"job {name}: run {job.run} goes on with it")
+        raise TakenOver(f"job {name}: run {job.run} has taken it over")
     return job
 
 
@@ -168,7 +168,7 @@ def save(jobs: JobStore, job: ReembeddingJob, *, now: datetime, **changes: objec
     )
     record = JobRecord(name=job.name, revision=following.revision, body=following.model_dump_json())
     if not jobs.put(record):
-        raise TakenOver(f"job {job.name}: somebody else goes on with it")
+        raise TakenOver(f"job {job.name}: another worker has taken it over")
     return following
 
 

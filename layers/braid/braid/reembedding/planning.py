@@ -58,11 +58,11 @@ def plan(
     """
     if move_tenant is not None:
         if tenant is None or profile is not None:
-            raise InvalidRequest("tenant: name the one that is to be moved, and no profile", field="tenant")
+            raise InvalidRequest("tenant: name the tenant to move, and no profile", field="tenant")
         profile = services.active_profile()
         services = services.moving(tenant, back=move_tenant is Place.SHARED)
     elif profile and tenant:
-        raise InvalidRequest("tenant: a move to another profile is of all tenants", field="tenant")
+        raise InvalidRequest("tenant: a move to another profile moves all tenants", field="tenant")
     name = move_job(tenant) if profile else refresh_job(tenant)
     job = jobs.read(services.jobs, name)
     now = services.now()

@@ -38,7 +38,7 @@ class RecallQuestion(Frozen):
 
 
 def compare(services: Services, before: str, after: str, questions: Sequence[RecallQuestion] = ()) -> Check:
-    """Ask both profiles, by vectors alone, and return the recall at ten of each and their overlap.
+    """Search with both profiles, by vectors alone, and return the recall at ten of each and their overlap.
 
     Parameters
     ----------

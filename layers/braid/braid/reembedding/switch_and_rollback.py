@@ -37,8 +37,8 @@ def verify(
 ) -> ReembeddingJob:
     """Verify that the next index is complete and has the recall of the active one.
 
-    If records are left, the move returns to filling. If recall is lower by more than the tolerance, the move fails, and
-    the active index stays.
+    If records are missing, the move returns to filling. If recall is lower by more than the tolerance, the move fails,
+    and the active index is unchanged.
 
     Raises TakenOver if another worker has taken the job over.
 

@@ -93,12 +93,12 @@ class TenantQuestions:
     library
         Stages and engines, such as :func:`braid.app.application` returns.
     tenant_id
-        The tenant that is asked; from the verified token, never from a request's body.
+        The tenant; from the verified token, never from a request's body.
 
     Raises
     ------
     InvalidRequest
-        From every method, if an argument is not valid; it is named.
+        From every method, naming the argument, if one is invalid.
     StoresUnavailable, StoreError
         From every method, if the stores that it needs do not answer.
     """

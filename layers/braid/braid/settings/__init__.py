@@ -93,7 +93,7 @@ class Settings(BaseSettings):
     """``persist`` where ``home`` is on a network file system, such as EFS."""
     shared_dir: Path = Field(default_factory=shared_folder)
     models_dir: Path | None = Field(default=None, validation_alias=AliasChoices("BRAID_MODELS", "BRAID_MODELS_DIR"))
-    """Folder with a folder for each model; when not set ``home``/models if it exists, else that of the user."""
+    """Folder with a folder for each model; when not set ``home``/models if it exists, else the user's."""
 
     graph: GraphSource = GraphSource.BOTH
     """Whether writes find names in texts, in addition to given vertices and relationships or instead of them."""
@@ -143,12 +143,12 @@ class Settings(BaseSettings):
     rerank_attempts: Annotated[int, Field(ge=1, le=5)] = 2
     """Most calls of a hosted reranker for one question, within that time."""
     rerank_window: Annotated[int, Field(ge=64, le=8_000)] | None = None
-    """Tokens, as estimated, that a hosted reranker reads of the question and one text together: Bedrock 512, Voyage
-    1,000 when not set, which is what their prices are for."""
+    """Most (estimated) tokens of the question and one text together that a hosted reranker reads; when not set, 512
+    for Bedrock and 1,000 for Voyage, for which their prices hold."""
     bedrock_rerank_model: Annotated[str, Field(min_length=1, max_length=2048)] = "amazon.rerank-v1:0"
     """Id or ARN of a rerank model."""
     bedrock_region: Annotated[str, Field(pattern=r"^([a-z]{2}(-[a-z]+)+-[0-9])?$")] = ""
-    """Region of the rerank model; that of the ARN, else the client's own, when not set."""
+    """Region of the rerank model; when not set, the ARN's, else the client's own."""
     bedrock_usd_per_1000_queries: Annotated[float, Field(ge=0)] | None = None
     """Price of 1,000 queries of up to 100 texts; an assumed price of the model when not set."""
     voyage_api_key: SecretStr = SecretStr("")
@@ -186,8 +186,8 @@ class Settings(BaseSettings):
     """Whether logs may hold the text of questions."""
 
     request_timeout_s: Annotated[float, Field(gt=0, le=300)] = 22.0
-    """Bound on one HTTP request: stages of a question that are not done by then are left out of its answer, and any
-    other request is answered with 504. Below the time-out of the function that answers."""
+    """Time limit of one HTTP request: a question is then answered without its unfinished stages, and any other
+    request with 504. Below the time-out of the function."""
     embedded_question_s: Annotated[float, Field(gt=0, le=60)] = 4.0
     """Bound on one search, or one walk of the graph, of the embedded engine."""
 
@@ -198,7 +198,7 @@ class Settings(BaseSettings):
     opensearch_engine: VectorEngine = VectorEngine.LUCENE
     opensearch_compression: Literal["", "2x", "4x", "8x", "16x", "32x"] = ""
     """Compression of the vectors in memory, with full ones on disk to rescore the hits; no compression when empty. Like
-    the next three, applied when an index is made: the first one, and that of a move to another profile."""
+    the next three, applied when an index is created: the first one, and in a move to another profile."""
     opensearch_shards: Annotated[int, Field(ge=1, le=1024)] = 1
     """Shards of the index; ``make scale`` computes how many a number of records needs. A tenant's records are kept
     together."""
@@ -228,7 +228,7 @@ class Settings(BaseSettings):
     """Bound on all attempts of a call for a question together: below the workflow's limit of a stage."""
 
     retrieve_state_machine_arn: StateMachineArn = ""
-    """Workflow that answers questions, those of contexts too; the stages in this process when not set."""
+    """Workflow that answers questions, also of contexts; when not set, the stages run in this process."""
     retrieve_timeout_s: Annotated[float, Field(gt=0, le=300)] = 15.0
 
     answer_function: Annotated[str, Field(pattern=r"^([A-Za-z0-9:_-]{1,170})?$")] = ""
@@ -269,9 +269,8 @@ class Settings(BaseSettings):
     cache_graph_entries: Annotated[int, Field(ge=0, le=100_000)] = 256
     """Look-ups and walks of the graph that one process caches, some tens of KB each."""
     cache_settle_s: Annotated[float, Field(ge=0, le=3600)] | None = None
-    """Seconds since a tenant's last write within which nothing that is read is cached, as a store may show a write
-    late. When not set: 0 with the engine embedded, 5 with aws, 90 where writes to the search index return before they
-    are searchable."""
+    """Seconds after a tenant's last write in which reads are not cached, as a store may show a write late. When not
+    set: 0 with the engine embedded, 5 with aws, 90 if writes to the search index return before they are searchable."""
     profile_cache_s: Annotated[float, Field(ge=0, le=60)] = 5.0
     """Seconds for which a function caches the active model profile; a switch waits as long before its sweep."""
     profile_timeout_s: Annotated[float, Field(gt=0, le=10)] = 0.5

@@ -54,7 +54,7 @@ def start(service: str) -> None:
             return
         protocol = os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", _PROTOCOL)
         if protocol != _PROTOCOL:
-            raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not spoken; {_PROTOCOL} is")
+            raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL: {protocol!r} is not supported; {_PROTOCOL} is")
         try:
             from opentelemetry.sdk.resources import Resource
 
@@ -62,7 +62,8 @@ def start(service: str) -> None:
                 {
                     "service.name": os.environ.get("OTEL_SERVICE_NAME") or service,
                     "service.version": __version__,
-                    # One per process: counters of several under one id would look like one that goes up and down.
+                    # One per process: counters of several processes under one id would look like one that goes up and
+                    # down.
                     "service.instance.id": str(uuid.uuid4()),
                 }
             )

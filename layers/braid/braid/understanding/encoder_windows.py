@@ -26,7 +26,7 @@ _SENTENCE: Final = re.compile(r"[.!?…]+[\"'”’»)\]]*\s+|[。\uff01\uff1f]+
 _WORD: Final = re.compile(r"\s+")
 _SPACE: Final = re.compile(r"\s*")
 _SPARE_TOKENS: Final = 2
-"""Tokens of the window left free: a part of a text may have a token more by itself than it had in the text."""
+"""Tokens of the window left free: a part may have one token more alone than within the text."""
 
 
 class Part(NamedTuple):

@@ -59,7 +59,7 @@ _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everythi
 def read_fact_question(
     text: str, stats: GraphStats, intent: Intent, *, as_of: datetime | None = None
 ) -> tuple[FactQuestion | None, str | None]:
-    """Return the relationships that a question asks for and a reason for the plan; None for either where there is none.
+    """Return the relationships that a question asks for, and a reason for the plan; either may be None.
 
     Parameters
     ----------
@@ -68,7 +68,8 @@ def read_fact_question(
     intent
         The question's intent: causal and temporal questions are answered by walks instead.
     as_of
-        Moment that it is asked as of: a date that it names, of that year if it names years, does not make it temporal.
+        The question's ``as_of``: a date in the question (of that year, if it has a year) then does not make it
+        temporal.
     """
     question = QuestionWords(text)
     labels = [
@@ -112,7 +113,7 @@ def _commonest(counts: Mapping[Label, int]) -> list[Label]:
 
 
 def _repeated(text: str, as_of: datetime) -> list[str]:
-    """Return the moments that a question names, unless they are of other years than that as of which it is asked."""
+    """Return the times that a question names, unless their years differ from the year of its ``as_of``."""
     named = moments(text)
     years = set(_YEARS.findall(" ".join(named)))
     return named if not years or str(as_of.year) in years else []

@@ -44,11 +44,11 @@ def misspelling_number(key: str) -> int:
 
 
 def misspellings(name: str) -> list[str]:
-    """Return keys of a normalised name, of which a name that differs in one letter has at least one too.
+    """Return keys of a normalised name; a name that differs in one letter shares at least one of them.
 
-    As in SymSpell, they are keys of the name, and of the name without one letter of its words of five letters and more,
-    each in turn: names with a missing, extra, wrong or transposed letter share one. Digits are not left out: LX-400 is
-    not LX-500. A name without such words has none. Each key is the mark and a hash of 48 bits, to save space.
+    As in SymSpell, they are keys of the name, and of the name without each single letter of its words of five letters
+    and more: names with a missing, extra, wrong or transposed letter share one. Digits are not left out: LX-400 is not
+    LX-500. A name without such words has none. Each key is the mark and a hash of 48 bits, to save space.
     """
     return [MISSPELT + b2a_base64(digest, newline=False).decode() for digest in _misspelling_digests(name)]
 
@@ -91,7 +91,7 @@ def may_be_misspelt(word: str) -> bool:
 def transpositions(word: str) -> list[str]:
     """Return the words that differ from a word in the order of two adjacent letters; none of a long word.
 
-    Graphs keep no :func:`misspellings` of the parts of names, so that a question asks for these spellings instead.
+    Graphs store no :func:`misspellings` of the parts of names; a question looks up these spellings instead.
     """
     if len(word) > MAX_MISSPELT:
         return []

@@ -75,9 +75,9 @@ class RuleNameFinder:
 
 
 def title_names(title: str) -> list[str]:
-    """Return the names in a title: the whole, that without brackets at its end, and that up to the first comma.
+    """Return the names in a title: the whole title, the title without brackets at its end, and up to the first comma.
 
-    Also the identifier at its beginning; a title that is too long to be a name gives only this one.
+    Also the identifier at its beginning; if the title is too long to be a name, only this one.
     """
     whole = " ".join(title.split())
     names = [identifier] if (identifier := leading_identifier(whole)) else []
@@ -111,7 +111,7 @@ def _names_of_document(
     full_names = _short_forms(candidates) | _surnames(
         [*(each.name for each in candidates), *(name for _, name in titles)]
     )
-    # A candidate that is ambiguous by itself is a name if the document has it elsewhere as one.
+    # An ambiguous candidate is a name if it is one elsewhere in the document.
     names = full_names.keys() | {each.key for each in candidates if each.unambiguous}
     names |= {name_key(name) for _, name in titles} | _subjects(texts[0].title, contents, candidates)
 
@@ -159,10 +159,10 @@ def _first_sentence_end(content: str) -> int:
 
 
 def _subjects(title: str, contents: Sequence[str], found: Sequence[Candidate]) -> set[str]:
-    """Return the keys of the words that head a document and are its subject, such as "Quillback" of its page.
+    """Return the keys of the words at the head of a document that are its subject, such as "Quillback" on its page.
 
-    Such a word begins the title, or is the whole first line. It must be both, or begin two further sentences. The
-    document has it nowhere in lower case, neither in the singular nor in the plural.
+    Such a word begins the title, or is the whole first line. It must be both, or begin two further sentences. It must
+    not occur in the document in lower case, in singular or plural.
     """
     first_line = next((line.strip() for line in contents[0].splitlines() if line.strip()), "")
     heads = {head for head in (title.partition(" ")[0], first_line) if head.istitle() and head.isalpha()}

@@ -116,7 +116,7 @@ class Candidate(NamedTuple):
     entity_type: str
     start: int
     unambiguous: bool = True
-    """Whether it is a name by itself; a word that begins a sentence is one only if the document has it elsewhere."""
+    """Whether it is certainly a name; a word that begins a sentence is one only if it is elsewhere in the document."""
     bracketed: bool = False
     """Whether an opening bracket precedes it."""
 

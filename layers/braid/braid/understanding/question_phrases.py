@@ -137,7 +137,7 @@ def name_certainty(question: str, phrase: str) -> float:
 
 
 def is_whole_name(question: str, phrase: str) -> bool:
-    """Return whether a phrase is, somewhere in a question, the whole of a run of words written as a name.
+    """Return whether a phrase is, somewhere in a question, a complete run of words written like a name.
 
     "Sex" in "A Whirl Of Sex And Politics" is not. The capital of a stop word that begins the question is ignored.
     """

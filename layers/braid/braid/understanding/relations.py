@@ -127,7 +127,7 @@ _OTHER_ROLE: Final = {
     Side.BOTH: Side.NEITHER,
     Side.NEITHER: Side.BOTH,
 }
-"""By the sides of the agent, those of the object, and the reverse."""
+"""The sides of the object by the sides of the agent, and the reverse."""
 
 
 class Occurrence(NamedTuple):

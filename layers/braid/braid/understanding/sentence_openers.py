@@ -67,7 +67,7 @@ _FUNCTION_WORDS: Final = (
 """Articles, prepositions, pronouns and the like of German, French, Spanish, Italian, Portuguese and Dutch."""
 _EVIDENCE: Final = tuple(words - FUNCTION_WORDS for words in _FUNCTION_WORDS)
 _BEGIN_NAMES: Final = word_set("el la las los le les il lo de die")
-"""Articles that many names of places and works begin with; with a capital they tell no language."""
+"""Articles with which many names of places and works begin; with a capital they do not indicate the language."""
 ALL_OPENERS: Final = IMPERATIVES.union(*_EVIDENCE)
 """All words that :func:`function_words_of` may return, and the imperatives."""
 

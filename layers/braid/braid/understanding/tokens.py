@@ -84,7 +84,7 @@ FUNCTION_WORDS: Final = word_set("""
     or that the their then there these they this to was were what when where which who whom whose why
     will with
 """)
-"""Words without meaning of their own, which searches leave out."""
+"""Function words (stop words), which searches leave out."""
 STOP_WORDS: Final = FUNCTION_WORDS | word_set("""
     about after all also any because before between both can could during each find her his last list
     many me most much new not one other our out over show since some such tell than them those two under

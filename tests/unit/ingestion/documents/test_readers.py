@@ -327,6 +327,22 @@ def test_a_message_has_its_subject_sender_and_date_and_names_what_is_attached() 
     assert (found.title, found.timestamp) == ("Prüfung", "2024-03-04T10:00:00+01:00")
     assert found.metadata == {"from": "Ann <a@example.org>", "attachments": "plan.pdf"}
     assert found.sections[0].text.strip() == "As text."
+    assert headings(found) == [("From: Ann",)], "by which a message is found by who wrote it"
+
+
+@pytest.mark.parametrize(
+    ("sender", "heading"),
+    [
+        ('"Wójcik, Katarzyna" <k@example.org>', ("From: Wójcik, Katarzyna", "Gates")),
+        ("=?utf-8?q?J=C3=BCrgen_B=C3=B6hm?= <j@example.org>", ("From: Jürgen Böhm", "Gates")),
+        ("post@example.org", ("From: post@example.org", "Gates")),
+        ("", ("Gates",)),
+    ],
+)
+def test_a_message_is_below_its_senders_name_or_address(sender: str, heading: tuple[str, ...]) -> None:
+    header = f"From: {sender}\n" if sender else ""
+    message = f"Subject: Gates\n{header}Content-Type: text/html; charset=utf-8\n\n<h1>Gates</h1><p>Open.</p>"
+    assert headings(document("a.eml", message)) == [heading]
 
 
 def test_python_has_a_section_for_each_function_and_method_under_its_class() -> None:

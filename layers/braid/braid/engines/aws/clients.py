@@ -89,7 +89,7 @@ def signing_credentials(what: str) -> tuple[Credentials, str]:
     credentials, region = session.get_credentials(), session.get_config_variable("region")
     if credentials is None or not region:
         missing = "are no AWS credentials" if credentials is None else "is no AWS region"
-        raise ConfigurationError(f"{what} are signed, and there {missing}")
+        raise ConfigurationError(f"{what} must be signed, and there {missing}")
     return credentials, region
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ENTITIES, _VERTICES = "entities", "vertices"
 """The function's name of each list, with the name that callers use."""
 _RETRY_AFTER_S = 10
-"""Seconds after which to try again, for errors that say so: of a function's error only name and message arrive."""
+"""Seconds after which to retry errors with such a hint: a function's error has only its name and message."""
 _NOT_SENT = {"tenant_id", "content_hash", "access_count", "has_record", "supplied_spaces"}
 
 

@@ -26,7 +26,7 @@ PART_BYTES = 8 * 1024 * 1024
 DELETED_AT_ONCE = 1_000
 """Most keys in one delete request of S3."""
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that S3 takes in a key and no request to delete several can hold."""
+"""Characters that S3 accepts in a key, but that a request to delete several objects cannot contain."""
 _NOT_FOUND = 404
 _PRECONDITION_FAILED = 412
 
@@ -133,9 +133,9 @@ class S3ObjectStore:
             self._client.delete_object(**self._place(tenant_id, key))
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
-        """Remove objects in batches of the size that S3 takes; by itself one whose key no batch can hold.
+        """Remove objects in batches of S3's size; an object whose key cannot be in a batch is removed separately.
 
-        Somebody else may have put such an object, and all others of its batch would stay with it.
+        Other writers may have stored such an object, and it would make its whole batch fail.
         """
         folder = f"{check_tenant(tenant_id)}/"
         for key in filter(_NOT_IN_XML.search, keys):

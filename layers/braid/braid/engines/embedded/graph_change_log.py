@@ -64,7 +64,7 @@ _TRIGGERS: Final = (
     f"CREATE TEMP TRIGGER vertex_removed AFTER DELETE ON main.vertices BEGIN {_VERTEX_GONE}; END",
     f"CREATE TEMP TRIGGER edge_written AFTER INSERT ON main.edges BEGIN {_EDGE_HERE}; END",
     f"CREATE TEMP TRIGGER edge_changed AFTER UPDATE ON main.edges BEGIN {_EDGE_GONE}; {_EDGE_HERE}; END",
-    # The row of a removed mention goes later than the mention.
+    # The row of a removed mention is deleted later.
     f"CREATE TEMP TRIGGER edge_removed AFTER DELETE ON main.edges WHEN NOT {_HIDDEN} BEGIN {_EDGE_GONE}; END",
     f"CREATE TEMP TRIGGER mention_removed AFTER INSERT ON main.removals BEGIN {_MENTION_GONE}; END",
 )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _IDEOGRAPHS = 4
 """First format in which each ideograph is indexed by itself; before, runs of them were."""
 _COUNTS = 14
-"""First format whose stored counts of graphs say how much is not trusted; the one before stored the others."""
+"""First format whose stored counts of graphs include untrusted items; the previous format stored the other counts."""
 _METADATA_OF_RECORDS = (
     "SELECT r.number AS record, r.tenant AS tenant, t.value AS term"
     " FROM records AS r, json_each(metadata_terms(r.body)) AS t"

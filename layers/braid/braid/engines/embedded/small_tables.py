@@ -30,8 +30,8 @@ COUNT_WAIT_MS = 2_000
 NO_WAIT_S = 1.0
 """How long after waiting in vain :meth:`EmbeddedCache.put` does not wait at all."""
 REMOVED_AT_ONCE = 50
-"""Most values that one transaction removes, a fifth of a second for the largest ones, so that no single caller pays for
-all that have expired."""
+"""Most values that one transaction removes (a fifth of a second for the largest ones), so that no single caller waits
+for the removal of all expired values."""
 
 
 def _now() -> datetime:

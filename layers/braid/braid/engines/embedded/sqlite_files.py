@@ -305,7 +305,7 @@ def _read_only(path: Path) -> Connection:
         if _is_unfinished(path):
             raise StoreReadOnly(
                 f"{path} has an unfinished log and its folder cannot be written; "
-                "make the folder writable once, or copy the folder to where it is"
+                "make the folder writable once, or copy it to a place where it is writable"
             ) from None
         return _open(path, "mode=ro&immutable=1")
     return connection
@@ -350,7 +350,7 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
     if primary in _DAMAGED:
         return StoreCorrupt(f"{path} is damaged ({error}); move it away, then ingest again")
     if primary == sqlite3.SQLITE_INTERRUPT:
-        return StoreTooSlow(f"{path}: the time that a request has was over before all was read")
+        return StoreTooSlow(f"{path}: the time limit of the request passed before all was read")
     if primary in _BUSY:
         return TransientStoreError(f"{path} is locked by another process that writes; try again")
     if primary == sqlite3.SQLITE_CANTOPEN:

@@ -139,7 +139,7 @@ class GremlinConnection:
 
     def _attempt(self, bytecode: object, until: CallDeadline) -> list[Any]:
         if not self._lock.acquire(timeout=until.left()):
-            raise TransientStoreError("the knowledge graph was busy until it was too late to ask it")
+            raise TransientStoreError("the knowledge graph was busy until the deadline")
         try:
             remaining = max(0.001, until.left())
             try:

@@ -58,7 +58,7 @@ BATCH = 50
 """Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
 _IDS_AT_ONCE = 1_000
 MAX_LINKED = 10_000
-"""Most entities that one look-up of names reads; if it finds as many, a second one reads those with the name itself."""
+"""Most entities that one look-up of names reads; if it finds as many, a second one reads exact matches of the name."""
 
 
 @store_calls("gremlin")
@@ -87,7 +87,7 @@ class GremlinGraph:
     def connect(
         cls, settings: Settings, *, counts: StoredCounts | None = None, to_reader: bool = False
     ) -> GremlinGraph:
-        """Return the graph at the endpoint of the settings, or at that of its readers, which lag behind writes.
+        """Return the graph at the endpoint of the settings, or at its readers' endpoint, which lags behind writes.
 
         No request is sent yet. Raises ConfigurationError if the endpoint is no WebSocket address, or if requests must
         be signed and credentials or the region are missing.
@@ -290,7 +290,7 @@ class GremlinGraph:
         return 0
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
-        """End the edges of which these records are the evidence, and return how many were changed."""
+        """End the edges whose evidence these records are, and return the number of changed edges."""
 
         def end(edges: Sequence[Relationship]) -> list[Relationship]:
             at = [until[edge.evidence or ""] for edge in edges]
@@ -590,7 +590,7 @@ def _bearers(
 
 
 def _with_names(link: EntityLink, vertex: Vertex | None) -> EntityLink:
-    """Return a link with what the look-up does not read of its vertex: an alias as its name, and names with keys."""
+    """Return a link with values that the look-up does not read of its vertex: an alias as its name, names with keys."""
     if vertex is None:
         return link
     names = names_with_keys(*filter(None, (vertex.name, *vertex.aliases))) if link.phrase[0] == MISSPELT else ()

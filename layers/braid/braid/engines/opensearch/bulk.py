@@ -79,7 +79,7 @@ def write_items(
                     body="".join(lines[position] for position in pending),
                     index=alias,
                     refresh=str(wanted),
-                    # An alias that is gone must not come back as an index without mappings.
+                    # A removed alias must not be recreated as an index without mappings.
                     require_alias=True,
                     request_timeout=change_timeout_s(settings),
                 )

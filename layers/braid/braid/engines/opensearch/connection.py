@@ -17,7 +17,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from braid import deadline
 
 _TIMES: Final = 10
-"""How many times its timeout a request may take where nothing else bounds it: an answer of many texts is long."""
+"""Limit of a request without a deadline, as a multiple of its timeout: a response with many texts is long."""
 _CURRENT = threading.local()
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _READ_AT_ONCE = 200
 _MAX_ALIAS_CHANGES: Final = 5
-"""Most attempts of a write, each of which a change of the aliases made void."""
+"""Most attempts of a write that is invalidated by changes of the aliases."""
 _MAX_SETTLED: Final = 20
 """Most times that records which two writers wrote at once are brought to one version."""
 

@@ -137,7 +137,7 @@ class EmbeddingSpaces:
     def _declare(self, wanted: Mapping[str, int]) -> None:
         """Add the missing vector fields; another process may have added some meanwhile."""
         known = self._known(refresh=True)
-        # A search asks for the parts wherever there are any: no space may lack their field once another one has it.
+        # A search queries the fields of parts if the index has any: once one space has such a field, all must have it.
         missing = _missing({**_with_parts(_without_parts(known)), **wanted}, known)
         if not missing and self._filters_metadata:
             return

@@ -118,7 +118,7 @@ class OpenSearchIndex:
     def search(self, request: SearchRequest) -> SearchHits:
         """Search both strands, and the superseded and outdated records of each, in one round trip.
 
-        Only when no vector is found, a second request asks whether the tenant has any in that space.
+        Only if no vector is found, a second request checks whether the tenant has any in that space.
         """
         index, until = self._of_question(request.tenant_id)
         return index.search(request, until)

@@ -31,7 +31,7 @@ LAST_MOMENT = 2**62
 """End in microseconds of a record without one."""
 WORDS = "words"
 PAIRS = f"{WORDS}.pairs"
-"""Each two ideographs that stand together as one term: to look for one reads no places of characters in texts."""
+"""Each pair of adjacent ideographs as one term: searching for a pair needs no positions of characters in texts."""
 _VECTOR = "vector_"
 _COSINE = "cosinesimil"
 DIGEST = "digest"
@@ -117,7 +117,7 @@ def floats(vector: bytes) -> tuple[float, ...]:
 
 
 def _short_floats(vector: bytes) -> list[float]:
-    """Return float32 values in as few digits as tell them apart: a long text's vectors are most of its document."""
+    """Return float32 values in the fewest digits that distinguish them: they are most of a long text's document."""
     return [float(f"{value:.9g}") for value in floats(vector)]
 
 
@@ -161,7 +161,7 @@ def document(record: Record) -> dict[str, Any]:
 
 
 def validity_of(record: Record) -> dict[str, Any]:
-    """Return the fields of a document that say when its record is valid; it has no digest then."""
+    """Return the fields that update a document's validity, with an empty digest."""
     whole = document(record.model_copy(update={"embeddings": ()}))
     return {name: whole[name] for name in ("valid_at", "invalid_at", VALID_FROM, VALID_UNTIL)} | {DIGEST: ""}
 

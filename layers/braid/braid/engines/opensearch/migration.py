@@ -240,7 +240,7 @@ class OpenSearchMigration:
         own = alias != self._shared
         if index.profile is None:
             self._set_meta(index, {_PROFILE: active})
-        if self._tenant_id is not None:  # every vector goes along
+        if self._tenant_id is not None:  # all vectors are copied
             known = mapping.dimensions_of(index.mappings)
             spaces = {space: size for space, size in self._dimensions.items() if mapping.vector_field(space) in known}
         body = mapping.index_body(self._settings, own=own)

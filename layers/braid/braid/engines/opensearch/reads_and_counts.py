@@ -102,7 +102,7 @@ def count(tenant_id: str, at_most: int, *, trusted_only: bool = False) -> dict[s
 
 
 def _among(tenant_id: str, *conditions: dict[str, Any], trusted_only: bool = False) -> dict[str, Any]:
-    """Return the query for a tenant's records that meet all conditions, the trusted ones alone if so asked."""
+    """Return the query for a tenant's records that meet all conditions; optionally only trusted ones."""
     filters = [{"term": {"tenant_id": tenant_id}}, *conditions]
     return {"bool": {"filter": filters, "must_not": [IS_UNTRUSTED] if trusted_only else []}}
 
@@ -180,8 +180,8 @@ def count_values(
 ) -> dict[str, Any]:
     """Return the search that counts the values of a tenant's fields among the records that a filter lets pass.
 
-    With ``one_by_one`` each record's values are read as they are. Otherwise OpenSearch counts by numbers of all terms
-    of the index, which after each refresh it gives anew to the terms of all tenants before it counts.
+    With ``one_by_one`` each record's values are read directly. Otherwise OpenSearch counts by global ordinals, which
+    after each refresh it rebuilds for the terms of all tenants before it counts.
     """
     # The prefix of a field's terms is hexadecimal, so it contains no pattern; terms that order dates are left out.
     included = [f"{key_of(field, tenant_id)}[{_KINDS}].*" for field in fields]
@@ -235,8 +235,8 @@ def ids_page(query: dict[str, Any], *, after: str, limit: int) -> dict[str, Any]
 def scan_page(query: dict[str, Any], *, after: str, limit: int, with_vectors: bool) -> dict[str, Any]:
     """Return the search for one record more than a page of a scan, in the order of their ids.
 
-    There is no point in time: ids never change, so that no record is missed or repeated without one, and a domain has
-    only 300 of them, which unfinished scans would hold for minutes.
+    It uses no point in time (PIT): ids never change, so that no record is missed or repeated without one, and a domain
+    has only 300 of them, which unfinished scans would occupy for minutes.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ def previous_alias(alias: str) -> str:
 def tenant_alias(alias: str, tenant_id: str) -> str:
     """Return the alias of a tenant that was ever moved to an index of its own.
 
-    It has a digest of the tenant's name, as that may have capitals and be longer than OpenSearch allows.
+    It has a digest of the tenant's name, as the name may have capitals or be longer than OpenSearch allows.
     """
     return f"{alias}{_OF}{hashlib.sha256(tenant_id.encode()).hexdigest()[:_DIGITS]}"
 

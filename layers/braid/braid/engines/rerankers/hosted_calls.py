@@ -188,7 +188,7 @@ def cut(text: str, room: int) -> str:
     for match in _PIECE.finditer(text):
         cost = _cost(match[0])
         if cost > room:
-            # A run of letters or digits may end anywhere; white space at the end is worth nothing.
+            # A run of letters or digits may be cut anywhere; white space at the end is dropped.
             width = _LETTERS_A_TOKEN if match[0].isalpha() else 1
             inside = room * width if match[0].isascii() and match[0].isalnum() else 0
             return text[: match.start() + inside].rstrip()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 URL = "https://api.voyageai.com/v1/rerank"
 WINDOW = 1_000
-"""Tokens of a question and one text: what the estimated price of a text assumes. The model takes 32,000."""
+"""Tokens of a question and one text that the estimated price of a text assumes. The model's own limit is 32,000."""
 USD_PER_1000_DOCUMENTS = 0.05
 _MAX_ANSWER_BYTES = 1 << 20
 _OK, _UNAUTHORISED, _FORBIDDEN, _TIMEOUT, _TOO_MANY, _SERVER_FAULT = 200, 401, 403, 408, 429, 500

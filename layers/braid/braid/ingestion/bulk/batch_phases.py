@@ -157,7 +157,7 @@ def refused_records(request: WriteRequest, errors: Iterable[ItemError], unread: 
 def distrust_edges_of(refused: Iterable[str], tenant_id: str, store: WriteStore) -> None:
     """Mark edges as untrusted whose evidence is one of these refused records, unless a version of it is stored.
 
-    Called when all edges of a file are written: as nothing is stored of the evidence, they count as trusted until then.
+    Called when all edges of a file are written: until then they count as trusted, as their evidence is not stored.
     """
     for ids in batches(refused, _IDS_AT_ONCE):
         stored = store.index.written(tenant_id, ids)

@@ -40,7 +40,7 @@ TURN_LINES: Final = 50
 STEP_S: Final = 5.0
 """Seconds that a step of :class:`ImportsAtOnce` may take: none is begun when the request has less left."""
 THREADS: Final = 2
-"""Tenants whose imports run a step at once: a document that is slow to read holds up only its own tenant's."""
+"""Tenants whose imports run a step at once: a document that is slow to read delays only its own tenant's imports."""
 
 
 class _State(Frozen):
@@ -111,7 +111,7 @@ class ImportQueue:
             self._unfinished.add((tenant_id, import_id))
         try:
             self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
-            with self._lock:  # held while it is submitted, so that the thread finds it in its turn
+            with self._lock:  # the lock is held while it is submitted, so that the thread finds it in the queue
                 self._pool.submit(self._run_next)
                 waiting = _Waiting(import_id, self._steps(tenant_id, import_id, asked))
                 self._turns.setdefault(tenant_id, deque()).append(waiting)
@@ -134,7 +134,7 @@ class ImportQueue:
         return Import(id=import_id, status=state.status, error=state.error, report=report)
 
     def _run_next(self) -> None:
-        """Run one step of a waiting import; nothing if each tenant that waits has one running."""
+        """Run one step of a waiting import; do nothing if each waiting tenant already has one running."""
         with self._lock:
             tenant_id = next((tenant for tenant in self._turns if tenant not in self._running), None)
             if tenant_id is None:
@@ -221,7 +221,7 @@ class ImportsAtOnce(ImportQueue):
         Raises
         ------
         InvalidRequest
-            If it takes longer than a request may; batches that are written by then stay.
+            If it takes longer than a request may; batches written by then are kept.
         """
         self._put_state(tenant_id, import_id, ImportStatus.RUNNING)
         one = _Waiting(import_id, self._steps(tenant_id, import_id, asked))
@@ -229,7 +229,7 @@ class ImportsAtOnce(ImportQueue):
             if left() < STEP_S:
                 self._put_state(tenant_id, import_id, ImportStatus.FAILED, INTERRUPTED)
                 raise InvalidRequest(
-                    "it is more than one request has time for, and a part of it is written; send it in smaller parts"
+                    "it exceeds the time limit of one request, and a part of it is written; send it in smaller parts"
                 )
 
 

@@ -103,7 +103,7 @@ def split(task: Split, store: FileStore, *, batch_lines: int | None = None) -> I
     with _slot(tenant_id, store), manifest.mark_begun(tenant_id, task.job, store.objects):
         lines = store.objects.open(tenant_id, key)
         if etag is not None and lines.info.version.strip('"') != etag:
-            raise ObjectChanged(f"object {key!r} is no longer the version that was announced; it is announced anew")
+            raise ObjectChanged(f"object {key!r} was replaced; the new version has an import of its own")
         refused, path = "", uploads.path_of(key)
         if path is not None:
             info, lines_key = lines.info, manifest.lines_key(task.job)

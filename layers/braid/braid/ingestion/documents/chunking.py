@@ -226,7 +226,8 @@ class Chunker:
                 if tokens <= target or len(part) <= _LEAST_CHARACTERS:
                     done.append((part, at, tokens))
                 else:
-                    # Straight into as many as are needed: halving a megabyte would count it twenty times over.
+                    # Split directly into as many pieces as needed: halving repeatedly would count a megabyte's tokens
+                    # twenty times.
                     cut = _cut_evenly(part, at, -(-tokens // target))
                     following += [(shorter, begin, self._count(shorter)) for shorter, begin in cut]
             waiting = following

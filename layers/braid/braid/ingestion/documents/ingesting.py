@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Encoder
     from braid.ports.object_store import ObjectStore
 
-READING_VERSION = 5
+READING_VERSION = 6
 """Version of readers and chunker: documents that were read under another are read again."""
 _PAGE_CHUNKS = (8, 16, 32, 64, 128)
 """Least chunks of each page, the last number for all further ones: short first pages soon show progress and pace."""
@@ -182,7 +182,7 @@ class _Folder:
             )
         if name == COLLECTION and not self._state.place and has_uploads(store.objects, tenant_id):
             raise InvalidRequest(
-                f"--name: ids of posted documents begin with {name!r}, and there are some; give this folder another",
+                f"--name: ids of posted documents begin with {name!r}, and there are some; choose another name",
                 field="name",
             )
         self._report = FolderDone(name=name)
@@ -377,7 +377,7 @@ class _Folder:
     def _remove_gone(self, files: Iterable[FileState]) -> None:
         """Delete the chunks of files that no longer exist, and mark the files as removed.
 
-        One that another process has written meanwhile is left to it: it may have come back.
+        A file that another process has written meanwhile is left to it: the file may exist again.
         """
         self._state.follow()
         gone = [file for file in files if self._state.files.get(file.path) == file]

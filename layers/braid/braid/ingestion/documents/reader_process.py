@@ -185,7 +185,7 @@ def main() -> None:
     limits = ReadingLimits(**setup["limits"])
     _limit_memory(limits.memory_bytes)
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(2, sys.stdout.fileno())  # so that nothing that a library prints is taken for an answer
+    os.dup2(2, sys.stdout.fileno())  # so that output of a library is not read as a response
     for line in sys.stdin.buffer:
         request = json.loads(line)
         reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, setup["mapping"])

@@ -107,7 +107,7 @@ def require_newest(tenant_id: str, key: str, store: DocumentStore, *, lines_key:
     if state is None:  # it is stored before anything is written
         raise ObjectChanged(f"document {key!r} was deleted while it was imported")
     if not _is_newest(state, lines_key):
-        raise ObjectChanged(f"another import has begun to write document {key!r}, and goes on with it")
+        raise ObjectChanged(f"another import has begun to write document {key!r}, and continues")
 
 
 def _is_newest(state: FileState | None, lines_key: str) -> bool:
@@ -158,7 +158,7 @@ def _read(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore) -> 
 
 
 def _begin(tenant_id: str, state: FileState, store: DocumentStore, *, lines_key: str) -> None:
-    """Store two states before a write: the final one beside the lines, and one with the most chunks until then."""
+    """Store two states before a write: the final one next to the lines, and one with the most chunks until then."""
     state = replace(state, written_by=lines_key)
     store.objects.put(tenant_id, _pending(lines_key), json.dumps(asdict(state)).encode())
     before = read_upload(store.objects, tenant_id, state.path)
@@ -179,12 +179,12 @@ def _require_newest_version(tenant_id: str, path: str, info: ObjectInfo, store: 
     if is_newest and info.key.startswith(POSTED):
         before = read_upload(store.objects, tenant_id, path)
         newest = before.modified_ns if before else 0
-        # A time in the future was given by a wrong clock; else nothing could replace that version until then.
+        # A time in the future is from a wrong clock; otherwise nothing could replace that version until then.
         is_newest = newest <= _posted_ns(info) or newest > time.time_ns() + _CLOCKS_DIFFER_NS
         if not is_newest:
             store.objects.delete(tenant_id, info.key)  # nothing else would remove it
     if not is_newest:
-        raise ObjectChanged(f"another version of document {info.key!r} has come while this one was read")
+        raise ObjectChanged(f"another version of document {info.key!r} was stored while this one was read")
 
 
 def _posted_ns(info: ObjectInfo) -> int:

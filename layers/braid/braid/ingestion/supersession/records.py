@@ -61,8 +61,8 @@ class SupersedingLinks(NamedTuple):
     """Links of the graph at records of the request or at endpoints of stated links, and older ones by which a stated
     link may close a cycle; without links to be deleted."""
     void: dict[EdgeId, Relationship]
-    """Links of the graph that end nothing: the record that they would end is trusted, and they or their sources are
-    not. One that would end a record of the request is to be deleted."""
+    """Stored links without effect: the record that they would end is trusted, but they or their sources are not.
+    One that would end a record of the request is to be deleted."""
     known_records: dict[str, Record]
     """Records of the request, and stored ones at endpoints of stated links, by id."""
 
@@ -309,7 +309,7 @@ def refused_item(identity: EdgeId, implied_by: Mapping[EdgeId, str], message: st
 
 
 def dated(link: Relationship, links: SupersedingLinks, store: WriteStore) -> Relationship:
-    """Return a stated link with the time from which it holds: its own, its source's, the stored one's, or now."""
+    """Return a stated link with the time from which it is valid: its own, its source's, the stored one's, or now."""
     if link.valid_at or link.timestamp:
         return link
     before = links.stored.get(link.identity())

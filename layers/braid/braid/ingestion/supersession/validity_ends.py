@@ -110,7 +110,7 @@ class StatedSupersession:
 
     supersession: Supersession = field(default_factory=Supersession)
     dated_links: list[Relationship] = field(default_factory=list)
-    """The ``SUPERSEDES`` edges, each with the time from which it holds."""
+    """The ``SUPERSEDES`` edges, each with the time from which it is valid."""
     void_links: list[Relationship] = field(default_factory=list)
     """Stored ``SUPERSEDES`` edges that end a record of the request no more, as that is trusted now and they are not."""
     refused: list[RefusedRecord | RefusedEdge] = field(default_factory=list)

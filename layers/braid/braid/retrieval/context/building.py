@@ -232,7 +232,7 @@ class _Found:
     episodes: tuple[Record, ...] = ()
     degraded: tuple[str, ...] = ()
     anything_left: bool = True
-    """Whether any source answered, or none had to be asked."""
+    """Whether any source answered, or none was needed."""
 
 
 def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, now: datetime) -> _Found:

@@ -93,7 +93,7 @@ class Hydrated:
     evidence: dict[str, Record] = field(default_factory=dict)
     """Records that are evidence of facts, by id, as far as they exist."""
     text_lost: bool = False
-    """Whether the index did not answer, so that no text was read."""
+    """Whether no text was read, because the index did not answer."""
 
 
 def hydrate(

@@ -35,13 +35,13 @@ if TYPE_CHECKING:
 FIRST: Final = 5
 """Number of first results that count: the chance is that one of them answers the question."""
 BACKGROUND: Final = 40
-"""Rank of the vector hit whose score is the background, that of unrelated texts; the last hit if there are fewer."""
+"""Rank of the vector hit whose score is the background (of unrelated texts); the last hit if there are fewer."""
 FEWEST: Final = 5
 """Fewest vector hits from which the background can be estimated."""
 UNRELATED: Final = 0.15
 """Background where there are fewer: the mean one of the demo corpora, with the default model."""
 FEWEST_TEXTS: Final = 3
-"""Fewest records of which one may have a word that is rare, for BM25."""
+"""Fewest records for which a word in one of them counts as rare, for BM25."""
 USUAL: Final = 200
 """Records of the smallest index that the model was fitted on. BM25 grows with the logarithm of their number."""
 MAX_TITLES: Final = 2.0
@@ -60,7 +60,7 @@ class Features(NamedTuple):
     """Features of the model. None if the strand failed, or has no hits or too few."""
 
     nearness: float | None
-    """Vector score of the best hit less the background, relative to that of an equal vector."""
+    """Vector score of the best hit less the background, relative to the same difference of an identical vector."""
     lead: float | None
     """BM25 score of the best lexical hit less that of the sixth, for an index of :data:`USUAL` records or more."""
     coverage: float | None
@@ -114,7 +114,7 @@ def features(query: Query, searched: Searched | None, results: Sequence[Result])
     fact = max((result.relevance for result in results[:FIRST] if result.facts), default=0.0)
     if searched is None:
         return Features(None, None, coverage, titles, fact)
-    # A vector that came with its record may not be that of the text.
+    # A supplied vector may not represent the text.
     supplied = {result.id for result in results if result.vector_supplied}
     vector = [hit for hit in searched.vector if hit.id not in supplied]
     lead = _lead(searched.lexical, _records_if_few(query, searched))
@@ -144,7 +144,7 @@ def _lead(lexical: Sequence[Hit], records: int | None) -> float | None:
 
 
 def _rarity(records: int) -> float:
-    """Return BM25's inverse document frequency of a word that one of so many records has."""
+    """Return BM25's inverse document frequency of a word that one of ``records`` records has."""
     return math.log((records + 1.0) / 1.5)
 
 

@@ -26,7 +26,7 @@ from braid.models import (
 )
 from braid.models.enums_and_scalars import can_be_id
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
-from braid.ranking.graph_queries_and_facts import RankedFacts, rank_facts
+from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.results_and_citations import cite
@@ -49,7 +49,7 @@ LEAST_CERTAINTY: Final = 0.5
 UNCERTAIN_FACTOR: Final = 0.95
 """Score factor of facts about a name that its spelling does not distinguish from common words."""
 UNASKED_SCORE: Final = 0.7
-"""Score of a named entity's relationship that no word asks for, in a graph without texts."""
+"""Score of a named entity's relationship that no word of the question expresses, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
 _JOINING: Final = frozenset({"and", "or"})
@@ -93,7 +93,7 @@ class _Lookup:
         self.skipped = self.name_places | self.asking_places
 
     def groups(self) -> tuple[FactGroup, ...]:
-        """Return the paths along two relationships that answer the question; if there are none, those along one."""
+        """Return the paths along two relationships that answer the question; if there are none, paths along one."""
         relations = [(label, one) for label in self.asked.types for one in said_by(self.question, label, self.skipped)]
         found, ranked = self._look_up(self._two_steps(relations))
         if not ranked:
@@ -102,7 +102,7 @@ class _Lookup:
             return ()
         complete = not found.truncated and len(found.hits) < MAX_LIMIT
         if self.asked.asked is Asked.NOT:
-            return self._others(ranked, complete=complete and bool(relations))
+            return self._others(found, ranked, relations) if complete and relations else ()
         return _shown(ranked, complete=complete)
 
     def _ranked(self, found: GraphResult) -> list[RankedFacts]:
@@ -111,6 +111,9 @@ class _Lookup:
         scored = []
         for hit in found.hits:
             if wanted and hit.entity_type not in wanted:
+                continue
+            # One of another kind may be what who asks means, but is none of a set of things of this kind.
+            if self.asked.asked is not Asked.ONE and self.asked.kinds and hit.entity_type not in self.asked.kinds:
                 continue
             explained = explain(self.question, self.asking_places, anchors, hit)
             if explained is not None:
@@ -194,20 +197,44 @@ class _Lookup:
             )
         )
 
-    def _others(self, ranked: Sequence[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
-        """Return the entities of the requested types, except found and named ones; empty if not complete."""
-        if not complete:
+    def _others(
+        self, found: GraphResult, ranked: Sequence[RankedFacts], relations: Sequence[tuple[Label, Occurrence]]
+    ) -> tuple[FactGroup, ...]:
+        """Return the entities of the types asked for that stand in none of the relations, apart from those named.
+
+        However unsure a relationship is, what stands in it is left out. Empty if a bound kept any out, or if the
+        relations are too little of what the question says for their facts to be answers.
+        """
+        score = ranked[0].score if ranked else self._score_said(relations)
+        wanted = self.query.filters.entity_types
+        kinds = tuple(kind for kind in self.asked.kinds if not wanted or kind in wanted)
+        if score < LEAST_FACT_SCORE or not kinds:
             return ()
-        everything = self._query(QueryStart(entity_types=self.asked.kinds), (), QueryReturn.NODES)
+        everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
             return ()
-        out = {hit.id for group in ranked for hit in group.hits} | {anchor.id for anchor in self.anchors}
+        anchors, labels = {anchor.id: anchor for anchor in self.anchors}, {label for label, _ in relations}
+        out = {hit.id for group in ranked for hit in group.hits} | anchors.keys()
+        out |= {
+            hit.id
+            for hit in found.hits
+            if labels.issuperset(hit.path.types) and explain(self.question, self.asking_places, anchors, hit)
+        }
         left = [hit for hit in everything.hits if hit.id not in out]
         left.sort(key=lambda hit: (hit.name or hit.id, hit.id))
-        score = ranked[0].score if ranked else self.anchors[0].weight
         if not left:
             return ()
         return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MAX_SHOWN])),)
+
+    def _score_said(self, relations: Iterable[tuple[Label, Occurrence]]) -> float:
+        """Return the score that the best certain fact of one of these relations would have, in [0, 1]."""
+        scores = [0.0]
+        for anchor in self.anchors:
+            to_explain = self.question.content(self.asking_places | anchor.places)
+            for _, one in relations:
+                share = len(to_explain & one.places) / len(to_explain) if to_explain else 1.0
+                scores.append(anchor.weight * one.quality * share)
+        return max(scores)
 
 
 def _shown(ranked: Iterable[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
@@ -278,7 +305,7 @@ def fact_results(
 
 
 def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
-    """Return which set a question asks for (all, count, not) if no facts among the results answer it; else None."""
+    """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
     return question.asked
@@ -354,7 +381,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
 
 
 def _title_and_content(found: FactSet) -> tuple[str, str]:
-    """Return the title and text of a result: the facts as sentences, or the names of those in no such relationship."""
+    """Return the title and text of a result: the facts as sentences, or names of entities without the relationship."""
     sentences = list(dict.fromkeys(fact.text for fact in found.facts))
     related = bool(found.facts[0].path.types)
     title = sentences[0]

@@ -212,9 +212,9 @@ def run(
 
 
 def _explained(request: FuseRequest) -> Plan:
-    """Return the plan, with reasons why there is nothing: no record passes the filters, or no fact answers.
+    """Return the plan, with the reasons of an empty answer: no record passes the filters, or no fact answers.
 
-    The search by vectors finds any record that passes.
+    The vector search finds any record that passes, so no hits mean no such record.
     """
     query, plan, searched = request.query, request.plan, request.searched
     found = searched is None or searched.vector or searched.lexical or searched.superseded or searched.space_empty
@@ -332,7 +332,7 @@ def _validity_changes(request: FuseRequest, hydrated: Hydrated, results: Sequenc
 
 
 def hits_by_strand(request: FuseRequest) -> Strands:
-    """Return the vector, lexical and graph hits; of a multi-hop plan only those of its last step, if it found any."""
+    """Return the vector, lexical and graph hits; of a multi-hop plan only its last step's hits, if it found any."""
     searched, expanded = request.searched, request.expanded
     if (
         request.plan.strategy is Strategy.MULTI_HOP

@@ -64,7 +64,7 @@ def run(
     Parameters
     ----------
     now
-        The date as of which the graph is asked if the question has no ``as_of``.
+        The time used if the question has no ``as_of``.
     unknown_words
         Returns which words no text has; see :func:`~braid.retrieval.stages.name_linking.linked_names`.
     """

@@ -39,7 +39,7 @@ class GraphLimits:
 def walk_seeds(searched: Searched, limits: GraphLimits, hit_weight: float) -> dict[str, float]:
     """Return the first text hits and their weights: ``hit_weight`` times the better of vector and lexical score.
 
-    Each weight is multiplied by the square of the score relative to the best: hits that stand out count more.
+    Each weight is multiplied by the square of the score relative to the best: outstanding hits count more.
     """
     scores = best_scores((*searched.vector, *searched.lexical))
     first = searched.frontier[: limits.seeds]
@@ -52,8 +52,8 @@ def propagation_of(
 ) -> PropagateRequest | None:
     """Return the propagation from names and text hits; None without any.
 
-    The weights of all hits add up to 1, each by the square of its score, so that hits that stand out pull more; a name
-    has ``name_weight`` times the score of its match and its certainty.
+    All hits share the weight 1 by the squares of their scores, so that outstanding hits have more influence; a name has
+    ``name_weight`` times the score of its match and its certainty.
     """
     parameters = limits.parameters
     links = linked.links if linked else ()
@@ -213,7 +213,8 @@ def entity_hits(links: Iterable[EntityLink], starts: Collection[str]) -> list[Gr
 def mention_hits(hits: Iterable[GraphHit], links: Sequence[EntityLink], starts: Collection[str] = ()) -> list[GraphHit]:
     """Return the records that mention a linked entity, scored by name match and the mention's confidence.
 
-    A mention with evidence scores more, one of an entity in ``starts``, at which a causal or temporal walk began, less.
+    A mention with evidence scores more; a mention of an entity in ``starts``, at which a causal or temporal walk began,
+    less.
     """
     by_id = {link.entity_id: link for link in links}
     found = []

@@ -87,7 +87,7 @@ def delete_edges(connection: sqlite3.Connection, tenant: int, edges: Sequence[Re
 def mentions_by_number(
     connection: sqlite3.Connection, tenant: int, mentions: Sequence[Relationship]
 ) -> list[tuple[int, int]]:
-    """Return (target, source) vertex numbers of the mentions of which both endpoints are stored."""
+    """Return (target, source) vertex numbers of the mentions whose endpoints are both stored."""
     numbers = numbers_of(connection, tenant, {endpoint for edge in mentions for endpoint in (edge.source, edge.target)})
     endpoints = ((numbers.get(edge.target), numbers.get(edge.source)) for edge in mentions)
     return [(target, source) for target, source in endpoints if target is not None and source is not None]

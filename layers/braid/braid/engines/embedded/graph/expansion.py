@@ -104,10 +104,10 @@ def _walk(graph: Adjacency, seeds: Numbers, request: ExpandRequest) -> WalkResul
 
 
 def _reached(steps: list[Hop]) -> tuple[Numbers, Scores, Numbers, Numbers]:
-    """Return the vertices of all hops so far, sorted, with their best scores, the hops of these and the indexes there.
+    """Return the vertices of all hops so far, sorted, with their best scores, and the hop and index of each score.
 
-    The best score is that of the last hop that reached the vertex. Sorted for each hop, since arrays with a value for
-    every vertex would grow with the graph.
+    The best score is that of the last hop that reached the vertex. The vertices are sorted at each hop, as arrays with
+    a value for every vertex would grow with the graph.
     """
     vertices = np.concatenate([step.vertices for step in steps])
     lengths = [len(step.vertices) for step in steps]

@@ -142,7 +142,7 @@ class EmbeddedKnowledgeGraph:
             removed += self._change(tenant_id, ids, partial(edge_rows.delete_some_edges_of, at_most=at_once))
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
-        """End the edges of which these records are the evidence, and return how many were changed."""
+        """End the edges whose evidence these records are, and return the number of changed edges."""
         return self._change(tenant_id, until, edge_rows.end_edges)
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:

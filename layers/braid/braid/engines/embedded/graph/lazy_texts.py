@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _EVERY: Final = 64
-"""One of so many ids is kept in memory as an index for the binary search."""
+"""Distance between the ids that are kept in memory as an index for the binary search."""
 
 
 class MappedTexts(Sequence[str]):

@@ -116,7 +116,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def read(path: Path, owner: Owner, stamp_of: StampOf) -> Adjacency | None:
-    """Map the graph of a file; return None if its stamp is not that of its generation in the store.
+    """Map the graph of a file; return None if its stamp differs from its generation's in the store.
 
     Raises
     ------

@@ -115,8 +115,8 @@ def phrases(query: GraphQuery) -> list[str]:
 def query_subgraph(graph: Adjacency, query: GraphQuery, named: Mapping[str, Sequence[str]]) -> GatheredGraph:
     """Return the vertices and edges that a graph query may walk, gathered hop by hop.
 
-    At most ``fan_out`` edges of a vertex are walked. The end of one more is in the next frontier all the same, as on
-    Neptune, so that both engines bound the frontier alike.
+    At most ``fan_out`` edges of a vertex are walked. The end of one more is in the next frontier, as on Neptune, so
+    that both engines bound the frontier in the same way.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ TENANTS_IN_MEMORY = 32
 MAX_LOADED_FIRST = 5_000
 """Most edges of a graph that is loaded whole by the first walk."""
 _LOADED_PER_EDGE_READ = 5
-"""Edges that are loaded with a whole graph in the time in which one edge of a part is read."""
+"""Number of edges loaded with a whole graph in the time of reading one edge of a part."""
 _MIN_SAVED = 100_000
 """Fewest edges of a graph that is saved: of a smaller one, texts in memory are faster than decoding them."""
 _LARGE = 1_000_000
@@ -109,7 +109,7 @@ class TenantGraphs:
         if graph is not None:
             return graph
         edges_read = self._edges_read_at(tenant, generation)
-        # A graph of so many edges takes no longer to load than the parts read since the last write took.
+        # Loading a graph of this many edges takes no longer than the parts read since the last write.
         max_loaded = min(_LARGE, self._max_loaded_first + _LOADED_PER_EDGE_READ * edges_read)
         if graph_change_log.read_edge_count(connection, tenant) <= max_loaded:
             return self._whole(connection, tenant, generation)
@@ -247,7 +247,7 @@ class TenantGraphs:
         with self._store.read() as connection:
             if connection.execute("SELECT 1 FROM vertices WHERE tenant = ?", (tenant,)).fetchone():
                 return
-        remove_files(self._store.folder / GRAPHS, f"{tenant}.*")  # those that are being written too
+        remove_files(self._store.folder / GRAPHS, f"{tenant}.*")  # including graphs that are being written
 
     def _path_of(self, tenant: int) -> Path:
         return self._store.folder / GRAPHS / f"{tenant}.graph"
@@ -305,6 +305,6 @@ class TenantGraphs:
 
 
 def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, starts: Callable[[], Collection[str]]) -> Walk:
-    from braid.engines.embedded.graph.graph_from_rows import walk_of  # only where the whole graph is not there
+    from braid.engines.embedded.graph.graph_from_rows import walk_of  # only if the whole graph is not loaded
 
     return walk_of(request, starts())

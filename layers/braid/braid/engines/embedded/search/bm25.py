@@ -46,7 +46,7 @@ KEPT_BYTES: Final = 32 * 1024 * 1024
 COUNTED_FROM: Final = 30_000
 """Fewest rows of a tenant whose words are counted. For a smaller one the scores of all words are soon in memory."""
 OCCURRENCES_OF_A_ROW: Final = 8
-"""Occurrences of a word that are counted in the time in which FTS5 scores one row."""
+"""Number of occurrences of a word that are counted in the time in which FTS5 scores one row."""
 _K1, _B = 1.2, 0.75
 """Parameters of BM25 in FTS5."""
 _LEAST_IDF: Final = 1e-6
@@ -59,7 +59,7 @@ _DIGITS, _ROUNDING = 12, 1e-11
 _ADDED_AT = 500_000
 """Rows of several words that are held in memory together before they are added up."""
 _SPARE = 8
-"""For each so many wanted rows, one more is read, as some may be superseded."""
+"""For every this many wanted rows, one more is read, as some may be superseded."""
 
 
 class WordRows(NamedTuple):
@@ -78,7 +78,7 @@ class WordRows(NamedTuple):
         return int(self.numbers.nbytes + self.values.nbytes)
 
     def bounds(self) -> Scores:
-        """Return an upper bound of each row's score: that of length 0; the score itself if it is known."""
+        """Return an upper bound of each row's score: the score at length 0, or the score itself if it is known."""
         return self._scores(self.values, _K1 * (1.0 - _B))
 
     def scores(self, numbers: Numbers, length_weights: Scores) -> Scores:

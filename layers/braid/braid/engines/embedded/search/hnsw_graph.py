@@ -55,7 +55,7 @@ _LOW_BITS = 0xFFFF_FFFF
 _BATCH = 1_024
 """Rows that are read at once."""
 _MIN_UNSAVED, _UNSAVED_SHARE = 256, 0.05
-"""The graph is saved once so many vectors were added, and this share of the segment that they are added to."""
+"""The graph is saved once this many vectors, and this share of their segment, were added."""
 _REMOVALS_KEPT = 64
 """Number of latest updates whose removed vectors a search with an older snapshot still finds."""
 _MAX_READS_AHEAD = 2
@@ -73,7 +73,7 @@ class NearestKeys(NamedTuple):
 
     keys: list[int]
     cosines: list[float]
-    """Within ``hnsw_segments.COSINE_ERROR`` of those of the stored vectors."""
+    """Within ``hnsw_segments.COSINE_ERROR`` of the cosines of the stored vectors."""
     size: int
     """Number of distinct vectors in the graph."""
     exact: bool

@@ -104,7 +104,7 @@ class Segment:
         self.removed: Keys = NO_KEYS
         self._index = _index(dimension)
         self._is_mapped = False
-        self._file: str | None = None  # holds the index as it is, where there is one
+        self._file: str | None = None  # keeps a reference to the current index, if there is one
         self._crc32 = 0
         self._version: FileVersion | None = None
 
@@ -291,7 +291,7 @@ def nearest(
 
 
 def _index(dimension: int) -> Any:  # noqa: ANN401 - usearch is imported only where vectors are
-    # Loaded after usearch, whose wheel brings a C++ library of its own, ONNX Runtime ends the process.
+    # usearch's wheel has its own C++ library: if ONNX Runtime is loaded after it, the process crashes.
     with suppress(ImportError):
         import onnxruntime  # noqa: F401
     from usearch.index import Index

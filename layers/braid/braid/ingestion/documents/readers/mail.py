@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import email
+from dataclasses import replace
 from email.policy import EmailPolicy
-from email.utils import parsedate_to_datetime
+from email.utils import parseaddr, parsedate_to_datetime
 from typing import TYPE_CHECKING, cast
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
@@ -12,6 +13,7 @@ from braid.ingestion.documents.readers.html import html_document
 from braid.ingestion.documents.readers.text import decode, one_line, tidied
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from email.message import EmailMessage
 
     from braid.ingestion.documents.document import Plain, Source
@@ -20,7 +22,7 @@ _HEADERS = {"from": "From", "to": "To", "cc": "Cc"}
 _BODIES = {"text/plain": 0, "text/html": 1}
 """Content types that may be a message's text, with their rank; the lowest is taken."""
 _PARTS = 1_000
-_HEADER_CHARACTERS = 10_000
+_HEADER_CHARACTERS, _NAME_CHARACTERS = 10_000, 200
 
 
 class _ShortHeaders(EmailPolicy):
@@ -47,13 +49,25 @@ def read_mail(source: Source) -> Document:
             attached.append(one_line(tidied(str(part.get_filename()))))
         elif (rank := _BODIES.get(part.get_content_type())) is not None and rank < best:
             body, best = part, rank
-    sections = _body(body, source)
+    sections = _below(_sender(message), _body(body, source))
     metadata: dict[str, Plain] = {
         key: value for key, name in _HEADERS.items() if (value := one_line(tidied(_header(message, name))))
     }
     if attached:
         metadata["attachments"] = ", ".join(attached)
     return Document(subject or source.stem, "email", bounded(sections, source.limits), metadata, _date(message))
+
+
+def _sender(message: EmailMessage) -> str:
+    """Return a heading with the sender's name, or address where it has none; empty if neither is given."""
+    name, address = parseaddr(_header(message, "From"))
+    sender = one_line(tidied(name or address))[:_NAME_CHARACTERS].strip()
+    return sender and f"From: {sender}"
+
+
+def _below(sender: str, sections: Sequence[Section]) -> tuple[Section, ...]:
+    """Return the sections below a heading with their sender, so that each chunk is found by who wrote it."""
+    return tuple(replace(one, heading=(sender, *one.heading)) for one in sections) if sender else tuple(sections)
 
 
 def _header(message: EmailMessage, name: str) -> str:

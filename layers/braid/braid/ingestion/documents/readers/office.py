@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _ARCHIVED_FILES = 10_000
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
-"""Modification dates of the templates of python-docx and python-pptx, which say nothing of a document."""
+"""Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _HEADING = re.compile("Heading [1-9]")
 _HIDDEN_RUNS = './/w:r[w:rPr/w:vanish[not(@w:val="0" or @w:val="false" or @w:val="off")]]'
 """Text of a DOCX that is formatted as hidden."""

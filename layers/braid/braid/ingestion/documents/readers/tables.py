@@ -44,9 +44,9 @@ def read_csv(source: Source) -> Document:
 
 
 def _delimiter(text: str, suffix: str) -> str:
-    """Return the delimiter with which most rows have as many cells as the first; of several, that with most cells.
+    """Return the delimiter with which most rows have as many cells as the first; of several, the one with most cells.
 
-    Not by Python's ``csv.Sniffer``, which takes time with the fourth power of the number of quotes.
+    Python's ``csv.Sniffer`` is not used, as its time grows with the fourth power of the number of quotes.
     """
     usual = "\t" if suffix == ".tsv" else ","
     best, found = (0.0, 1), usual

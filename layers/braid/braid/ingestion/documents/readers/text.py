@@ -49,7 +49,7 @@ def decode(content: bytes) -> str:
             try:
                 return tidied(content.decode(encoding))
             except UnicodeDecodeError:
-                raise Unreadable(f"begins as {encoding.upper()} and is none") from None
+                raise Unreadable(f"begins like {encoding.upper()} and is not") from None
     if b"\x00" in content:
         raise Unreadable("is a binary file, not text")
     try:
@@ -67,8 +67,8 @@ def _guessed(content: bytes, first_wrong: int) -> str:
     found = from_bytes(content[start : start + _SAMPLE_BYTES])
     best = found.best()
     if best is None:
-        raise Unreadable("is text in no encoding that can be told; save it as UTF-8")
-    # A few accents do not tell Western Europe's encoding from its neighbours', and it is by far the most frequent.
+        raise Unreadable("is text in an unknown encoding; save it as UTF-8")
+    # A few accents do not distinguish Western Europe's encoding, by far the most frequent, from its neighbours'.
     western = any(match.chaos <= best.chaos + _NEARLY and _WESTERN in match.could_be_from_charset for match in found)
     return content.decode(_WESTERN if western else best.encoding, errors="replace")
 
