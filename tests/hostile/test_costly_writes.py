@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded import graph_change_log, small_tables
-from braid.engines.embedded.graph import edge_rows, vertex_rows
+from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.small_tables import EmbeddedCache
+from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
 from braid.ingestion.deleting import delete_records
@@ -19,7 +20,7 @@ from braid.models import MENTIONS, SUPERSEDES, Query, RelationshipKey
 from braid.ports.ingestion import WriteReport, WriteRequest
 from braid.retrieval import pipeline
 
-from tests.contract.shapes import ACME, GLOBEX, day, edge, record, vertex
+from tests.contract.shapes import ACME, AS_OF, GLOBEX, day, edge, record, vertex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,6 +134,32 @@ def test_a_text_with_a_name_that_very_many_entities_have_is_written_without_read
     mentioned = {edge.source for edge in stages.graph.found_mentions(ACME, ["r"])}
     assert "only" in mentioned
     assert not any(one.startswith("same") for one in mentioned)
+
+
+def test_of_a_name_that_very_many_entities_have_had_a_bounded_number_is_looked_at(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aliases = tuple(f"Mill Number {number}" for number in range(20))
+    former = [
+        vertex(f"same{number}", name="Bronwick Mill", aliases=aliases, has_record=False, invalid_at=day(1))
+        for number in range(100)
+    ]
+    stages.graph.upsert([*former, vertex("only", name="Quarry Gate", has_record=False)], [])
+    asked = ["quarry gate", *map(str.lower, aliases)]
+    monkeypatch.setattr(name_rows, "GIVEN_NAMES_READ", 50)
+    steps = [0]
+
+    def step() -> None:
+        steps[0] += 1
+
+    with store_of(stages).read() as connection:
+        tenant = store_of(stages).tenant_number(connection, ACME)
+        assert tenant is not None
+        connection.set_progress_handler(step, 10)
+        found = name_rows.given_names(connection, tenant, asked, as_of=to_microseconds(AS_OF), limit=100)
+        connection.set_progress_handler(None, 0)
+    assert [one.entity_id for one in found] == ["only"]
+    assert steps[0] < 300, "the vertices of 2,000 names are read"
 
 
 def store_hub(stages: DemoStages, *, evidence: str | None = None) -> None:

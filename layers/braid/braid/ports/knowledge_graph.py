@@ -389,7 +389,8 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """Return up to ``limit`` of the names and aliases that equal one of ``names``, ordered by vertex and name.
 
         ``names`` are normalised by ``tokens.normalise``. The vertices are trusted and valid at ``as_of``; found names
-        and the vertices of texts are left out. Their other names are not read, as very many may have a name in common.
+        and the vertices of texts are left out. Very many vertices may have a name in common: their other names are not
+        read, and a graph may look at a bounded number of the vertices that are left out.
         """
 
     def found_mentions(self, tenant_id: TenantId, texts: Collection[RecordId]) -> list[Relationship]:

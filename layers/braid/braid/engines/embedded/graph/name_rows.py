@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Collection, Sequence
 
+GIVEN_NAMES_READ = 50_000
+"""Most names in the graph that are looked at for those of given entities in a batch of phrases: some 30 ms."""
 StoredNames: TypeAlias = "tuple[int, str | None, str]"
 """A vertex's number, its name, and its aliases as JSON."""
 
@@ -82,16 +84,26 @@ def ids_by_phrase(connection: sqlite3.Connection, tenant: int, phrases: Sequence
 def given_names(
     connection: sqlite3.Connection, tenant: int, names: Sequence[str], *, as_of: int | None, limit: int
 ) -> list[GivenName]:
-    """Return up to ``limit`` of these names with trusted vertices that have them, valid, not found and not of texts."""
+    """Return up to ``limit`` of these names with trusted vertices that have them, valid, not found and not of texts.
+
+    Of the names in the graph, whose vertices may be others, the first :data:`GIVEN_NAMES_READ` are looked at.
+    """
     # Sorted here: with an order SQLite would read all of a name that very many have, and not stop at the limit.
     rows = connection.execute(
-        "SELECT v.id, n.phrase, n.is_alias FROM json_each(:names) AS asked"
-        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value"
+        "SELECT v.id, n.phrase, n.is_alias FROM (SELECT n.phrase, n.vertex, n.is_alias FROM json_each(:names) AS asked"
+        " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value LIMIT :most) AS n"
         " CROSS JOIN vertices AS v ON v.number = n.vertex AND v.tenant = :tenant"
         " WHERE v.trusted AND NOT v.found AND NOT (v.has_record AND v.entity_type = :of_texts)"
         " AND (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
         " LIMIT :limit",
-        {"names": json.dumps(list(names)), "tenant": tenant, "as_of": as_of, "limit": limit, "of_texts": DOCUMENT_TYPE},
+        {
+            "names": json.dumps(list(names)),
+            "tenant": tenant,
+            "as_of": as_of,
+            "limit": limit,
+            "most": GIVEN_NAMES_READ,
+            "of_texts": DOCUMENT_TYPE,
+        },
     )
     return sorted(GivenName(vertex_id, phrase, bool(is_alias)) for vertex_id, phrase, is_alias in rows)
 
