@@ -336,6 +336,7 @@ def test_a_message_has_its_subject_sender_and_date_and_names_what_is_attached() 
         ('"Wójcik, Katarzyna" <k@example.org>', ("From: Wójcik, Katarzyna", "Gates")),
         ("=?utf-8?q?J=C3=BCrgen_B=C3=B6hm?= <j@example.org>", ("From: Jürgen Böhm", "Gates")),
         ("post@example.org", ("From: post@example.org", "Gates")),
+        ('"head@example.org" <other@example.com>', ("From: other@example.com", "Gates")),
         ("", ("Gates",)),
     ],
 )

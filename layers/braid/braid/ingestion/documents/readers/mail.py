@@ -59,9 +59,12 @@ def read_mail(source: Source) -> Document:
 
 
 def _sender(message: EmailMessage) -> str:
-    """Return a heading with the sender's name, or address where it has none; empty if neither is given."""
+    """Return a heading with the sender's name, or the address if there is none; empty if neither is given.
+
+    A name with ``@`` is left out: it may claim another address than the sender's own.
+    """
     name, address = parseaddr(_header(message, "From"))
-    sender = one_line(tidied(name or address))[:_NAME_CHARACTERS].strip()
+    sender = one_line(tidied(address if not name or "@" in name else name))[:_NAME_CHARACTERS].strip()
     return sender and f"From: {sender}"
 
 
