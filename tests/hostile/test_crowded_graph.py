@@ -9,7 +9,8 @@ from braid.engines.embedded.graph import edge_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune import element_layout
-from braid.engines.neptune.knowledge_graph import MAX_LINKED, GremlinGraph
+from braid.engines.neptune.knowledge_graph import GremlinGraph
+from braid.engines.neptune.name_links import MAX_LINKED
 from braid.ingestion.deleting import delete_records
 from braid.settings import Settings
 from gremlin_python.process.graph_traversal import GraphTraversalSource

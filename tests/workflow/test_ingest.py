@@ -172,7 +172,7 @@ def test_an_object_that_changes_while_it_is_written_fails_and_says_so(steps: Ste
 def test_an_object_that_changed_since_it_was_announced_is_not_begun(steps: Steps, workflow: Workflow) -> None:
     event = put(steps, lines())
     put(steps, [{"_id": "other", "text": "another object"}])
-    with pytest.raises(ObjectChanged, match="announced"):
+    with pytest.raises(ObjectChanged, match="was replaced; the new version"):
         workflow.run(event)
     assert steps.store.index.stats(ACME).records == 0
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.neptune import element_layout, graph_query, knowledge_graph, stored_counts
+from braid.engines.neptune import element_layout, graph_query, name_links, removals, stored_counts
 from braid.engines.neptune.expansion import expansion_traversal
 from braid.models import Direction, TimeRange
 from braid.ports.graph_query import GraphQuery, QueryStart, QueryStep
@@ -116,7 +116,7 @@ QUESTIONS: dict[str, Callable[[GraphTraversalSource], Any]] = {
         for place in range(3)
     },
     "query without steps": partial(graph_query.traversal, query=QUERY.model_copy(update={"steps": ()}), place=0),
-    "link": partial(knowledge_graph._bearers, **OWN, **NAMES),
+    "link": partial(name_links._bearers, **OWN, **NAMES),
     "vertices": partial(element_layout.fetch_vertices, **OWN),
     "whether there is a graph": partial(stored_counts._any_vertex, tenant_id=ACME),
 }
@@ -131,8 +131,8 @@ OTHERS: dict[str, tuple[Callable[[GraphTraversalSource], Any], str | None]] = {
     "counts of vertices": (partial(stored_counts._vertices, **OWN), None),
     "counts of edges": (partial(stored_counts._edges, **OWN), None),
     "counts of endpoints": (partial(stored_counts._endpoints, **OWN, types=["CAUSES"]), None),
-    "delete": (partial(knowledge_graph._drop, ids=["acme|a"], tenant_id=ACME), None),
-    "delete edges": (partial(knowledge_graph._drop_edges, ids=["acme|e"], tenant_id=ACME), None),
+    "delete": (partial(removals._drop, ids=["acme|a"], tenant_id=ACME), None),
+    "delete edges": (partial(removals._drop_edges, ids=["acme|e"], tenant_id=ACME), None),
     "write edges": (partial(element_layout.write_edges, edges=[edge("a", "b")]), None),
     "edges that lead out of one vertex, if very many": (
         partial(element_layout.fetch_edges_out_of, **OWN, after="", limit=10),

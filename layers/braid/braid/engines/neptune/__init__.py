@@ -1,6 +1,6 @@
 """Knowledge graph on Neptune, or another Gremlin endpoint.
 
-- ``knowledge_graph``: the port's implementation, over ``connection``
+- ``knowledge_graph``: the port's implementation, over ``connection``; ``removals``: what it removes and distrusts
 - ``element_layout``: storage layout of vertices and edges; ``stored_counts``: counts of a tenant's vertices and edges
-- ``expansion``, ``graph_query``: walks from seeds, and queries
+- ``name_links``: look-up of entities by names; ``expansion``, ``graph_query``: walks from seeds, and queries
 """

@@ -7,19 +7,17 @@ of the number of seeds, names and hops. Those that write vertices and edges, and
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from gremlin_python.process.graph_traversal import __
-from gremlin_python.process.traversal import P
-
 from braid import deadline
-from braid.engines.neptune import element_layout, expansion, graph_query
+from braid.engines.neptune import element_layout, expansion, graph_query, name_links
 from braid.engines.neptune.connection import GremlinConnection, iam_headers
 from braid.engines.neptune.element_layout import CHARACTERS_AT_ONCE, characters_of_names, vertex_ids
+from braid.engines.neptune.removals import BATCH, IDS_AT_ONCE, GremlinRemovals
 from braid.engines.neptune.stored_counts import GraphCounts
 from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.models import EntityLink, Relationship
@@ -38,8 +36,6 @@ from braid.ports.knowledge_graph import (
 )
 from braid.ranking import graph_queries_and_facts
 from braid.telemetry.recording import store_calls
-from braid.understanding.misspelling_keys import MISSPELT, names_with_keys
-from braid.understanding.name_keys import match_score
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -54,15 +50,9 @@ if TYPE_CHECKING:
     from braid.ports.knowledge_graph import GraphTypes, NameKeys, PropagateRequest, StoredCounts
     from braid.settings import Settings
 
-BATCH = 50
-"""Vertices or edges per write traversal: for 200, which are 2,000 steps, TinkerPop takes twice as long."""
-_IDS_AT_ONCE = 1_000
-MAX_LINKED = 10_000
-"""Most entities that one look-up of names reads; if it finds as many, a second one reads exact matches of the name."""
-
 
 @store_calls("gremlin")
-class GremlinGraph:
+class GremlinGraph(GremlinRemovals):
     """Entities and relationships over one connection; implements :class:`braid.ports.knowledge_graph.WritableGraph`.
 
     Parameters
@@ -155,192 +145,6 @@ class GremlinGraph:
         for batch in batches(items, BATCH):
             self._connection.submit(partial(element_layout.change, items=batch))
 
-    def delete(self, tenant_id: str, ids: Sequence[str]) -> int:
-        """Remove vertices with their edges and return how many vertices existed."""
-        removed = 0
-        for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
-            present = self._stored(batch)
-            if present:
-                self._delete_edges(tenant_id, partial(element_layout.fetch_edges_at, keys=present))
-                with self._counts.changing(tenant_id, [element_layout.record_id(key) for key in present], []):
-                    self._connection.submit(partial(_drop, ids=present, tenant_id=tenant_id))
-            removed += len(present)
-        return removed
-
-    def delete_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove the found names among ``ids`` that have no edge; return their number."""
-        removed = 0
-        for batch in batches(vertex_ids(tenant_id, ids), _IDS_AT_ONCE):
-            rows = self._connection.submit(partial(element_layout.fetch_unmentioned, tenant_id=tenant_id, keys=batch))
-            vertices = (element_layout.vertex_of(tenant_id, row) for row in rows)
-            found = [vertex.id for vertex in vertices if vertex.found]
-            if found:
-                keys = vertex_ids(tenant_id, found)
-                with self._counts.changing(tenant_id, found, []):
-                    self._connection.submit(partial(_drop_unmentioned, ids=keys, tenant_id=tenant_id))
-            removed += len(found)
-        return removed
-
-    def distrust_unmentioned(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and have no trusted edge."""
-        return self._distrust(tenant_id, ids)
-
-    def _distrust(
-        self,
-        tenant_id: str,
-        ids: Collection[str],
-        leaving: Sequence[Relationship] = (),
-        *,
-        are_removed: bool = False,
-    ) -> int:
-        """Mark those of ``ids`` as untrusted that were found in texts, or are stubs, and keep no trusted edge.
-
-        Parameters
-        ----------
-        leaving
-            Edges that will be trusted no more. That comes after the mark: whoever repeats a change that broke off in
-            between finds such edges again, and would find no vertex to mark without them.
-        are_removed
-            Whether these edges will be removed. A name that keeps none is not marked then, as it is removed too.
-        """
-        edges_of: dict[str, list[str]] = {}
-        for edge in leaving:
-            for end in set(_ends(edge)):
-                edges_of.setdefault(end, []).append(element_layout.edge_id(edge))
-        names = {one for one in ids if are_removed and one.startswith(FOUND_PREFIX)}
-        return sum(
-            self._distrust_batch(tenant_id, batch, edges_of, lone=lone)
-            for some, lone in ((names, False), (set(ids) - names, True))
-            for batch in batches(sorted(some), _IDS_AT_ONCE)
-        )
-
-    def _distrust_batch(
-        self, tenant_id: str, ids: Sequence[str], edges_of: Mapping[str, Sequence[str]], *, lone: bool
-    ) -> int:
-        """Mark some vertices as :meth:`_distrust`; without ``lone`` only those that keep an edge."""
-        keys, leaving = vertex_ids(tenant_id, ids), sorted({edge for one in ids for edge in edges_of.get(one, ())})
-        fetch = partial(element_layout.fetch_to_distrust, tenant_id=tenant_id, keys=keys, leaving=leaving, lone=lone)
-        read = (element_layout.vertex_of(tenant_id, row) for row in self._connection.submit(fetch))
-        found = [vertex for vertex in read if vertex.found or vertex.is_stub]
-        for some in batches(found, BATCH, size=_IDS_AT_ONCE, size_of=lambda one: len(edges_of.get(one.id, ()))):
-            with self._counts.changing(tenant_id, [vertex.id for vertex in some], []):
-                self._connection.submit(partial(element_layout.distrust, vertices=some, leaving=edges_of))
-        return len(found)
-
-    def delete_relationships(self, tenant_id: str, relationships: Sequence[Relationship]) -> int:
-        """Remove edges by their identity and return how many existed."""
-        return self._remove(tenant_id, relationships, lambda edge: (edge.source,) if edge.found else ())
-
-    def _remove(
-        self, tenant_id: str, relationships: Sequence[Relationship], ends_of: Callable[[Relationship], tuple[str, ...]]
-    ) -> int:
-        """Remove edges, and mark those of their ends before that are trusted for them alone."""
-        edges = {element_layout.edge_id(edge): edge for edge in relationships if edge.tenant_id == tenant_id}
-        removed = 0
-        for batch in batches(list(edges), _IDS_AT_ONCE):
-            present = [str(found) for found in self._connection.submit(partial(_edge_ids, ids=batch))]
-            if present:
-                leaving = [edges[key] for key in present]
-                ends = {end for edge in leaving if edge.trusted for end in ends_of(edge)}
-                self._distrust(tenant_id, ends, leaving, are_removed=True)
-                with self._counts.changing(tenant_id, [], leaving):
-                    self._connection.submit(partial(_drop_edges, ids=present, tenant_id=tenant_id))
-            removed += len(present)
-        return removed
-
-    def remove_mentions(self, tenant_id: str, mentions: Sequence[Relationship]) -> None:
-        """Remove mentions like any other edges, and found names without any left: no other write waits for it."""
-        self.delete_relationships(tenant_id, mentions)
-        names = {edge.source for edge in mentions}
-        self.delete_unmentioned(tenant_id, names)
-        self.distrust_unmentioned(tenant_id, names)
-
-    def finish_removals(self, tenant_id: str) -> None:
-        """Do nothing: removed mentions are not stored any more."""
-
-    def delete_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
-        """Remove the edges with an endpoint or their evidence among ``ids`` and return how many there were."""
-        removed = 0
-        for batch in batches(sorted(ids), _IDS_AT_ONCE):
-            keys = vertex_ids(tenant_id, batch)
-            removed += self._delete_edges(tenant_id, partial(element_layout.fetch_edges_at, keys=keys))
-            removed += self._delete_edges(tenant_id, partial(element_layout.fetch_edges_of_evidence, keys=batch))
-        return removed
-
-    def _delete_edges(self, tenant_id: str, fetch: Callable[..., GraphTraversal]) -> int:
-        """Remove all edges that a traversal fetches, in batches, and return how many there were.
-
-        A vertex may have more edges than one traversal can fetch in time, and an interrupted call has made progress.
-        Stubs without a trusted edge left are marked as untrusted, and once more after their edges are gone: another
-        write may have removed the others meanwhile.
-        """
-        removed = 0
-        while True:
-            rows = self._connection.submit(lambda g: fetch(g, tenant_id=tenant_id).limit(element_layout.EDGES_AT_ONCE))
-            edges = [element_layout.edge_of(tenant_id, row) for row in rows]
-            gone = self._remove(tenant_id, edges, _ends)
-            removed += gone
-            ends = {end for edge in edges if edge.trusted and not edge.found for end in _ends(edge)}
-            self.distrust_unmentioned(tenant_id, sorted(ends))
-            if len(rows) < element_layout.EDGES_AT_ONCE or not gone:
-                return removed
-
-    def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:  # noqa: ARG002 - the port's
-        """Return 0 and remove none: :meth:`delete_relationships_of` works in batches itself."""
-        return 0
-
-    def end_relationships(self, tenant_id: str, until: Mapping[str, datetime]) -> int:
-        """End the edges whose evidence these records are, and return the number of changed edges."""
-
-        def end(edges: Sequence[Relationship]) -> list[Relationship]:
-            at = [until[edge.evidence or ""] for edge in edges]
-            return [
-                edge.model_copy(update={"invalid_at": max(end, edge.valid_at or end)})
-                for edge, end in zip(edges, at, strict=True)
-            ]
-
-        return sum(
-            self._change(
-                tenant_id, partial(element_layout.fetch_edges_to_end, tenant_id=tenant_id, until=dict(batch)), end
-            )
-            for batch in batches(sorted(until.items()), BATCH)
-        )
-
-    def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
-        """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
-        ends: set[str] = set()
-
-        def distrust(edges: Sequence[Relationship]) -> list[Relationship]:
-            own = {end for edge in edges for end in _ends(edge)}
-            ends.update(own)
-            self._distrust(tenant_id, own, edges)
-            return [edge.model_copy(update={"trusted": False}) for edge in edges]
-
-        changed = sum(
-            self._change(
-                tenant_id,
-                partial(element_layout.fetch_edges_to_distrust, tenant_id=tenant_id, evidence=batch),
-                distrust,
-                counted=True,
-            )
-            for batch in batches(sorted(set(evidence)), _IDS_AT_ONCE)
-        )
-        self.distrust_unmentioned(tenant_id, sorted(ends))
-        return changed
-
-    def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[GivenName]:
-        """Return those of these names that trusted entities have, found names excepted."""
-        links = self.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=True)
-        given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
-        asked, found = frozenset(names), list[GivenName]()
-        for vertex in self.get_many(tenant_id, given) if given else ():
-            if vertex.has_record and vertex.entity_type == DOCUMENT_TYPE:
-                continue
-            called = dict.fromkeys(map(normalise, vertex.aliases), True)
-            called |= {normalise(vertex.name): False} if vertex.name else {}
-            found += [GivenName(vertex.id, name, called[name]) for name in sorted(asked & called.keys())]
-        return found[:limit]
-
     def found_mentions(self, tenant_id: str, texts: Collection[str]) -> list[Relationship]:
         """Return the mentions that were found in ``texts``."""
         rows = self._fetch(
@@ -367,28 +171,6 @@ class GremlinGraph:
                 self.delete_relationships(tenant_id, edges)
                 passed += len(new)
         return passed
-
-    def _change(
-        self,
-        tenant_id: str,
-        fetch: Callable[[GraphTraversalSource], GraphTraversal],
-        change: Callable[[Sequence[Relationship]], list[Relationship]],
-        *,
-        counted: bool = False,
-    ) -> int:
-        """Change all edges of a traversal, which must not return changed ones, in batches; return how many.
-
-        With ``counted`` the change is one of the stored counts too.
-        """
-        changed = 0
-        while True:
-            rows = self._connection.submit(fetch)
-            for batch in batches(change([element_layout.edge_of(tenant_id, row) for row in rows]), BATCH):
-                with self._counts.changing(tenant_id, [], batch) if counted else nullcontext():
-                    self._connection.submit(partial(element_layout.change, items=batch))
-            changed += len(rows)
-            if len(rows) < element_layout.EDGES_AT_ONCE:
-                return changed
 
     def get_many(self, tenant_id: str, ids: Sequence[str]) -> list[Vertex]:
         """Return the vertices that exist, in the order of ``ids``."""
@@ -463,23 +245,20 @@ class GremlinGraph:
         trusted_only: bool = False,
     ) -> list[EntityLink]:
         """Return the entities with a name, an alias or a form of these among ``names``."""
-        wanted = {element_layout.link_key(tenant_id, name): name for name in names if name}
-        if not wanted:
-            return []
-        keys = list(wanted)
-        bearers = partial(_bearers, tenant_id=tenant_id, keys=keys, as_of=as_of, trusted_only=trusted_only)
-        (rows,) = self._ask(partial(bearers, by=element_layout.LINK_KEY))
-        if len(rows) == MAX_LINKED:  # truncated: entities with the name itself may be missing
-            rows |= self._ask(partial(bearers, by=element_layout.LINK_NAME))[0]
-        links = sorted((_link(tenant_id, row, found, wanted) for row, found in rows.items()), key=_rank)[:limit]
-        incomplete = [link.entity_id for link in links if not link.name or link.phrase[0] == MISSPELT]
-        if incomplete:
-            keys = vertex_ids(tenant_id, incomplete)
-            read = self._ask(partial(element_layout.fetch_vertices, tenant_id=tenant_id, keys=keys))
-            vertices = {vertex.id: vertex for vertex in (element_layout.vertex_of(tenant_id, row) for row in read)}
-            links = [_with_names(link, vertices.get(link.entity_id)) for link in links]
-        # One that was removed or renamed since may have no name any more, and is no link.
-        return [link for link in links if link.name]
+        return name_links.link(self._ask, tenant_id, names, as_of=as_of, limit=limit, trusted_only=trusted_only)
+
+    def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: datetime, limit: int) -> list[GivenName]:
+        """Return those of these names that trusted entities have, found names excepted."""
+        links = self.link(tenant_id, names, as_of=as_of, limit=limit, trusted_only=True)
+        given = sorted(link.entity_id for link in links if not link.entity_id.startswith(FOUND_PREFIX))
+        asked, found = frozenset(names), list[GivenName]()
+        for vertex in self.get_many(tenant_id, given) if given else ():
+            if vertex.has_record and vertex.entity_type == DOCUMENT_TYPE:
+                continue
+            called = dict.fromkeys(map(normalise, vertex.aliases), True)
+            called |= {normalise(vertex.name): False} if vertex.name else {}
+            found += [GivenName(vertex.id, name, called[name]) for name in sorted(asked & called.keys())]
+        return found[:limit]
 
     def expand(self, request: ExpandRequest) -> Expansion:
         """Expand the seeds, with one traversal per hop for all of them."""
@@ -533,7 +312,7 @@ class GremlinGraph:
             for endpoint in (edge.source, edge.target)
         } - written
         missing = set(endpoints)
-        for batch in batches(sorted(endpoints), _IDS_AT_ONCE):
+        for batch in batches(sorted(endpoints), IDS_AT_ONCE):
             missing.difference_update(self._stored(batch))
         for edge in edges:
             for endpoint in (edge.source, edge.target):
@@ -546,80 +325,5 @@ class GremlinGraph:
 
     def _fetch(self, fetch: Callable[..., GraphTraversal], keys: Sequence[str], **how: Any) -> Iterator[Any]:  # noqa: ANN401
         """Yield the results of a traversal for many keys, in batches of keys."""
-        for batch in batches(keys, _IDS_AT_ONCE):
+        for batch in batches(keys, IDS_AT_ONCE):
             yield from self._connection.submit(partial(fetch, keys=batch, **how))
-
-    def _stored(self, ids: Sequence[str]) -> list[str]:
-        return [str(found) for found in self._connection.submit(lambda g: g.V(*ids).id_())]
-
-
-def _ends(edge: Relationship) -> tuple[str, str]:
-    return edge.source, edge.target
-
-
-def _drop(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
-    return source.V(*ids).has(element_layout.TENANT, tenant_id).drop()
-
-
-def _drop_unmentioned(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
-    # Looks for edges once more: another write may have added one since.
-    return source.V(*ids).has(element_layout.TENANT, tenant_id).not_(__.both_e()).drop()
-
-
-def _edge_ids(source: GraphTraversalSource, *, ids: Sequence[str]) -> GraphTraversal:
-    return source.E(*ids).id_()
-
-
-def _drop_edges(source: GraphTraversalSource, *, ids: Sequence[str], tenant_id: str) -> GraphTraversal:
-    return source.E(*ids).has(element_layout.TENANT, tenant_id).drop()
-
-
-def _bearers(
-    source: GraphTraversalSource,
-    *,
-    tenant_id: str,
-    keys: Sequence[str],
-    as_of: datetime,
-    trusted_only: bool,
-    by: str,
-) -> GraphTraversal:
-    """Fetch entities by their names, unsorted: sorting by two keys is not native, and would read all that match."""
-    own = source.V().has(by, P.within(keys)).has(element_layout.TENANT, tenant_id)
-    steps = element_layout.walkable(own, as_of, trusted_only=trusted_only).limit(MAX_LINKED)
-    return steps.group().by(element_layout.ROW).by(__.values(element_layout.LINK_KEY).is_(P.within(keys)).fold())
-
-
-def _with_names(link: EntityLink, vertex: Vertex | None) -> EntityLink:
-    """Return a link with values that the look-up does not read of its vertex: an alias as its name, names with keys."""
-    if vertex is None:
-        return link
-    names = names_with_keys(*filter(None, (vertex.name, *vertex.aliases))) if link.phrase[0] == MISSPELT else ()
-    return link.altered(name=link.name or next(iter(vertex.aliases), ""), names=names)
-
-
-def _rank(link: EntityLink) -> tuple[float, int, str, str]:
-    return (-link.score, -len(link.phrase), link.entity_id, link.phrase)
-
-
-def _link(tenant_id: str, row: str, found: Sequence[str], wanted: Mapping[str, str]) -> EntityLink:
-    """Return an entity's best match: its name, or else the longest matching alias.
-
-    Of an entity without a name the link has none yet, which no checked one may lack.
-    """
-    vertex = element_layout.read_vertex(row)
-    named = element_layout.link_key(tenant_id, normalise(vertex.name)) if vertex.name else None
-    return min(
-        (
-            EntityLink.unchecked(
-                entity_id=vertex.id,
-                name=vertex.name,
-                entity_type=vertex.entity_type,
-                phrase=wanted[key],
-                score=match_score(wanted[key], is_name=key == named),
-                has_record=vertex.has_record,
-                invalid_at=vertex.invalid_at,
-            )
-            for key in found
-        ),
-        key=_rank,
-    )
