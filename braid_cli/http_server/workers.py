@@ -1,4 +1,4 @@
-"""Worker processes of ``braid serve``: starts them, sends them requests, and restarts those that end or hang.
+"""Worker processes of ``braid serve``: starts them, sends them requests (``worker_protocol``), restarts failed ones.
 
 They are like containers of the Lambda function: each opens the stores itself, and shared state, such as quotas,
 idempotency keys, answers and write generations, is in the stores' cache. All writes, imports included, go to one of

@@ -13,7 +13,7 @@ from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import Query, Record
 from braid.ports.search_index import SearchHits, SearchRequest
-from braid.reembedding.writing import refresh
+from braid.reembedding.embed_and_write_back import refresh
 from braid.retrieval import pipeline
 
 from tests.contract.shapes import ACME, AS_OF, GLOBEX

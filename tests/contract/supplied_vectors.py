@@ -15,7 +15,7 @@ from braid.errors import InvalidRequest
 from braid.ingestion.inline_writes import write_message
 from braid.ingestion.writing import WriteReport, WriteRequest, write
 from braid.models import Embedding, Query, Record
-from braid.reembedding.writing import refresh
+from braid.reembedding.embed_and_write_back import refresh
 from braid.retrieval import pipeline
 from braid.retrieval.stages.candidates import SUPPLIED_FACTOR
 from braid.settings import EngineKind

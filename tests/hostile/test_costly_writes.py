@@ -10,9 +10,9 @@ import pytest
 from braid.engines.embedded import graph_change_log, small_tables
 from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.engines.embedded.tables import to_microseconds
-from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.vertices_of_found_names import found_id

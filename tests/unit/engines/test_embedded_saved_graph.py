@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded import graph_change_log
-from braid.engines.embedded.graph import adjacency, graph_from_rows, mapped_graph, tenant_graphs
+from braid.engines.embedded.graph import adjacency, mapped_graph, rows_around_seeds, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.graph_query import GraphQuery
@@ -137,7 +137,7 @@ def file_of(store: EmbeddedStore) -> Path:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give what is read from rows, while it is read."""
     found: list[str] = []
-    for module, name in ((adjacency, "load"), (graph_from_rows, "read")):
+    for module, name in ((adjacency, "load"), (rows_around_seeds, "read")):
         original = getattr(module, name)
 
         def call(*given: Any, _original: Callable[..., Any] = original, _name: str = name) -> Any:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded import graph_change_log
-from braid.engines.embedded.graph import adjacency, graph_from_rows, tenant_graphs, write_overlay
+from braid.engines.embedded.graph import adjacency, rows_around_seeds, tenant_graphs, write_overlay
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.models import Direction, Relationship
@@ -339,7 +339,7 @@ def test_many_questions_read_the_largest_graph_that_a_question_loads_and_none_ab
 def test_where_too_much_lies_around_the_seeds_the_whole_graph_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(graph_from_rows, "MAX_EDGES", 3)
+    monkeypatch.setattr(rows_around_seeds, "MAX_EDGES", 3)
     request = ExpandRequest(tenant_id=ACME, seeds=("v00",), direction=Direction.OUT, max_hops=3, as_of=AS_OF)
     with EmbeddedStore(tmp_path) as store:
         graph = EmbeddedKnowledgeGraph(store, max_loaded_first=0)

@@ -1,4 +1,4 @@
-"""Signs and verifies tokens (HMAC-SHA256): list cursors, and access tokens of the laptop's server."""
+"""Signs and verifies tokens (HMAC-SHA256): list cursors, and development tokens of the laptop's server."""
 
 from __future__ import annotations
 

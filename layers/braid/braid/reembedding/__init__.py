@@ -4,22 +4,22 @@ Every step is bounded, persisted and safe to repeat: an interrupted step is simp
 only if they have not changed since they were read.
 
 - ``planning``: plans, resumes and pauses jobs; ``jobs``: their state and its persistence; ``workflow``: their steps
-- ``job_pages``: the pages of a job; ``writing``: embeds records and writes them back
+- ``job_pages``: the pages of a job; ``embed_and_write_back``: embeds records and writes them back
 - ``switch_and_rollback``: the end of a *move* to another model profile or index: verification, switch and roll-back;
   ``profile_recall``: the recall of both profiles. The engine's part of a move has its port in
   ``braid.ports.reembedding``
-- ``outdated``: conditions of outdated records; ``outdated_queue``: queue of outdated records that answers encountered;
-  ``job_services``: services and limits that all of these share
+- ``outdated_conditions``: conditions of outdated records; ``outdated_queue``: queue of outdated records that answers
+  encountered; ``job_services``: services and limits that all of these share
 """
 
+from braid.reembedding.embed_and_write_back import drain, reembed, refresh
 from braid.reembedding.job_services import ReembeddingLimits, RunBudget, Services, raise_version
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status
-from braid.reembedding.outdated import outdated
+from braid.reembedding.outdated_conditions import outdated
 from braid.reembedding.planning import Place, pause, plan, status, tenant_pages
 from braid.reembedding.profile_recall import RecallQuestion
 from braid.reembedding.switch_and_rollback import drop_previous, rollback, switch, verify
 from braid.reembedding.workflow import run_to_end, work_one_page
-from braid.reembedding.writing import drain, reembed, refresh
 
 __all__ = [
     "Check",

@@ -15,10 +15,10 @@ from braid.models import Frozen, Record, RecordId, TenantId, Timestamp
 from braid.ports.batches import batches
 from braid.ports.keys import decode_scan_cursor, encode_scan_cursor
 from braid.ports.reembedding import MAX_IDS, WriteBackResult
-from braid.reembedding import writing
+from braid.reembedding import embed_and_write_back
 from braid.reembedding.job_services import READ_AT_ONCE
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, SetAside, Status, require_job, save
-from braid.reembedding.outdated import outdated_conditions
+from braid.reembedding.outdated_conditions import outdated_conditions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -212,9 +212,9 @@ def _write(
     """Return the function that writes records listed for a reason: ``schema``, or the model whose vector they lack."""
     if job.phase is Phase.FILL and job.profile:
         profile = None if job.moves_tenant else job.profile
-        return lambda records: writing.fill(services, tenant, records, profile)
+        return lambda records: embed_and_write_back.fill(services, tenant, records, profile)
     models = [model for model in services.active_models() if model.id == reason]
-    return lambda records: writing.refresh(services, tenant, records, models or None)
+    return lambda records: embed_and_write_back.refresh(services, tenant, records, models or None)
 
 
 def _write_each(

@@ -10,7 +10,7 @@ from braid.models.embedding_models import AUTO, models_of, space_of
 from braid.ports.reembedding import move_job, refresh_job
 from braid.reembedding import jobs
 from braid.reembedding.jobs import JobKind, Phase, ReembeddingJob, Status, require_job, save
-from braid.reembedding.outdated import outdated
+from braid.reembedding.outdated_conditions import outdated
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,13 +15,13 @@ from braid.errors import InvalidRequest, StoreError, TakenOver
 from braid.models import Frozen, TenantId
 from braid.ports.message_queue import QueueMessage
 from braid.ports.reembedding import JobName, ProfileName
+from braid.reembedding.embed_and_write_back import reembed
 from braid.reembedding.job_pages import PAGED, Done, IdRange, Listed, Position, embed_page, list_pages, settle
 from braid.reembedding.job_services import RunBudget
 from braid.reembedding.jobs import Check, JobKind, Phase, ReembeddingJob, Status, change, require_job
 from braid.reembedding.outdated_queue import ReembedMessage
 from braid.reembedding.planning import Place, plan
 from braid.reembedding.switch_and_rollback import switch, verify
-from braid.reembedding.writing import reembed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -202,7 +202,7 @@ def work_off(text: str, services: Services) -> None:
     """Re-embed the records of a message of the re-embedding queue.
 
     Raises InvalidRequest if the message is malformed, and StoreError or ModelError as
-    :func:`braid.reembedding.writing.reembed`.
+    :func:`braid.reembedding.embed_and_write_back.reembed`.
     """
     try:
         message = QueueMessage.model_validate_json(text)

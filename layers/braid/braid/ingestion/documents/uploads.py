@@ -1,5 +1,8 @@
 """Documents in the object store: converted to lines of records, which are imported like any other lines.
 
+``POST /documents`` of :mod:`braid.api.record_routes` stores them there, :mod:`braid.ingestion.bulk.import_steps` writes
+their lines.
+
 An object that is put under ``documents/`` is imported when it arrives. A posted document is kept under ``posted/``, in
 a folder of its own, until it is written; objects there start no import. The state of a document has the number of its
 chunks, by which surplus chunks are removed once a newer version is written. It also names the import that began last to

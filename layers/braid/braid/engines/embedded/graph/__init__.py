@@ -6,6 +6,6 @@
 - ``adjacency``: a tenant's graph as arrays; ``mapped_graph``: a file from which the arrays are memory-mapped
 - ``write_overlay``: the arrays with an overlay of later writes, from the log of changes
 - ``lazy_texts``: ids, names and evidence of arrays and overlay, read on access
-- ``graph_from_rows``: the part around a question's seeds, read from rows without arrays
+- ``rows_around_seeds``: the part around a question's seeds, read from rows without arrays
 - ``expansion``: expansion from seeds; ``subgraphs``: neighbourhoods for PageRank and graph queries
 """

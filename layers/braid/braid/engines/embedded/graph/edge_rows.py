@@ -1,4 +1,4 @@
-"""SQL for the rows of edges: upsert, end, delete and read."""
+"""SQL for the rows of edges: upsert, end, delete and read. Those of a question's walk: ``rows_around_seeds``."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended
 from braid.engines.embedded import graph_change_log
+from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.sqlite_files import GRAPHS, remove_files
-from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
     import sqlite3
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.engines.embedded.graph.adjacency import Adjacency
-    from braid.engines.embedded.graph.graph_from_rows import Walk
+    from braid.engines.embedded.graph.rows_around_seeds import Walk
     from braid.engines.embedded.graph.write_overlay import FollowedGraph
     from braid.engines.embedded.store import EmbeddedStore
     from braid.ports.graph_query import GraphQuery
@@ -113,9 +113,9 @@ class TenantGraphs:
         max_loaded = min(_LARGE, self._max_loaded_first + _LOADED_PER_EDGE_READ * edges_read)
         if graph_change_log.read_edge_count(connection, tenant) <= max_loaded:
             return self._whole(connection, tenant, generation)
-        from braid.engines.embedded.graph import graph_from_rows
+        from braid.engines.embedded.graph import rows_around_seeds
 
-        part, read = graph_from_rows.read(connection, tenant, generation, walk())
+        part, read = rows_around_seeds.read(connection, tenant, generation, walk())
         with self._lock:
             self._edges_read[tenant] = (generation, edges_read + read)
         return self._whole(connection, tenant, generation) if part is None else part
@@ -305,6 +305,6 @@ class TenantGraphs:
 
 
 def _walk(request: ExpandRequest | PropagateRequest | GraphQuery, starts: Callable[[], Collection[str]]) -> Walk:
-    from braid.engines.embedded.graph.graph_from_rows import walk_of  # only if the whole graph is not loaded
+    from braid.engines.embedded.graph.rows_around_seeds import walk_of  # only if the whole graph is not loaded
 
     return walk_of(request, starts())

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from braid.engines.embedded.graph.adjacency import Mask, Numbers
-    from braid.engines.embedded.graph.graph_from_rows import Hop, Walk
+    from braid.engines.embedded.graph.rows_around_seeds import Hop, Walk
     from braid.engines.embedded.graph_change_log import Changes
     from braid.models import Direction
 
@@ -192,7 +192,7 @@ class FollowedGraph:
         found
             All edges of the frontier, as :meth:`_edges_of` returns them.
         hop
-            The rule; see :class:`~braid.engines.embedded.graph.graph_from_rows.Hop`.
+            The rule; see :class:`~braid.engines.embedded.graph.rows_around_seeds.Hop`.
         """
         parents, edges, targets = found
         keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)

@@ -1,7 +1,7 @@
 """Conditions of outdated records: an older schema version, or no vector of a served model.
 
-``planning`` and ``job_pages`` re-embed these records, in a job that :mod:`braid.reembedding.workflow` runs, on demand
-or every night.
+They are embedded by ``embed_and_write_back``: page by page in a job of :mod:`braid.reembedding.workflow`, on demand or
+every night, or when the queue of ``outdated_queue`` delivers them.
 """
 
 from __future__ import annotations
