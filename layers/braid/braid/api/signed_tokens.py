@@ -37,7 +37,7 @@ def verify(token: str, *, purpose: str, key: bytes, now: float) -> dict[str, str
         raw = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise InvalidToken from None
-    if _written(raw) != token:  # one spelling of each token, as whoever counts callers tells them apart by it
+    if _written(raw) != token:  # one spelling of each token: callers are told apart by it
         raise InvalidToken
     signature, body = raw[:_SIGNATURE_BYTES], raw[_SIGNATURE_BYTES:]
     if not hmac.compare_digest(signature, _signature(body, purpose, key)):

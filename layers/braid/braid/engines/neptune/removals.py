@@ -82,8 +82,8 @@ class GremlinRemovals:
         Parameters
         ----------
         leaving
-            Edges that will be trusted no more. That comes after the mark: whoever repeats a change that broke off in
-            between finds such edges again, and would find no vertex to mark without them.
+            Edges that the caller will remove or distrust next. The vertices are marked first, so that a change that
+            breaks off in between can be repeated: the edges are still there, and lead to the vertices.
         are_removed
             Whether these edges will be removed. A name that keeps none is not marked then, as it is removed too.
         """

@@ -200,10 +200,10 @@ class _Lookup:
     def _others(
         self, found: GraphResult, ranked: Sequence[RankedFacts], relations: Sequence[tuple[Label, Occurrence]]
     ) -> tuple[FactGroup, ...]:
-        """Return the entities of the types asked for that stand in none of the relations, apart from those named.
+        """Return the entities of the requested types that have none of these relationships, except the named ones.
 
-        However unsure a relationship is, what stands in it is left out. Empty if a bound kept any out, or if the
-        relations are too little of what the question says for their facts to be answers.
+        An entity that has one is excluded however uncertain the relationship is. Empty if a bound was reached, or if
+        the relationships explain too little of the question for their facts to be answers.
         """
         score = ranked[0].score if ranked else self._score_said(relations)
         wanted = self.query.filters.entity_types

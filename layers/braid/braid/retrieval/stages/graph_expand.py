@@ -235,7 +235,7 @@ class _GraphStage:
             nearby = self.graph.propagate(request)
         except StoreError as error:
             # The hits of the walks are returned.
-            _LOG.warning("what lies around a walk's answers is lost: %s", error)
+            _LOG.warning("the surroundings of a walk's answers are lost: %s", error)
             return found.model_copy(update={"truncated": True})
         known = {hit.path.ids[0] for hit in answers} | {hit.id for hit in answers}
         hits = walk_seeds_and_scores.ranked(
