@@ -110,6 +110,7 @@ def ingest_file(
         if phase is Phase.ITEMS:
             in_order = fingerprints.in_order()
     distrust_edges_of(untrusted, tenant_id, application)
+    application.graph.prepare_walks(tenant_id)
     return done
 
 

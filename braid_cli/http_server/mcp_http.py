@@ -42,7 +42,7 @@ class AnyToken:
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return the access of the token; None if it is empty. Blanks around it make no other caller of its holder."""
-        return _holder(token.strip()) if token.strip() else None
+        return _holder(own) if (own := token.strip()) else None
 
 
 def _holder(token: str) -> AccessToken:

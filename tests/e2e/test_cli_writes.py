@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +28,26 @@ def here(braid: Callable[..., Done], home: Path, tmp_path: Path) -> Callable[...
 def lines(path: Path, *rows: Any) -> str:
     path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows), encoding="utf-8")
     return str(path)
+
+
+@pytest.mark.parametrize("kind", ["a file of lines", "a dataset", "documents"])
+def test_the_end_of_an_ingest_prepares_walks_of_what_it_wrote(
+    here: Callable[..., Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    folder, prepared = tmp_path / "written", list[str]()
+    folder.mkdir()
+    monkeypatch.setattr(EmbeddedKnowledgeGraph, "prepare_walks", lambda _, tenant_id: prepared.append(tenant_id))
+    match kind:
+        case "a file of lines":
+            source = lines(folder / "late.jsonl", {"id": "lamp", "content": "The quay lamps are new"})
+        case "a dataset":
+            lines(folder / "corpus.jsonl", {"_id": "lamp", "text": "The quay lamps are new"})
+            source = str(folder)
+        case _:
+            (folder / "lamps.md").write_text("The quay lamps are new", encoding="utf-8")
+            source = str(folder)
+    assert here("ingest", source, "--tenant", "acme").status == 0
+    assert prepared == ["acme"]
 
 
 def test_a_file_is_written_its_wrong_lines_named_and_the_rest_deleted_again(

@@ -275,9 +275,13 @@ def _wanted_vertices(
     known |= {record.id: record for record in (*found, *records.values())}
     wanted: dict[str, Vertex] = {}
     for name, vertex in vertices.items():
-        one = known.get(name, vertex)  # a vertex is trusted and valid as its record is
-        valid = {"valid_at": one.valid_at, "invalid_at": one.invalid_at}
-        wanted[name] = vertex.altered(has_record=name in records or name in indexed, trusted=one.trusted, **valid)
+        wanted[name] = vertex
+        has_record, one = name in records or name in indexed, known.get(name)
+        if one is not None:  # a vertex is trusted and valid as its record is
+            valid = {"valid_at": one.valid_at, "invalid_at": one.invalid_at}
+            wanted[name] = vertex.altered(has_record=has_record, trusted=one.trusted, **valid)
+        elif has_record != vertex.has_record:
+            wanted[name] = vertex.altered(has_record=has_record)
     for record in (*records.values(), *found):
         if record.id not in wanted and (record.kind is Kind.ENTITY or record.id in endpoints or record.id in in_graph):
             wanted[record.id] = vertex_of(record, stored=in_graph.get(record.id))

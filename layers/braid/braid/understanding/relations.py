@@ -186,6 +186,11 @@ class QuestionWords:
             if place not in skipped and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
         }
 
+    def share_of(self, places: Collection[int], skipped: Collection[int]) -> float:
+        """Return the share of the words of :meth:`content` at these positions; 1 if there are no such words."""
+        to_explain = self.content(skipped)
+        return len(to_explain.intersection(places)) / len(to_explain) if to_explain else 1.0
+
     def places_of(self, parts: Iterable[str], skipped: Collection[int]) -> set[int]:
         """Return the positions of words, apart from those in ``skipped``, that have the stem of one of these."""
         wanted = {_key(part) for part in parts}
@@ -383,9 +388,7 @@ def explain(
         explaining |= said.places
         start = min(said.places)
         wording.append(edge.predicate if is_symmetric(label_words(edge.label)) else "")
-    to_explain = question.content({*skipped, *names_on_path})
-    share = len(to_explain & explaining) / len(to_explain) if to_explain else 1.0
-    return Explained(quality * share, tuple(wording))
+    return Explained(quality * question.share_of(explaining, {*skipped, *names_on_path}), tuple(wording))
 
 
 def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: set[int]) -> Occurrence | None:

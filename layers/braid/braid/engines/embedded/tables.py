@@ -34,6 +34,12 @@ def is_trusted(number: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM records WHERE tenant = :tenant AND number = {number} AND {UNTRUSTED})"  # noqa: S608 - a column of the code
 
 
+def is_valid(row: str) -> str:
+    """Return the SQL condition that a row is valid at the statement's value ``as_of``, by its table's name or alias."""
+    begun, not_ended = (f"{row}.{column} IS NULL OR {row}.{column}" for column in ("valid_at", "invalid_at"))
+    return f"(({begun} <= :as_of) AND ({not_ended} > :as_of))"
+
+
 SCHEMA = f"""
 CREATE TABLE tenants (
     number INTEGER PRIMARY KEY,

@@ -230,10 +230,10 @@ class _Lookup:
         """Return the score that the best certain fact of one of these relations would have, in [0, 1]."""
         scores = [0.0]
         for anchor in self.anchors:
-            to_explain = self.question.content(self.asking_places | anchor.places)
-            for _, one in relations:
-                share = len(to_explain & one.places) / len(to_explain) if to_explain else 1.0
-                scores.append(anchor.weight * one.quality * share)
+            skipped = self.asking_places | anchor.places
+            scores += [
+                anchor.weight * one.quality * self.question.share_of(one.places, skipped) for _, one in relations
+            ]
         return max(scores)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from braid.engines.embedded.tables import from_microseconds
+from braid.engines.embedded.tables import from_microseconds, is_valid
 from braid.models import EntityLink, Vertex
 from braid.models.records import DOCUMENT_TYPE
 from braid.ports.knowledge_graph import GivenName, NameKeys
@@ -90,12 +90,11 @@ def given_names(
     """
     # Sorted here: with an order SQLite would read all of a name that very many have, and not stop at the limit.
     rows = connection.execute(
-        "SELECT v.id, n.phrase, n.is_alias FROM (SELECT n.phrase, n.vertex, n.is_alias FROM json_each(:names) AS asked"
+        "SELECT v.id, n.phrase, n.is_alias FROM (SELECT n.phrase, n.vertex, n.is_alias FROM json_each(:names) AS asked"  # noqa: S608 - a condition of the code
         " CROSS JOIN names AS n ON n.tenant = :tenant AND n.phrase = asked.value LIMIT :most) AS n"
         " CROSS JOIN vertices AS v ON v.number = n.vertex AND v.tenant = :tenant"
         " WHERE v.trusted AND NOT v.found AND NOT (v.has_record AND v.entity_type = :of_texts)"
-        " AND (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)"
-        " LIMIT :limit",
+        f" AND {is_valid('v')} LIMIT :limit",
         {
             "names": json.dumps(list(names)),
             "tenant": tenant,
@@ -114,7 +113,7 @@ _STORED = """
         ELSE EXISTS (SELECT 1 FROM names AS n WHERE n.tenant = :tenant AND n.phrase = j.value) END
 """
 """The keys that any vertex has."""
-_BEST_MATCHES = """
+_BEST_MATCHES = f"""
     WITH asked AS MATERIALIZED (
         SELECT json_extract(value, '$[0]') AS key, json_extract(value, '$[1]') AS is_alias,
             json_extract(value, '$[2]') AS match, json_extract(value, '$[3]') AS rank
@@ -132,14 +131,13 @@ _BEST_MATCHES = """
     ), chosen AS MATERIALIZED (
         SELECT v.number, v.id, matched.match, matched.rank
             FROM matched CROSS JOIN vertices AS v ON v.number = matched.number AND v.tenant = :tenant
-            WHERE (v.valid_at IS NULL OR v.valid_at <= :as_of) AND (v.invalid_at IS NULL OR v.invalid_at > :as_of)
-            AND v.trusted >= :trusted ORDER BY matched.rank, v.id LIMIT :limit
+            WHERE {is_valid("v")} AND v.trusted >= :trusted ORDER BY matched.rank, v.id LIMIT :limit
     )
     SELECT chosen.id, coalesce(v.name, json_extract(v.aliases, '$[0]')), v.entity_type, v.has_record, v.invalid_at,
         chosen.match, v.name,
         CASE WHEN chosen.match IN (SELECT match FROM asked WHERE typeof(key) = 'integer') THEN v.aliases END
         FROM chosen CROSS JOIN vertices AS v ON v.number = chosen.number ORDER BY chosen.rank, chosen.id
-"""
+"""  # noqa: S608 - a condition of the code
 """The vertices with the best matches, each with its own best one. Aliases may be many and long: only numbers are
 compared, and texts are read only for the chosen vertices: all names of those that match by a key of misspellings."""
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.embedded.graph import name_rows
-from braid.engines.embedded.tables import from_microseconds, to_microseconds
+from braid.engines.embedded.tables import from_microseconds, is_valid, to_microseconds
 from braid.models import Vertex
 from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.knowledge_graph import MAX_TRUST_EDGES
@@ -195,7 +195,7 @@ def read_starts(
     start, during = query.start, query.start.time_range
     if start.ids or start.names:
         return start.ids or {identity for ids in named.values() for identity in ids}
-    conditions = "(valid_at IS NULL OR valid_at <= :as_of) AND (invalid_at IS NULL OR invalid_at > :as_of)"
+    conditions = is_valid("vertices")
     conditions += " AND trusted" if query.trusted_only else ""
     if during is not None:
         conditions += (

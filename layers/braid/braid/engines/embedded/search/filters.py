@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
-from braid.engines.embedded.tables import is_trusted, to_microseconds
+from braid.engines.embedded.tables import is_trusted, is_valid, to_microseconds
 from braid.models import Kind
 from braid.models.metadata_filters import term_tests
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from braid.models.metadata_terms import TermTest
     from braid.ports.search_index import SearchRequest
 
-VALID = "((r.valid_at IS NULL OR r.valid_at <= :as_of) AND (r.invalid_at IS NULL OR r.invalid_at > :as_of))"
+VALID = is_valid("r")
 """SQL expression: 1 if a row is valid at ``as_of``, else 0."""
 
 
