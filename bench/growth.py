@@ -14,6 +14,7 @@ import argparse
 import base64
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from braid.app import Application
+from braid.engines.embedded.sqlite_files import GRAPHS
 from braid.errors import StoresUnavailable
 from braid.models import Embedding, Query, Record, Relationship, Vertex
 from braid.ports.search_index import SearchRequest
@@ -61,32 +63,35 @@ def fill(home: Path, size: int, until: float) -> bool:
     stores = [os.environ.get(VARIABLES[name], "") for name in STORES]
     if done.get("stores") != stores:  # servers that were started anew are empty
         done = {"stores": stores, **dict.fromkeys(("records", "vertices", "relationships"), 0), "seconds": {}}
-    if done.get("whole"):
-        return True
+    # An earlier measurement wrote to it, which questions would follow beside the saved graph.
+    shutil.rmtree(home / GRAPHS, ignore_errors=True)
     corpus = Synthetic(size)
     with closing(Application(Settings(home=home))) as application:
-        parts: dict[str, tuple[Iterable[Any], Callable[[list[Any]], None], int]] = {
-            "records": (corpus.records(), application.index.upsert, AT_ONCE),
-            "vertices": (corpus.vertices(), lambda some: application.graph.upsert(some, []), AT_ONCE * 4),
-            "relationships": (
-                corpus.relationships(),
-                lambda some: application.graph.upsert([], some),
-                AT_ONCE * 32,
-            ),
-        }
-        for part, (items, write, at_once) in parts.items():
-            rest = islice(items, done[part], None)
-            while batch := list(islice(rest, at_once)):
-                began = time.monotonic()
-                if began > until:
-                    return False
-                write(batch)
-                done[part] += len(batch)
-                done["seconds"][part] = done["seconds"].get(part, 0.0) + time.monotonic() - began
-                file.write_text(json.dumps(done))
+        if not done.get("whole") and not _write(corpus, application, done, file, until):
+            return False
         application.graph.prepare_walks(TENANT)
         _ask(application, _task_of(corpus, home, 1)["questions"][0])  # builds the graph of vectors, and saves it
     file.write_text(json.dumps({**done, "whole": True}))
+    return True
+
+
+def _write(corpus: Any, application: Application, done: dict[str, Any], file: Path, until: float) -> bool:  # noqa: ANN401 - Synthetic, which needs NumPy
+    """Write what is not yet done of a corpus; False if the time is over before."""
+    parts: dict[str, tuple[Iterable[Any], Callable[[list[Any]], None], int]] = {
+        "records": (corpus.records(), application.index.upsert, AT_ONCE),
+        "vertices": (corpus.vertices(), lambda some: application.graph.upsert(some, []), AT_ONCE * 4),
+        "relationships": (corpus.relationships(), lambda some: application.graph.upsert([], some), AT_ONCE * 32),
+    }
+    for part, (items, write, at_once) in parts.items():
+        rest = islice(items, done[part], None)
+        while batch := list(islice(rest, at_once)):
+            began = time.monotonic()
+            if began > until:
+                return False
+            write(batch)
+            done[part] += len(batch)
+            done["seconds"][part] = done["seconds"].get(part, 0.0) + time.monotonic() - began
+            file.write_text(json.dumps(done))
     return True
 
 
