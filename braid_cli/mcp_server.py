@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from weakref import WeakValueDictionary
 
 from braid import __version__
-from braid.client.add_argument import id_of
+from braid.client.added_items import id_of
 from braid.engines.rerankers.hosted_calls import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words

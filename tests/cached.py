@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from braid.engines.embedded.small_tables import EmbeddedCache
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.models import Record, Relationship, Vertex
 from braid.ports.cache import ResilientCache
 from braid.settings import Settings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
-from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.ports.cache import ResilientCache
 
 from tests.contract.stored_counts import MemoryCounts

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedSchemaRegistry
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedSchemaRegistry
 from braid.ports.cache import NoCache, ResilientCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call

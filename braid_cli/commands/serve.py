@@ -103,8 +103,8 @@ def _serve(
         from braid.app import application
 
         from braid_cli.http_server.connections import configured
-        from braid_cli.http_server.printed_links import ask_once, tenants_to_serve
         from braid_cli.http_server.server import Bounds, Server, development_token
+        from braid_cli.http_server.startup_links import ask_once, tenants_to_serve
 
         library = application()
         ended.callback(library.close)

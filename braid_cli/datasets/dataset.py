@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import DatasetError
-from braid.ingestion.items import object_of, require_fields
+from braid.ingestion.item_parsing import object_of, require_fields
 from braid.ingestion.regular_files import NotRegular, inside, open_inside
 from braid.ingestion.request_checks import vertex_of
 from braid.models import Frozen, GraphSource, Kind, Query, Record, Relationship, Vertex

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
-from braid.ingestion.items import InvalidItem, entity_of
+from braid.ingestion.item_parsing import InvalidItem, entity_of
 from braid.models import Relationship
 from pydantic import ValidationError
 

@@ -10,7 +10,7 @@ from braid.ingestion.bulk.batch_phases import distrust_edges_of, fingerprints_of
 from braid.ingestion.bulk.fingerprints import Fingerprints
 from braid.ingestion.bulk.import_steps import in_batches
 from braid.ingestion.bulk.step_messages import Phase
-from braid.ingestion.items import Items
+from braid.ingestion.item_parsing import Items
 from braid.ingestion.regular_files import open_regular
 from braid.ingestion.writing import write
 from braid.ports.object_store import MAX_LINE_BYTES
@@ -67,7 +67,7 @@ def ingest_file(
     Parameters
     ----------
     path
-        File with one JSON object a line, in the format of :mod:`braid.ingestion.items`.
+        File with one JSON object a line, in the format of :mod:`braid.ingestion.item_parsing`.
     missing
         What to do with edges whose ends are not stored.
     on_progress

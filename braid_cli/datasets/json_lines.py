@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError, InvalidRequest
-from braid.ingestion.items import InvalidItem
+from braid.ingestion.item_parsing import InvalidItem
 from braid.ingestion.regular_files import open_regular
 from braid.models.enums_and_scalars import printable
 from braid.ports.object_store import MAX_LINE_BYTES

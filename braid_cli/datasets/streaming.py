@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from braid.errors import DatasetError
-from braid.ingestion.items import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
+from braid.ingestion.item_parsing import CORPUS_NAMES, ENTITY_NAMES, FOUND, OURS, corpus_record, entity_of, refuse
 from braid.ingestion.regular_files import NotRegular, inside, open_regular
 from braid.models import Frozen, GraphSource, Kind, Relationship
 from braid.ports.schema_registry import SchemaVersion

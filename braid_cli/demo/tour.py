@@ -25,7 +25,7 @@ from braid_cli.datasets.dataset import read_dataset
 from braid_cli.datasets.ingest import ingest
 from braid_cli.demo.schema_change import show_schema_change
 from braid_cli.evaluation.configurations import configurations
-from braid_cli.evaluation.recorded_stages import RecordingStages
+from braid_cli.evaluation.recording_stages import RecordingStages
 from braid_cli.evaluation.run import evaluate
 from braid_cli.evaluation.show import show_evaluation
 from braid_cli.state_machine.interpreter import Workflow

@@ -17,7 +17,7 @@ from braid.retrieval.stages.confidence import FIRST, Features, features
 
 from braid_cli.datasets.dataset import read_dataset
 from braid_cli.evaluation.configurations import undisturbed
-from braid_cli.evaluation.recorded_stages import RecordingStages
+from braid_cli.evaluation.recording_stages import RecordingStages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence

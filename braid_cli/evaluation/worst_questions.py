@@ -10,7 +10,7 @@ from braid.models import Source
 from braid.retrieval import pipeline
 
 from braid_cli.evaluation.configurations import DEFAULT
-from braid_cli.evaluation.recorded_stages import RecordingStages
+from braid_cli.evaluation.recording_stages import RecordingStages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,5 +8,5 @@
 - ``fair_shares``: limits tenants with expensive questions while other tenants are active
 - ``workers``, ``worker_process``, ``worker_protocol``: worker processes, and the protocol between them and the server;
   ``malloc_arenas``: limits glibc's memory pools
-- ``mcp_http``: the MCP tools over HTTP; ``printed_links``: the tenants whose links are printed
+- ``mcp_http``: the MCP tools over HTTP; ``startup_links``: the tenants whose links are printed
 """

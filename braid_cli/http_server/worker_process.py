@@ -22,7 +22,7 @@ from pydantic import SecretStr
 
 from braid_cli.http_server.fair_shares import ProcessorTime
 from braid_cli.http_server.malloc_arenas import share_memory
-from braid_cli.http_server.printed_links import ask_once
+from braid_cli.http_server.startup_links import ask_once
 from braid_cli.http_server.worker_protocol import PING, PONG, READY, Start, framed, framed_answer, read_frame
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 from braid_cli.terminal import EXIT_FAILED, GARBAGE, Warnings, complain

@@ -22,7 +22,7 @@ from braid.retrieval.stages.stage_messages import GraphFound, GraphOperation, Gr
 from braid.settings.configuration_files import Fitted
 
 from braid_cli.evaluation.metrics import DEPTH, measures
-from braid_cli.evaluation.recorded_stages import RecordingStages
+from braid_cli.evaluation.recording_stages import RecordingStages
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.ingestion.bulk import import_steps
 from braid.ingestion.inline_writes import write_items
-from braid.ingestion.items import Items
+from braid.ingestion.item_parsing import Items
 from braid.ingestion.writing import MissingEnds
 
 from braid_cli.datasets import ingest, ingest_file

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
-from braid.engines.aws.dynamodb import DynamoSchemaRegistry
+from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoSchemaRegistry
 from braid.errors import StoreError, TransientStoreError
 from braid.settings import Settings
 from moto import mock_aws

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache, EmbeddedSchemaRegistry
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.message_queue import MAX_RECEIVES, EmbeddedQueue
 from braid.engines.embedded.object_store import PART_BYTES, EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedCache, EmbeddedSchemaRegistry
 from braid.engines.embedded.store import EmbeddedStore
 from braid.settings import Journal
 

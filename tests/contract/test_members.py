@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import boto3
 import pytest
 from braid.app import Application
-from braid.engines.aws.dynamodb import DynamoMembers
-from braid.engines.embedded.small_tables import EmbeddedMembers
+from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoMembers
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedMembers
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import TransientStoreError
 from braid.ports.members import Membership, Role

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import boto3
 import pytest
-from braid.engines.aws.dynamodb import DynamoJobStore
+from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoJobStore
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedJobStore
 from braid.engines.embedded.index_migration import EmbeddedIndexMigration
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedJobStore
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreError, TransientStoreError
 from braid.settings import Settings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.aws.dynamodb_graph_counts import DynamoCounts
 from braid.engines.opensearch.client import open_client
-from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.settings import EngineKind, Refresh, Settings
 from moto import mock_aws
 

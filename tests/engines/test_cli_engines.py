@@ -13,7 +13,7 @@ import boto3
 import pytest
 from braid import Braid
 from braid.engines.neptune.knowledge_graph import GremlinGraph
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import ConfigurationError
 from braid.settings import EngineKind, Settings
 from gremlin_python.process.traversal import TextP

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.opensearch import mapping, reads_and_counts
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import InvalidRequest
 from braid.ports.search_index import SearchRequest
 

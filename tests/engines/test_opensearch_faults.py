@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid import deadline
 from braid.engines.opensearch.client import IndexMissing, open_client
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import DimensionMismatch, StoreError, StoreTooSlow, TransientStoreError
 from braid.ports.search_index import SearchRequest
 from braid.settings import Refresh

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.opensearch.single_index import SingleIndex
-from braid.engines.opensearch.tenant_index import indexes_by_alias, next_alias, previous_alias
+from braid.engines.opensearch.index_placement import indexes_by_alias, next_alias, previous_alias
+from braid.engines.opensearch.one_index import SingleIndex
 from braid.errors import StoreError
 
 from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
@@ -15,8 +15,8 @@ from tests.contract.shapes import ACME, DIMENSIONS, record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.engines.opensearch.index import OpenSearchIndex
     from braid.engines.opensearch.migration import OpenSearchMigration
+    from braid.engines.opensearch.search_index import OpenSearchIndex
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 

@@ -8,12 +8,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.opensearch import index as opensearch_index
 from braid.engines.opensearch import mapping
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch import search_index as opensearch_index
+from braid.engines.opensearch.index_placement import indexes_by_alias, next_alias, previous_alias, tenant_alias
 from braid.engines.opensearch.migration import OpenSearchMigration
-from braid.engines.opensearch.single_index import SingleIndex
-from braid.engines.opensearch.tenant_index import indexes_by_alias, next_alias, previous_alias, tenant_alias
+from braid.engines.opensearch.one_index import SingleIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import InvalidRequest, TransientStoreError
 from braid.ports.reembedding import MigrationState, ReembeddedRecord
 from braid.ports.search_index import SearchRequest

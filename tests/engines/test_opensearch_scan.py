@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.opensearch.client import IndexMissing
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import StoreError, TransientStoreError
 
 from tests.contract.shapes import ACME, DIMENSIONS, embedding, random_vector, record

@@ -12,7 +12,7 @@ from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.neptune.knowledge_graph import GremlinGraph
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.ingestion.vertices_of_found_names import found_id

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.neptune.knowledge_graph import GremlinGraph
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.settings import EngineKind, Refresh, Settings
 
 from tests.contract.tenants import NOUNS, TenantsContract, World, write_world

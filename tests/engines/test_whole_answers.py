@@ -12,7 +12,7 @@ import boto3
 import pytest
 from braid.app import Application
 from braid.engines.neptune.knowledge_graph import GremlinGraph
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.models import Direction, Hints, Query, Strategy
 from braid.ports.knowledge_graph import ExpandRequest
 from braid.retrieval.pipeline import answer

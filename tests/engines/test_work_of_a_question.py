@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.neptune.connection import GremlinConnection
 from braid.engines.neptune.knowledge_graph import GremlinGraph
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import StoreError
 from braid.ports.keys import encode
 from braid.ports.search_index import SearchRequest

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.errors import InvalidRequest
 from braid.ingestion.inline_writes import write_message
-from braid.ingestion.items import read_lines
+from braid.ingestion.item_parsing import read_lines
 
 from tests.front_door import FrontDoor
 from tests.stages import DemoStages, demo_stages

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.engines.embedded import graph_change_log, small_tables
+from braid.engines.embedded import cache_schemas_jobs_members, graph_change_log
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.row_generations import Generation
-from braid.engines.embedded.small_tables import EmbeddedCache
 from braid.engines.embedded.tables import to_microseconds
+from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.vertices_of_found_names import found_id
@@ -291,13 +291,13 @@ def test_what_expired_and_what_a_deleted_tenant_had_leaves_the_cache_a_few_value
     store, now = store_of(stages), [day(1)]
     cache = EmbeddedCache(store, clock=lambda: now[0])
     removed: list[int] = []
-    really = small_tables._remove
+    really = cache_schemas_jobs_members._remove
 
     def remove(*given: Any) -> int:
         removed.append(really(*given))
         return removed[-1]
 
-    monkeypatch.setattr(small_tables, "_remove", remove)
+    monkeypatch.setattr(cache_schemas_jobs_members, "_remove", remove)
 
     def fill() -> None:
         for number in range(120):

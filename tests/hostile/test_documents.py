@@ -12,7 +12,7 @@ from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.client.add_argument import DATASET, Item, items_of
+from braid.client.added_items import DATASET, Item, items_of
 from braid.errors import DatasetError, InvalidRequest, ObjectChanged, ObjectMissing
 from braid.ingestion.bulk import import_queue, import_steps, manifest
 from braid.ingestion.bulk.step_messages import Batch, Cursor, Finish, Lost, PageRequest, Split

@@ -18,7 +18,7 @@ import pytest
 from braid.api import audit, service_routes
 from braid.errors import StoreCorrupt, StoreFull, StoreReadOnly, TransientStoreError
 from braid.ingestion.bulk import import_queue, import_steps
-from braid.ingestion.items import read_lines
+from braid.ingestion.item_parsing import read_lines
 from braid.settings import Settings
 
 from braid_cli.http_server import server

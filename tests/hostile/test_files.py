@@ -10,11 +10,11 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedJobStore
 from braid.engines.embedded.graph import tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search import hnsw_segments
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedJobStore
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import StoreCorrupt, StoreError
 from braid.ingestion.archive_export import export_tenant

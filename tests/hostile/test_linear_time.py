@@ -25,7 +25,7 @@ from braid.ingestion.documents import reader_selection
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import Document, Section, Source, Unreadable
 from braid.ingestion.documents.readers import tables
-from braid.ingestion.items import read_lines
+from braid.ingestion.item_parsing import read_lines
 from braid.models import Filters, Intent, Name, QueryText, Record, RecordId, TenantId, Timestamp
 from braid.ports import keys
 from braid.ports.knowledge_graph import GraphStats

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.errors import InvalidRequest
-from braid.ingestion.items import Items
+from braid.ingestion.item_parsing import Items
 from braid.ingestion.repair import repair
 from braid.models import Query
 from braid.ports.ingestion import MissingEnds

@@ -10,7 +10,7 @@ import pytest
 from braid.api import quotas
 from braid.api.quotas import DAY_S, MINUTE_S, Quotas
 from braid.engines.aws.dynamodb_cache import DynamoCache
-from braid.engines.embedded.small_tables import EmbeddedCache
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.errors import ConfigurationError, InvalidRequest, QuotaExceeded
 from braid.models import Query, RerankerKind
 from braid.ports.cache import ResilientCache

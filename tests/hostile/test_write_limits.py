@@ -10,7 +10,7 @@ import pytest
 from braid import strict_json
 from braid.errors import DatasetError, InvalidRequest
 from braid.ingestion.inline_writes import write_message
-from braid.ingestion.items import read_lines
+from braid.ingestion.item_parsing import read_lines
 from braid.ingestion.writing import WriteRequest
 from braid.models import Embedding, Record, Vertex, records
 from braid.models.records import (

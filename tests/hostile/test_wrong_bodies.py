@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.errors import InvalidRequest
 from braid.ingestion.inline_writes import write_message
-from braid.ingestion.items import read_lines
+from braid.ingestion.item_parsing import read_lines
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
 from braid.settings import Membership, Settings

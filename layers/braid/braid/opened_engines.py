@@ -141,7 +141,7 @@ class OpenedEngines:
                 return EmbeddedSearchIndex(
                     self.store, self.profiles.dimensions(), question_s=self.settings.embedded_question_s
                 )
-        from braid.engines.opensearch.index import OpenSearchIndex
+        from braid.engines.opensearch.search_index import OpenSearchIndex
 
         return OpenSearchIndex.connect(self.settings, self.profiles.dimensions())
 
@@ -180,10 +180,10 @@ class OpenedEngines:
     def schemas(self) -> SchemaRegistry:
         """The schema versions of each tenant."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.schema_table:
-            from braid.engines.embedded.small_tables import EmbeddedSchemaRegistry
+            from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedSchemaRegistry
 
             return EmbeddedSchemaRegistry(self.store)
-        from braid.engines.aws.dynamodb import DynamoSchemaRegistry
+        from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoSchemaRegistry
 
         return DynamoSchemaRegistry.connect(self.settings)
 
@@ -225,11 +225,11 @@ class OpenedEngines:
         Raises ConfigurationError if the stores are shared, and the settings name no table.
         """
         if self.settings.members_table:
-            from braid.engines.aws.dynamodb import DynamoMembers
+            from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoMembers
 
             return DynamoMembers.connect(self.settings)
         self._refuse_if_stores_are_shared("BRAID_MEMBERS_TABLE")
-        from braid.engines.embedded.small_tables import EmbeddedMembers
+        from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedMembers
 
         return EmbeddedMembers(self.store)
 
@@ -240,7 +240,7 @@ class OpenedEngines:
 
         cache: Cache
         if self.settings.engine is EngineKind.EMBEDDED:
-            from braid.engines.embedded.small_tables import EmbeddedCache
+            from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 
             cache = EmbeddedCache(self.store)
         elif not self.settings.cache_table:
@@ -310,10 +310,10 @@ class OpenedEngines:
         """Re-embedding jobs. Raises ConfigurationError if the stores are shared, and the settings name no table."""
         if self.settings.engine is EngineKind.EMBEDDED or not self.settings.reembed_table:
             self._refuse_if_stores_are_shared("BRAID_REEMBED_TABLE")
-            from braid.engines.embedded.small_tables import EmbeddedJobStore
+            from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedJobStore
 
             return EmbeddedJobStore(self.store)
-        from braid.engines.aws.dynamodb import DynamoJobStore
+        from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoJobStore
 
         return DynamoJobStore.connect(self.settings)
 

@@ -10,7 +10,7 @@ import pytest
 from braid.api.service_routes import MEDIA_TYPES, page_files
 from braid.models import Fusion, Intent, Ranking, RerankerKind, Strategy
 
-from braid_cli.http_server.printed_links import SHOWN_AT_MOST, tenants_to_serve
+from braid_cli.http_server.startup_links import SHOWN_AT_MOST, tenants_to_serve
 from tests.front_door import FrontDoor
 from tests.served import served
 from tests.stages import TENANTS, DemoStages, demo_stages

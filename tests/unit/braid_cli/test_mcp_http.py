@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import pytest
 from braid import Braid, InvalidRequest
-from braid.client.add_argument import id_of
+from braid.client.added_items import id_of
 from braid.client.in_process import InProcess
 from braid.settings import Settings
 from mcp import Client

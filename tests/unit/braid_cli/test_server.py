@@ -14,10 +14,10 @@ from braid.ports.members import Membership as Member
 from braid.ports.members import Role
 from braid.settings import Membership, Settings
 
-from braid_cli.http_server import printed_links
 from braid_cli.http_server import server as http_server
-from braid_cli.http_server.printed_links import ask_once
+from braid_cli.http_server import startup_links
 from braid_cli.http_server.server import Bounds, Server, development_token
+from braid_cli.http_server.startup_links import ask_once
 from tests.stages import DemoStages
 
 if TYPE_CHECKING:
@@ -288,7 +288,7 @@ def test_each_tenant_has_been_asked_before_its_link_is_there(
 def test_a_tenant_whose_first_question_takes_minutes_keeps_no_other_from_being_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(printed_links, "WARM_UP_S", 0.01)
+    monkeypatch.setattr(startup_links, "WARM_UP_S", 0.01)
     goes_on, stages = threading.Event(), DemoStages(Settings(home=tmp_path))
     asked: list[str] = []
 

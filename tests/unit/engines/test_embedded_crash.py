@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedJobStore
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedJobStore
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.search_index import SearchRequest
 from braid.settings import Journal
@@ -22,7 +22,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.small_tables import EmbeddedJobStore
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedJobStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.reembedding import JobRecord

@@ -8,8 +8,8 @@ import pytest
 from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import adjacency, write_overlay
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.store import EmbeddedStore
+from braid.engines.embedded.write_generations import Generation
 from braid.ports.knowledge_graph import ExpandRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -30,7 +30,7 @@ ENVIRONMENT = """
 import sys, threading, time
 from pathlib import Path
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.small_tables import EmbeddedCache
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import EmbeddedStore
 from braid.ports.search_index import SearchRequest

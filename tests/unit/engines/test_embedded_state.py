@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.app import Application
 from braid.engines.embedded import message_queue
+from braid.engines.embedded.cache_schemas_jobs_members import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.message_queue import EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
 from braid.engines.embedded.tables import FORMAT, forget_words, words_table
 from braid.errors import ObjectMissing, StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.embedded import store as store_module
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedJobStore, EmbeddedSchemaRegistry
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search import row_reads
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedJobStore, EmbeddedSchemaRegistry
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import (
     InvalidRequest,

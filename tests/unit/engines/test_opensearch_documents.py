@@ -15,8 +15,8 @@ from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, write_items
 from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, error_of_status, open_client
 from braid.engines.opensearch.dual_write import dual_write
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
-from braid.engines.opensearch.index import OpenSearchIndex
 from braid.engines.opensearch.migration import OpenSearchMigration
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import ConfigurationError, StoreError, TransientStoreError
 from braid.models import Filters, TimeRange
 from braid.ports.search_index import SearchRequest

@@ -10,7 +10,7 @@ import pytest
 from braid.ingestion.bulk import import_steps
 from braid.ingestion.bulk.step_messages import Lost, Phase
 from braid.ingestion.inline_writes import write_items
-from braid.ingestion.items import Items
+from braid.ingestion.item_parsing import Items
 from braid.ingestion.writing import MissingEnds
 from braid.ports.ingestion import JobStatus
 from braid.settings import Settings

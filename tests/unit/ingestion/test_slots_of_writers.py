@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
-from braid.engines.embedded.small_tables import EmbeddedCache
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import QueueFull, QuotaExceeded
 from braid.ingestion import writer_slots

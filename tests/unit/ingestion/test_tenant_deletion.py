@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.app import Application
+from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedSchemaRegistry
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
-from braid.engines.embedded.small_tables import EmbeddedSchemaRegistry
 from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import ConfigurationError
 from braid.ingestion.tenant_deletion import delete_tenant

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from braid.engines.neptune.knowledge_graph import GremlinGraph
-from braid.engines.opensearch.index import OpenSearchIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import StoreTooSlow, TransientStoreError
 from braid.ports.search_index import SearchRequest
 from braid.settings import Settings

@@ -5,7 +5,7 @@
     braid.py             Braid: the calls, and the protocol of the backends that answer them
     asynchronous.py      AsyncBraid: the same calls for ``await``
     argument_types.py    keyword arguments of search, context and facts, for editors and type checkers
-    add_argument.py      parses the argument of `add`: texts, dicts, dataclasses, documents of frameworks, paths
+    added_items.py       parses the argument of `add`: texts, dicts, dataclasses, documents of frameworks, paths
     documents.py         ingests files and folders of documents; the report of `add`
     results.py           search results and facts, and their display
     in_process.py        backend: engines and models of this process

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
-    from braid.client.add_argument import Documents
+    from braid.client.added_items import Documents
     from braid.client.argument_types import ContextFields, Moment, QuestionFields, RelatedFields
     from braid.client.documents import Added
     from braid.client.results import Fact, Results
@@ -226,7 +226,7 @@ class Braid:
             If an item is invalid, or a file that was given by its own path cannot be read; the message names its place,
             such as ``content[3]``. Earlier batches are written all the same.
         """
-        from braid.client.add_argument import Documents, batches
+        from braid.client.added_items import Documents, batches
         from braid.client.documents import Added, skipped_lines
         from braid.settings import DEFAULT_TENANT
 

@@ -2,7 +2,7 @@
 
 ::
 
-    items.py              parses JSON items into records, vertices and edges
+    item_parsing.py       parses JSON items into records, vertices and edges
     inline_writes.py      writes the items of one call or queue message
     request_checks.py     validates a write request and resolves the endpoints of its edges
     item_refusals.py      refuses invalid items, each with its field and what to do instead

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from braid.errors import InvalidRequest
-from braid.ingestion.items import KINDS, Items
+from braid.ingestion.item_parsing import KINDS, Items
 from braid.ingestion.writing import require_written, write
 from braid.ports.ingestion import MissingEnds, WriteReport
 from braid.ports.keys import check_tenant

@@ -10,4 +10,7 @@ Code that every implementation shares is here too: ``cache`` has ``ResilientCach
 - ``reembedding``: jobs, the queue of outdated records, and index migration to another model profile
 - ``deletion_marks``: marks of tenants that are being deleted and refuse writes
 - ``keys``, ``batches``: keys, cursors, and batches within the limits of a request, for all engines
+
+Each engine applies ``as_of``: embedded ``tables.is_valid`` and ``graph.adjacency.walkable_*``, deployed
+``opensearch.filters.filter_clause`` and ``neptune.element_layout.valid``; ``retrieval.stages.candidates`` checks again.
 """

@@ -8,6 +8,8 @@ running  A deletion runs, or was interrupted a short time ago: writes are refuse
 ended    A deletion has ended: new writes are accepted; a write that began before sees the mark and is undone.
 =======  =====================================================================================================
 
+Marked by :mod:`braid.ingestion.tenant_deletion`, checked and undone by :mod:`braid.ingestion.writing`.
+
 Only deployed stores have marks of the second kind. Embedded stores read the mark in the transaction of the write, so
 no write can be under way when a deletion ends, and the mark is removed then.
 """

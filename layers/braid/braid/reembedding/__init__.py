@@ -4,7 +4,7 @@ Every step is bounded, persisted and safe to repeat: an interrupted step is simp
 only if they have not changed since they were read.
 
 - ``planning``: plans, resumes and pauses jobs; ``jobs``: their state and its persistence; ``workflow``: their steps
-- ``job_pages``: the pages of a job; ``embed_and_write_back``: embeds records and writes them back
+- ``job_pages``: finds a job's records, page by page; ``embed_and_write_back``: embeds records and writes them back
 - ``switch_and_rollback``: the end of a *move* to another model profile or index: verification, switch and roll-back;
   ``profile_recall``: the recall of both profiles. The engine's part of a move has its port in
   ``braid.ports.reembedding``

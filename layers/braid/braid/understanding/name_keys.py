@@ -11,7 +11,8 @@ no mark      a normalised name or alias itself
 ``%…``       a hash, in Base64, of a name or of a name without one of its letters
 ===========  =======================================================================
 
-The hashes are of :mod:`braid.understanding.misspelling_keys`.
+Names are normalised, in case, accents and width, by :func:`braid.understanding.tokens.normalise`. The hashes are of
+:mod:`braid.understanding.misspelling_keys`.
 
 Phrases of a question that may be names are found by :mod:`braid.understanding.question_phrases`, names in the texts of
 a write by :mod:`braid.understanding.name_finding`.

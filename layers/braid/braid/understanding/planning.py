@@ -1,6 +1,8 @@
 """Plans a question: strategy, number of candidates and steps, with the reason for each.
 
-The weights of vectors, words and graph are not planned: :mod:`braid.ranking.fusion` adapts them to the hits.
+The weights of vectors, words and graph are not planned: :mod:`braid.ranking.fusion` adapts them to the hits. How far a
+walk goes and along which types is decided where it begins, by ``expansion_for`` in
+:mod:`braid.retrieval.stages.graph_expand`.
 A date in the question is only noted in the reasons; validity is decided by the request's ``as_of`` alone.
 """
 

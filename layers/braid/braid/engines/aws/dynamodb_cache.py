@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from braid.engines.aws.clients import open_client
-from braid.engines.aws.dynamodb import FORGET_ATTEMPTS, DynamoTable
+from braid.engines.aws.dynamodb_schemas_jobs_members import FORGET_ATTEMPTS, DynamoTable
 from braid.engines.retries_and_deadlines import retrying
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant
@@ -15,7 +15,7 @@ from braid.telemetry.recording import store_calls
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from braid.engines.aws.dynamodb import DynamoClient
+    from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoClient
     from braid.settings import Settings
 
 _GENERATION = "generation"

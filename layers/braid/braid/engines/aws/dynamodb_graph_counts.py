@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from braid.engines.aws.clients import open_client
-from braid.engines.aws.dynamodb import DynamoTable
 from braid.engines.aws.dynamodb_cache import counts_id
+from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoTable
 from braid.engines.retries_and_deadlines import retrying
 from braid.ports.batches import batches
 from braid.telemetry.recording import store_calls
@@ -14,7 +14,7 @@ from braid.telemetry.recording import store_calls
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from braid.engines.aws.dynamodb import DynamoClient
+    from braid.engines.aws.dynamodb_schemas_jobs_members import DynamoClient
     from braid.settings import Settings
 
 _AT_ONCE = 100

@@ -1,9 +1,9 @@
 """The engines of a laptop: one folder with a SQLite file, vector graphs and objects.
 
 - ``store``: connections and transactions, with ``tables``, ``older_formats``, ``sqlite_files`` and
-  ``row_generations``
+  ``write_generations``
 - ``search``, ``graph``: the search index and the knowledge graph
 - ``graph_change_log``: counts of the graph and a log of its writes, kept by triggers
-- ``small_tables``: the cache, schema versions, memberships and jobs; ``message_queue``, ``object_store`` and
-  ``index_migration``: the ports of these names
+- ``cache_schemas_jobs_members``: the cache, schema versions, memberships and jobs; ``message_queue``,
+  ``object_store`` and ``index_migration``: the ports of these names
 """

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.search import row_reads, row_writes, vector_log
 from braid.engines.embedded.tables import read_global, write_global
+from braid.engines.embedded.write_generations import Generation
 from braid.errors import InvalidRequest
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult, merged
 from braid.telemetry.recording import store_calls

@@ -1,4 +1,8 @@
-"""The SQLite store of the embedded engines: connections, transactions and tenants."""
+"""The SQLite store of the embedded engines: connections, transactions and tenants.
+
+Index and graph of a write are one transaction of it: :mod:`braid.ingestion.writing` begins it, by ``transaction`` of
+:mod:`braid.opened_engines`.
+"""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 ``client`` retries calls; :mod:`braid.retrieval.pipeline` degrades the answer when they fail.
 
-- ``index``: implements the port, calling the index of the tenant's alias; ``single_index``: one index, over ``client``;
-  ``tenant_index``: finds the index of a tenant's records, the shared one or its own, by aliases
+- ``search_index``: implements the port, calling the index of the tenant's alias; ``one_index``: one index, over
+  ``client``; ``index_placement``: finds the index of a tenant's records, the shared one or its own, by aliases
 - ``connection``: connections whose requests end in time
 - ``question_searches``: builds the searches of one question and parses their results; ``reads_and_counts``: the same
   for reads by id, counts and scans; ``filters``: filters of both. They send nothing

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from opensearchpy import OpenSearch
 
-    from braid.engines.opensearch.single_index import SingleIndex
+    from braid.engines.opensearch.one_index import SingleIndex
     from braid.models import Record
     from braid.ports.reembedding import ReembeddedRecord
     from braid.settings import Settings

@@ -4,7 +4,7 @@ It migrates all tenants to another model profile, or one tenant to its own index
 profile migrates the shared index and all tenants' own ones, and switches them together; the migration of a tenant
 changes only the tenant's alias.
 
-The aliases (:mod:`braid.engines.opensearch.tenant_index`) are the only state of a migration, so that a switch or a
+The aliases (:mod:`braid.engines.opensearch.index_placement`) are the only state of a migration, so that a switch or a
 roll-back is one atomic request:
 
 =========  ==========================================================================================
@@ -41,8 +41,7 @@ from braid.engines.opensearch.client import (
 )
 from braid.engines.opensearch.dual_write import ConditionalWriter
 from braid.engines.opensearch.embedding_spaces import properties_of
-from braid.engines.opensearch.single_index import SingleIndex
-from braid.engines.opensearch.tenant_index import (
+from braid.engines.opensearch.index_placement import (
     ALIASES_KEPT_S,
     alias_of,
     aliases_of,
@@ -53,6 +52,7 @@ from braid.engines.opensearch.tenant_index import (
     sharing_aliases,
     tenant_alias,
 )
+from braid.engines.opensearch.one_index import SingleIndex
 from braid.errors import InvalidRequest, StoreError
 from braid.ports.reembedding import MAX_IDS, MigrationState, WriteBackResult
 from braid.settings import OpenSearchService

@@ -1,4 +1,4 @@
-"""Builds the searches of one question, which ``single_index`` sends as one multi-search, and parses their results.
+"""Builds the searches of one question, which ``one_index`` sends as one multi-search, and parses their results.
 
 They search the vector and the lexical strand, and find superseded and outdated records. Nothing is sent here; failures
 are handled by :mod:`braid.retrieval.pipeline`.

@@ -1,5 +1,7 @@
 """Imports large JSON Lines objects in repeatable steps. ``archive_import`` imports archives of ``braid export``.
 
+Messages of a queue, of a hundred items at most each, are written by :mod:`braid.ingestion.inline_writes`.
+
 ::
 
     step_messages.py  requests and responses of the steps

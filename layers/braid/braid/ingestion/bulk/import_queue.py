@@ -1,6 +1,7 @@
 """The queue of imports of this process, bounded per tenant and in all, round-robin over tenants.
 
-Imports run on its threads, by the same steps as the deployed workflow, which has no queue.
+Imports run on its threads, by the same steps as the deployed workflow, which has no queue. The queue of messages with
+items is another: :mod:`braid.ingestion.inline_writes`.
 The number that a tenant may start in a minute is a quota (:mod:`braid.api.quotas`).
 
 The outcome is stored beside the job's manifest, so that it can be read after a restart.

@@ -43,7 +43,7 @@ from braid.ingestion.documents import uploads
 from braid.ingestion.documents.document import Unreadable
 from braid.ingestion.documents.ingesting import DocumentStore
 from braid.ingestion.inline_writes import read_missing, write_body
-from braid.ingestion.items import read_lines
+from braid.ingestion.item_parsing import read_lines
 from braid.ingestion.writer_slots import writing_for_request, writing_in_bulk
 from braid.ingestion.writing import ItemError, MissingEnds, write
 from braid.ports.batches import batches

@@ -13,8 +13,8 @@ from braid.deadline import within
 from braid.engines.embedded import graph_change_log
 from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
 from braid.engines.embedded.graph.tenant_graphs import MAX_LOADED_FIRST, TENANTS_IN_MEMORY, TenantGraphs
-from braid.engines.embedded.row_generations import Generation, GenerationCache, change
 from braid.engines.embedded.tables import to_microseconds
+from braid.engines.embedded.write_generations import Generation, GenerationCache, change
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
 from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of, unread
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-    from braid.engines.embedded.row_generations import Given
     from braid.engines.embedded.store import EmbeddedStore
+    from braid.engines.embedded.write_generations import Given
     from braid.models import EntityLink, Relationship, Timestamp, Vertex
     from braid.ports.graph_query import GraphQuery
     from braid.ports.knowledge_graph import ExpandRequest, GivenName, NameKeys, PropagateRequest

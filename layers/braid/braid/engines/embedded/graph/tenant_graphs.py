@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from braid.deadline import Locks, holding, suspended
 from braid.engines.embedded import graph_change_log
-from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.sqlite_files import GRAPHS, remove_files
+from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
     import sqlite3

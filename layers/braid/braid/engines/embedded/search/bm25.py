@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.search.filters import VALID
 from braid.engines.embedded.sqlite_files import interrupted_in_time
 from braid.engines.embedded.tables import TOKENIZER, is_trusted, words_table
+from braid.engines.embedded.write_generations import Generation
 from braid.errors import StoreCorrupt
 from braid.ranking.scoring import from_bm25
 from braid.understanding.tokens import search_words

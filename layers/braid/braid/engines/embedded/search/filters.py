@@ -1,4 +1,8 @@
-"""The filters of a search request as a SQL condition on the table ``records``, aliased ``r``."""
+"""The filters of a search request as a SQL condition on the table ``records``, aliased ``r``.
+
+Validity at ``as_of`` is a column of the result, ``VALID``: ``knn`` and ``bm25`` count and drop what is not valid. The
+rule is ``is_valid`` of :mod:`braid.engines.embedded.tables`; edges and vertices are tested in ``graph.adjacency``.
+"""
 
 from __future__ import annotations
 

@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.deadline import holding, suspended
-from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.search import hnsw_segments, vector_log
 from braid.engines.embedded.search.hnsw_files import GraphFiles
 from braid.engines.embedded.search.hnsw_segments import NO_KEYS, Segment, Tail
 from braid.engines.embedded.search.row_reads import has_more_vectors
 from braid.engines.embedded.search.vector_log import Position
+from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
     import sqlite3

@@ -11,11 +11,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from braid.deadline import Locks, holding, suspended, within
-from braid.engines.embedded.row_generations import Generation, GenerationCache, change
 from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.search.filters import to_sql
 from braid.engines.embedded.sqlite_files import interrupted_in_time, remove_files
 from braid.engines.embedded.store import VECTORS
+from braid.engines.embedded.write_generations import Generation, GenerationCache, change
 from braid.errors import DimensionMismatch
 from braid.models import Hit, Kind
 from braid.ports.keys import check_limit, decode, encode

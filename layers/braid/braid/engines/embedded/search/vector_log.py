@@ -10,7 +10,7 @@ import json
 import secrets
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from braid.engines.embedded.row_generations import Generation
+from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
     import sqlite3

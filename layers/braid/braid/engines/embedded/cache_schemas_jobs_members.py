@@ -6,8 +6,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded.row_generations import Generation
 from braid.engines.embedded.tables import read_global, to_microseconds, write_global
+from braid.engines.embedded.write_generations import Generation
 from braid.errors import TransientStoreError
 from braid.ports.cache import MAX_CACHE_VALUE_BYTES, check_ttl, check_value_key, counter_key
 from braid.ports.keys import check_tenant

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from braid import deadline
 from braid.engines.opensearch.client import R, call, call_until, open_client, question_deadline
 from braid.engines.opensearch.dual_write import dual_write, settle
-from braid.engines.opensearch.single_index import SingleIndex
-from braid.engines.opensearch.tenant_index import ALIASES_KEPT_S, alias_of, aliases_of, indexes_by_alias
+from braid.engines.opensearch.index_placement import ALIASES_KEPT_S, alias_of, aliases_of, indexes_by_alias
+from braid.engines.opensearch.one_index import SingleIndex
 from braid.telemetry.recording import store_calls
 
 if TYPE_CHECKING:

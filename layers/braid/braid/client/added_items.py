@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from braid.errors import InvalidRequest
 from braid.ingestion.documents.reader_selection import READERS
-from braid.ingestion.items import Items
+from braid.ingestion.item_parsing import Items
 from braid.ingestion.regular_files import open_inside
 from braid.models import NewRecord, NewRelationship, NewVertex
 from braid.strict_json import NotJson, read_json
