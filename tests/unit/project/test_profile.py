@@ -30,7 +30,7 @@ def test_a_missed_time_of_a_question_is_explained_by_the_shares_of_its_own_run()
     memory = {"resident_mb": 1.0, "own_mb": 1.0, "peak_mb": 1.0}
     page = as_markdown({"processes": {}, "runs": [run | memory]})
 
-    assert "| 20.00 | ≤ 7 | propagation 60 %, plan 15 %, the rest 25 % ([" in page
+    assert "| 20.00 | ≤ 7 | propagation 60 %, plan 15 %, the rest 25 % (" in page
 
 
 def test_shares_are_of_steps_that_are_timed() -> None:
