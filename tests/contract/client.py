@@ -82,6 +82,10 @@ WRONG = {
         lambda b: b.add([{"text": "a", "colour": "red"}]),
         "content[0]: colour: unknown field; fields of your own belong in metadata",
     ),
+    "a field of one's own that is somewhat like another": Wrong(
+        lambda b: b.add([{"text": "a", "team": "gates"}]),
+        "content[0]: team: unknown field; fields of your own belong in metadata",
+    ),
     "a field of one's own as a filter": Wrong(
         lambda b: b.search("x", filters={"team": "gates"}),
         "filters.team: unknown field; conditions on fields of your own belong in metadata",

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 class Server:
     """Keeps what is posted; imports run until they were asked about a number of times."""
 
-    def __init__(self, ended: ImportStatus = ImportStatus.WRITTEN, *, asks: int = 1) -> None:
+    def __init__(
+        self, ended: ImportStatus = ImportStatus.WRITTEN, *, asks: int = 1, reasons: tuple[str, ...] = ()
+    ) -> None:
         self.posted: dict[str, bytes] = {}
         self.running: dict[str, int] = {}
         self.most = 0
-        self._ended, self._asks = ended, asks
+        self._ended, self._asks, self._reasons = ended, asks, reasons
 
     def start(self, document: DocumentRequest) -> ImportSummary:
         self.posted[document.name] = document.content
@@ -37,7 +39,8 @@ class Server:
         if self.running[import_id] > 0:
             return ImportSummary(id=import_id, status=ImportStatus.RUNNING)
         del self.running[import_id]
-        return ImportSummary(id=import_id, status=self._ended, error="ObjectChanged", written=3, report_key="r")
+        told = {"error": "ObjectChanged", "report_key": "r", "reasons": self._reasons}
+        return ImportSummary(id=import_id, status=self._ended, written=3, **told)
 
 
 @pytest.fixture
@@ -67,6 +70,15 @@ def test_what_cannot_be_posted_is_skipped_with_the_reason(folder: Path) -> None:
     assert skipped["1.txt"] == "is empty"
     assert "put it into the bucket, under documents/" in skipped["2.txt"]
     assert len(server.posted) == 5
+
+
+def test_what_the_server_cannot_read_is_skipped_with_its_reason(folder: Path) -> None:
+    server = Server(ImportStatus.WITH_ERRORS, reasons=("is broken, or no PDF: no objects",))
+    skipped = post_documents(folder / "1.txt", server.start, server.find).skipped
+    assert [(file.path, file.reason) for file in skipped] == [("1.txt", "is broken, or no PDF: no objects")]
+    silent = Server(ImportStatus.WITH_ERRORS)
+    (without,) = post_documents(folder / "1.txt", silent.start, silent.find).skipped
+    assert without.reason == "could not be read by the server; its object r says why"
 
 
 def test_what_takes_the_place_of_a_file_meanwhile_is_not_posted(folder: Path) -> None:

@@ -151,3 +151,32 @@ def test_what_a_search_found_is_no_more_relevant_than_anything_can_be(ranking: R
     assert after.relevance == 0.3
     assert before.final - after.final == pytest.approx(share * (before.relevance - 0.3))
     assert after.message["metadata"]["relevance"] == 0.3
+
+
+@pytest.mark.parametrize("ranking", list(Ranking))
+def test_results_that_a_bound_makes_equally_relevant_stay_in_the_order_of_their_search(ranking: Ranking) -> None:
+    day_old, new = NOW - timedelta(days=1), NOW
+    rows = [record("best", updated_at=day_old), record("second", updated_at=new), record("undated")]
+    results = answering(*rows, score=0.9)(QUESTION.model_copy(update={"ranking": ranking})).results
+    found = message_selection.semantic(results, ranking=ranking, wrapping=PLAIN, at_most=0.6)
+    kept = message_selection.select(found, min_final=0.0, limit=10)
+    assert [entry.message["metadata"]["id"] for entry in kept] == [result.id for result in results]
+    assert [entry.final for entry in kept] == [entry.message["metadata"]["final"] for entry in kept]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0.1, 1)), max_size=5), st.floats(0, 1))
+def test_a_bound_neither_raises_a_result_above_its_own_score_nor_changes_the_order(
+    drawn: list[tuple[float, float]], at_most: float
+) -> None:
+    (model,) = answering(record("r"), score=0.9)(QUESTION).results
+    results = [
+        model.model_copy(update={"id": str(place), "relevance": relevance, "recency": fresh})
+        for place, (relevance, fresh) in enumerate(sorted(drawn, key=lambda one: -(0.9 * one[0] + 0.1 * one[1])))
+    ]
+    free, bound = (
+        message_selection.semantic(results, ranking=Ranking.RECENCY, wrapping=PLAIN, at_most=most)
+        for most in (1.0, at_most)
+    )
+    assert all(one.final <= other.final for one, other in zip(bound, free, strict=True))
+    kept = message_selection.select(bound, min_final=0.0, limit=10)
+    assert [entry.message["metadata"]["id"] for entry in kept] == [result.id for result in results]

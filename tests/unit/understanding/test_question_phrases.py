@@ -155,6 +155,10 @@ def test_whatever_is_asked_names_are_runs_of_its_words(text: str) -> None:
         ("WHO OWNS THE HARBOUR FREIGHT API", "harbour freight api", 1.0),
         ("Keelson", "keelson", 0.1),
         ("Keelson outage", "keelson", 0.5),
+        ("K2017", "k2017", 1.0),
+        ("K2017 monthly fee", "k2017", 1.0),
+        ("who owns k2017", "k2017", 1.0),
+        ("24h", "24h", 0.1),
     ],
 )
 def test_a_name_is_as_certain_as_it_is_written(question: str, phrase: str, expected: float) -> None:

@@ -90,6 +90,8 @@ def test_other_words_say_no_relationship(question: str) -> None:
         ("OWNS", "", "Ada owns Atlas"),
         ("OWNS", "as keeper", "Ada owns Atlas (as keeper)"),
         ("DEPENDS_ON", "", "Ada depends on Atlas"),
+        ("DEPENDS_ON", "depends on", "Ada depends on Atlas"),
+        ("MEMBER_OF", "Member of", "Ada is member of Atlas"),
         ("PART_OF", "", "Ada is part of Atlas"),
         ("WRITTEN_BY", "", "Ada written by Atlas"),
         ("LOCATED_IN", "", "Ada is located in Atlas"),

@@ -107,6 +107,6 @@ def _ended(name: str, begun: ImportSummary, find: Callable[[str], ImportSummary]
         found = find(begun.id)
     if found.status is ImportStatus.FAILED:
         raise ApiError(f"{name}: the import failed: {found.error}; adding it again is safe")
-    reason = f"could not be read by the server; its object {found.report_key} says why"
+    reason = "; ".join(found.reasons) or f"could not be read by the server; its object {found.report_key} says why"
     skipped = (FileSkipped(name, reason),) if found.status is ImportStatus.WITH_ERRORS else ()
     return Added(written=found.written, unchanged=found.unchanged, embedded=found.embedded, skipped=skipped)

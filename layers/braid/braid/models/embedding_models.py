@@ -105,7 +105,10 @@ def resolve(profiles: Profiles, profile: str, embedding_type: EmbeddingType, for
     chosen = profiles.profiles.get(profile)
     if chosen is None:
         known = ", ".join(sorted(profiles.profiles))
-        raise ConfigurationError(f"BRAID_MODEL_PROFILE: unknown profile {profile!r}; known are {known}")
+        raise ConfigurationError(
+            f"BRAID_MODEL_PROFILE: unknown profile {profile!r}, of this setting or that the index was moved to; "
+            f"the file models/profiles.json of BRAID_SHARED_DIR has {known}"
+        )
     return profiles.model(chosen[embedding_type])
 
 

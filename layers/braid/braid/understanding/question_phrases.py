@@ -109,7 +109,7 @@ def name_certainty(question: str, phrase: str) -> float:
 
     "Which country is Aristarete from?" certainly names Aristarete, but hardly an entity called "Country". A name has a
     capital, a digit or a script without case. If all words or none have a capital, several words together count as a
-    name.
+    name. An identifier such as "K2017" is a name wherever it stands, also alone and in lower case.
 
     Parameters
     ----------
@@ -121,6 +121,8 @@ def name_certainty(question: str, phrase: str) -> float:
         # In a script without case, spelling does not distinguish names, and a word with case is a foreign name.
         return 1.0
     run, starts = run_of(question, phrase)
+    if any(_is_identifier(word) for word in run):
+        return 1.0
     standing = written.like_names
     capitals_tell = len(set(standing[1:])) > 1
     if capitals_tell:
@@ -154,6 +156,11 @@ def is_whole_name(question: str, phrase: str) -> bool:
 def looks_like_name(word: str) -> bool:
     """Return whether a word is written as names are: with a capital, a digit, or in a script without case."""
     return not word[0].islower()
+
+
+def _is_identifier(word: str) -> bool:
+    """Return whether a word is a letter with a digit somewhere after it, as no common word is."""
+    return word[0].isalpha() and any(map(str.isdecimal, word))
 
 
 def is_content_word(word: str) -> bool:

@@ -425,7 +425,8 @@ def _best_occurrence(question: QuestionWords, edge: _Edge, start: int, skipped: 
 def sentence(source: str, label: Label, target: str, predicate: str = "") -> str:
     """Return a relationship as a sentence without its full stop, source first: "Platform team owns Keelson".
 
-    A mention leads from the entity to the text that has its name, and it is the text that mentions.
+    A mention leads from the entity to the text that has its name, and it is the text that mentions. A predicate of the
+    label's own words, such as an imported graph's "depends on" of ``DEPENDS_ON``, is not said twice.
     """
     if label == MENTIONS:
         source, target = target, source
@@ -437,4 +438,5 @@ def sentence(source: str, label: Label, target: str, predicate: str = "") -> str
         said = f"is {said if parts[-1] in _PREPOSITIONS else f'{said} to'}" if parts[0] not in EMPTY else said
     elif _is_passive(parts) and parts[0] not in EMPTY and "by" not in parts:
         said = f"has {said}"
-    return f"{source} {said} {target}{f' ({predicate})' if predicate else ''}"
+    further = predicate if words(predicate) != parts else ""
+    return f"{source} {said} {target}{f' ({further})' if further else ''}"

@@ -240,13 +240,8 @@ def semantic(
         Upper bound of their relevance, as of :func:`most_relevant`.
     """
     items = []
-    for result in results:
-        text = result.content or result.title
-        if not text:
-            continue
-        relevance = min(result.relevance, at_most)
-        less = (result.relevance - relevance) * relevance_share(ranking)
-        scores = _scores(ContextSource.SEMANTIC, ranking, relevance, result.recency, clamp(result.final - less))
+    shown = [result for result in results if result.content or result.title]
+    for result, scores in zip(shown, _bounded(shown, ranking, at_most), strict=True):
         about = {
             "id": result.id,
             "kind": result.kind.value,
@@ -254,10 +249,29 @@ def semantic(
             "timestamp": result.timestamp.isoformat() if result.timestamp else None,
             "trusted": result.trusted,
         }
-        item = _item(ContextSource.SEMANTIC, text, about, scores, wrapping)
+        item = _item(ContextSource.SEMANTIC, result.content or result.title or "", about, scores, wrapping)
         item.message["metadata"]["excerpt"] = result.citation.excerpt
         items.append(item)
     return items
+
+
+def _bounded(results: Sequence[Result], ranking: Ranking, at_most: float) -> list[dict[str, float]]:
+    """Return the scores of results whose relevance is bounded, in their order.
+
+    The bound makes the best results equally relevant, so that their recency alone would order them. Each is therefore
+    raised to the final score of all that score less without the bound.
+    """
+    bounded, free = [], []
+    for result in results:
+        relevance = min(result.relevance, at_most)
+        less = (result.relevance - relevance) * relevance_share(ranking)
+        other = clamp(result.final - less)
+        bounded.append(_scores(ContextSource.SEMANTIC, ranking, relevance, result.recency, other))
+        free.append(_scores(ContextSource.SEMANTIC, ranking, result.relevance, result.recency, result.final)["final"])
+    least = 0.0
+    for place in sorted(range(len(results)), key=lambda place: (free[place], -place)):
+        least = bounded[place]["final"] = max(least, bounded[place]["final"])
+    return bounded
 
 
 def episodic(
