@@ -97,6 +97,23 @@ def test_an_answer_and_a_context_that_are_made_while_their_tenant_is_deleted_are
             assert not values() & {"result", "context"}
 
 
+def test_uses_that_are_added_after_their_records_or_their_tenant_were_deleted_are_left_out(tmp_path: Path) -> None:
+    with contextlib.closing(DemoStages(Settings(home=tmp_path))) as stages:
+        records = tuple(record(name, "the heron's secret") for name in ("kept", "gone", "last"))
+        stages.write(WriteRequest(tenant_id=ACME, records=records))
+        stages.uses.note(ACME, ["kept", "gone"])
+        stages.uses.add_gathered()
+        assert stages.uses.of(ACME) == {"kept": 1.0, "gone": 1.0}
+        stages.uses.note(ACME, ["last", "kept"])
+        stages.delete(ACME, ["gone", "last"])
+        stages.uses.add_gathered()
+        assert stages.uses.of(ACME) == {"kept": 2.0}
+        stages.uses.note(ACME, ["kept"])
+        delete_tenant(ACME, stages)
+        stages.uses.add_gathered()
+        assert stages.uses.of(ACME) == {}
+
+
 def test_an_episode_that_is_written_while_its_tenant_is_deleted_goes_with_it(
     store: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
