@@ -95,7 +95,7 @@ class DemoStages(Application):
     @cached_property
     def uses(self) -> UseCounts:
         """Uses that are gathered and, however long a test takes, not added: what is asked again is answered alike."""
-        return UseCounts(lambda: self.cache, self.now, clock=lambda: 0.0)
+        return UseCounts(lambda: self.cache, self.index.written, self.now, clock=lambda: 0.0)
 
     def make_models(self, on_progress: Callable[[int, int], None] = lambda _done, _of: None) -> None:
         """Make nothing: no model is needed."""

@@ -7,6 +7,7 @@ limits the waiting ones.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from braid_cli.http_server.fair_shares import Shares, Spent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Sequence
 
 SLOW_S: Final = 0.2
 """Seconds after which a request counts as slow, and another one may start."""
@@ -114,11 +115,25 @@ class Turns:
             self._shares.ended(queue.tenant_id, seconds)
 
     def _order(self, queue: _Queue) -> float:
-        """Return a queue's sort key, lowest first; equal queues keep their round-robin order."""
+        """Return a queue's sort key, lowest first: ``-inf`` unless it is of a heavy tenant's questions."""
         _, since = self._waiting[queue][0]
         if not queue.is_question or asyncio.get_running_loop().time() - since > PATIENT_S:
             return float("-inf")
         return self._shares.order(queue.tenant_id)
+
+    def _next(self, queues: Sequence[_Queue]) -> _Queue:
+        """Return the queue whose turn it is: round-robin, but heavy tenants' questions after all other questions.
+
+        If no other questions wait, these take turns with the writes: a tenant with endless writes never counts as
+        heavy.
+        """
+        order = {queue: self._order(queue) for queue in queues}
+        first = min(queues, key=order.__getitem__)
+        heavy = [queue for queue in queues if math.isfinite(order[queue])]
+        if not heavy or any(queue.is_question for queue in queues if queue not in heavy):
+            return first
+        best = min(heavy, key=order.__getitem__)
+        return next(queue for queue in queues if queue == best or not queue.is_question)
 
     def _go_on(self) -> None:
         """Give free turns to waiting requests that may start."""
@@ -126,7 +141,7 @@ class Turns:
             may = [queue for queue in self._waiting if self._may_begin(queue)]
             if not may:
                 return
-            queue = min(may, key=self._order)
+            queue = self._next(may)
             waiting = self._waiting.pop(queue)
             turn, _ = waiting.popleft()
             if waiting:

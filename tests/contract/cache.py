@@ -31,7 +31,7 @@ class CacheContract:
 
     def test_uses_of_records_are_added_up_by_several_writers_at_once(self, cache: Cache) -> None:
         def uses() -> UseCounts:
-            return UseCounts(lambda: ResilientCache(cache), lambda: AS_OF)
+            return UseCounts(lambda: ResilientCache(cache), lambda _tenant, ids: ids, lambda: AS_OF)
 
         writers = [uses() for _ in range(3)]
         for writer in writers:

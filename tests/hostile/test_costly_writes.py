@@ -267,6 +267,20 @@ def test_the_edges_of_an_evidence_are_found_by_an_index_and_not_among_all_of_the
     assert plans == ["SEARCH edges USING INDEX edges_by_evidence (tenant=? AND evidence=?)"] * 2
 
 
+def test_the_objects_of_one_import_are_found_by_an_index_and_not_among_all_of_the_tenant(stages: DemoStages) -> None:
+    for number in range(3):
+        stages.objects.put(ACME, f"ingest/{number}/pages/begun", b"")
+    statements: list[str] = []
+    with store_of(stages).read() as connection:
+        pass
+    connection.set_trace_callback(statements.append)
+    assert [one.key for one in stages.objects.list(ACME, "ingest/1/pages/")] == ["ingest/1/pages/begun"]
+    connection.set_trace_callback(None)
+    (listing,) = (statement for statement in statements if "FROM objects" in statement)
+    plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {listing}")]
+    assert plan[-1] == "SEARCH objects USING PRIMARY KEY (tenant=? AND key>? AND key<?)"
+
+
 def test_who_stores_no_record_adds_no_table_to_the_store_of_all(stages: DemoStages) -> None:
     store = store_of(stages)
 

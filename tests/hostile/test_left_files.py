@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded.graph import mapped_graph, tenant_graphs
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search import index as index_module
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
@@ -94,6 +95,23 @@ def test_an_answer_and_a_context_that_are_made_while_their_tenant_is_deleted_are
                 stages.write(WriteRequest(tenant_id=ACME, records=(record("r", "the heron's other secret"),)))
                 ask()
             assert not values() & {"result", "context"}
+
+
+def test_uses_that_are_added_after_their_records_or_their_tenant_were_deleted_are_left_out(tmp_path: Path) -> None:
+    with contextlib.closing(DemoStages(Settings(home=tmp_path))) as stages:
+        records = tuple(record(name, "the heron's secret") for name in ("kept", "gone", "last"))
+        stages.write(WriteRequest(tenant_id=ACME, records=records))
+        stages.uses.note(ACME, ["kept", "gone"])
+        stages.uses.add_gathered()
+        assert stages.uses.of(ACME) == {"kept": 1.0, "gone": 1.0}
+        stages.uses.note(ACME, ["last", "kept"])
+        stages.delete(ACME, ["gone", "last"])
+        stages.uses.add_gathered()
+        assert stages.uses.of(ACME) == {"kept": 2.0}
+        stages.uses.note(ACME, ["kept"])
+        delete_tenant(ACME, stages)
+        stages.uses.add_gathered()
+        assert stages.uses.of(ACME) == {}
 
 
 def test_an_episode_that_is_written_while_its_tenant_is_deleted_goes_with_it(
@@ -196,6 +214,31 @@ def test_the_file_of_a_process_that_was_killed_goes_with_its_tenant(tmp_path: Pa
     assert not new.exists()
     assert b"".join(again.objects.open(GLOBEX, "inbox/kept")) == b"theirs"
     again.close()
+
+
+def test_the_files_of_all_tenants_are_looked_at_once_an_hour_and_not_for_each_import(store: DemoStages) -> None:
+    seconds = [0.0]
+    objects = EmbeddedObjectStore(store.store, stopwatch=lambda: seconds[0])
+    objects.put(GLOBEX, "inbox/kept", b"theirs")
+    folder, long_ago = store.store.folder / "objects", time.time() - 2 * 3_600
+
+    def left_by_a_killed_process(name: str) -> Path:
+        path = folder / (name * 32)
+        path.write_bytes(b"theirs")
+        os.utime(path, (long_ago, long_ago))
+        return path
+
+    first = left_by_a_killed_process("0")
+    objects.delete_many(ACME, ["ingest/1/pages/begun"])
+    assert not first.exists()
+    second = left_by_a_killed_process("1")
+    seconds[0] += 3_599
+    objects.delete_many(ACME, ["ingest/2/pages/begun"])
+    assert second.exists()
+    seconds[0] += 1
+    objects.delete_many(ACME, ["ingest/3/pages/begun"])
+    assert not second.exists()
+    assert b"".join(objects.open(GLOBEX, "inbox/kept")) == b"theirs"
 
 
 def test_what_an_evaluation_keeps_is_its_owners_alone_and_named_when_a_tenant_is_deleted(

@@ -25,7 +25,7 @@ from braid.telemetry import names, recording
 from braid.understanding.graph_constraint_cost import MAX_COUNTED
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from braid.api.quotas import Quotas
     from braid.engines.aws.lambda_invocation import AnswerFunction, IngestFunction
@@ -250,7 +250,10 @@ class Application(OpenedModels):
         """Counts of how often records were recently returned or opened."""
         from braid.retrieval.use_counts import UseCounts
 
-        return UseCounts(lambda: self.cache, self.now)
+        def stored(tenant_id: str, ids: Sequence[str]) -> Collection[str]:
+            return self.index.written(tenant_id, ids)  # the index is opened only when uses are added
+
+        return UseCounts(lambda: self.cache, stored, self.now)
 
     @opened_once
     def quotas(self) -> Quotas:

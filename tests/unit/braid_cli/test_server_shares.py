@@ -232,6 +232,29 @@ def test_a_tenant_with_very_many_light_questions_does_not_pass_one_that_asked_a_
     asyncio.run(run())
 
 
+def test_a_tenant_with_very_many_writes_takes_turns_with_one_that_asked_a_heavy_question() -> None:
+    async def run() -> None:
+        door = Door(workers=2, at_once=1)
+        await door.known_as_heavy("h")
+        await door.ask("aaa", is_question=False)
+        await door.ask("hh")
+        order = ""
+        for _ in range(5):
+            order += door.begun
+            await door.end(door.begun)
+            await door.ask("a", is_question=False)
+        assert order == "aahah"
+        await door.ask("bh")
+        order = ""
+        for _ in range(4):
+            order += door.begun
+            await door.end(door.begun)
+        assert order == "aabh", "its questions are still last among questions"
+        await door.close()
+
+    asyncio.run(run())
+
+
 def test_a_heavy_tenant_keeps_few_places_from_others() -> None:
     async def run() -> None:
         door = Door(workers=2)

@@ -76,7 +76,7 @@ class Counted(NoCache):
 
 def test_gathering_asks_no_store_and_is_bounded() -> None:
     moment, cache = 0.0, Counted()
-    uses = UseCounts(lambda: ResilientCache(cache), lambda: NOW, lambda: moment)
+    uses = UseCounts(lambda: ResilientCache(cache), lambda _tenant, ids: ids, lambda: NOW, lambda: moment)
     for number in range(MAX_GATHERED + 100):
         uses.note("acme", [str(number), "0"])
     assert cache.asked == 0
@@ -93,7 +93,7 @@ def test_gathering_asks_no_store_and_is_bounded() -> None:
 
 
 def test_no_tenant_takes_the_places_of_another() -> None:
-    uses = UseCounts(lambda: ResilientCache(Counted()), lambda: NOW, lambda: 0.0)
+    uses = UseCounts(lambda: ResilientCache(Counted()), lambda _tenant, ids: ids, lambda: NOW, lambda: 0.0)
     uses.note("acme", map(str, range(2 * MAX_GATHERED)))
     uses.note("globex", ["a", "b"])
     assert {tenant: len(own) for tenant, own in uses._gathered.items()} == {"acme": MAX_GATHERED - 2, "globex": 2}
@@ -108,7 +108,7 @@ def test_a_use_looks_at_other_tenants_only_to_take_a_place_of_its_share(monkeypa
             return super().values()
 
     monkeypatch.setattr(use_counts, "MAX_GATHERED", 10)
-    uses = UseCounts(lambda: ResilientCache(Counted()), lambda: NOW, lambda: 0.0)
+    uses = UseCounts(lambda: ResilientCache(Counted()), lambda _tenant, ids: ids, lambda: NOW, lambda: 0.0)
     uses._gathered = looked = Tenants()
     uses.note("acme", map(str, range(30)))
     assert looked.looks == 0

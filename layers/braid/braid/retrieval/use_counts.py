@@ -3,6 +3,9 @@
 They are stored in the cache, one value a tenant, and not in the search index, where an update would index the whole
 document again, vectors included. Uses are collected in memory and added by a background thread, so that no question
 waits. Uses that were not added before a process ends are lost; without a cache, all are.
+
+A record may be deleted, alone or with its tenant, after its uses were gathered or added. Each time that uses of a
+tenant are added, the counts of records that are no longer stored are left out.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from braid.errors import StoreError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from braid.ports.cache import ResilientCache
@@ -44,6 +49,8 @@ class UseCounts:
     ----------
     cache
         Returns the cache; called when counts are read or added.
+    stored
+        Returns which of a tenant's ids, at most :data:`MAX_RECORDS`, are of stored records; called when uses are added.
     now
         Returns the present moment.
     clock
@@ -53,10 +60,11 @@ class UseCounts:
     def __init__(
         self,
         cache: Callable[[], ResilientCache],
+        stored: Callable[[str, Sequence[str]], Collection[str]],
         now: Callable[[], datetime],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._cache, self._now, self._clock = cache, now, clock
+        self._cache, self._stored, self._now, self._clock = cache, stored, now, clock
         self._lock, self._adding = threading.Lock(), threading.Lock()
         self._gathered: dict[str, Counter[str]] = {}
         self._records = 0  # of all tenants
@@ -106,11 +114,25 @@ class UseCounts:
         cache = self._cache()
         kept = cache.get(tenant_id, KEY)
         for _ in range(_ATTEMPTS):
-            before = cache.exchange(tenant_id, KEY, kept, with_uses(kept, uses, self._now().timestamp()), KEPT_S)
+            try:
+                counts = self._of_stored(tenant_id, with_uses(kept, uses, self._now().timestamp()))
+            except StoreError as error:
+                _LOG.info("uses of %d records are not counted: %s", len(uses), type(error).__name__)
+                return
+            if counts is None and kept is None:
+                return
+            before = cache.exchange(tenant_id, KEY, kept, counts, KEPT_S)
             if before == kept:
                 return
             kept = before
         _LOG.info("uses of %d records are not counted: others counted at the same time", len(uses))
+
+    def _of_stored(self, tenant_id: str, summed: bytes) -> bytes | None:
+        """Return counts as JSON without those of records that are no longer stored; None if no record is left."""
+        since, counts = _read(summed)
+        stored = self._stored(tenant_id, list(counts))
+        left = {identity: count for identity, count in counts.items() if identity in stored}
+        return json.dumps([since, left]).encode() if left else None
 
 
 def with_uses(kept: bytes | None, uses: Mapping[str, int], now_s: float) -> bytes:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from braid.engines.embedded.sqlite_files import PRIVATE_FILE, PRIVATE_FOLDER, file_error
 from braid.errors import ObjectChanged, ObjectMissing, StoreCorrupt
-from braid.ports.keys import check_object_key, check_prefix, check_tenant
+from braid.ports.keys import MAX_KEY_BYTES, check_object_key, check_prefix, check_tenant
 from braid.ports.object_store import ObjectInfo, StoredLines, check_range, parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from io import RawIOBase
     from pathlib import Path
 
@@ -26,6 +26,8 @@ FOLDER = "objects"
 PART_BYTES = 1024 * 1024
 _PAGE = 1_000
 _ABANDONED_S = 3_600
+_LAST_CHARACTERS = "\U0010ffff" * (MAX_KEY_BYTES // 4)
+"""Appended to a prefix: sorts after all keys that begin with it."""
 _RANDOM_NAME = re.compile("[0-9a-f]{32}")
 
 
@@ -35,19 +37,20 @@ class EmbeddedObjectStore:
     A file's name is random and never reused: keys are not paths, so ``a`` and ``a/b`` may both exist, and a reader
     keeps its file open while the object is replaced. A process that is killed while writing, or a put inside a
     transaction that is rolled back, leaves a file without a key. The first put of a process and :meth:`delete_many`
-    remove such files once they are an hour old.
+    remove such files once they are an hour old, at most once an hour: they look at the files of all tenants.
     """
 
-    def __init__(self, store: EmbeddedStore) -> None:
+    def __init__(self, store: EmbeddedStore, *, stopwatch: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         self._folder = store.folder / FOLDER
-        self._swept = False
+        self._stopwatch = stopwatch
+        self._swept_at: float | None = None
 
     def put(self, tenant_id: str, key: str, content: bytes | BinaryIO) -> ObjectInfo:
         """Write an object atomically; its version is the SHA-256 of its content."""
         check_tenant(tenant_id)
         check_object_key(key)
-        if not self._swept:
+        if self._swept_at is None:
             self._sweep()
         path = self._folder / uuid.uuid4().hex
         try:
@@ -89,19 +92,19 @@ class EmbeddedObjectStore:
         """Yield the tenant's objects whose key begins with ``prefix``, ordered by key."""
         check_tenant(tenant_id)
         check_prefix(prefix)
-        after = ""
+        begin, last = prefix, prefix + _LAST_CHARACTERS
         while True:
             with self._store.read() as connection:
                 rows = connection.execute(
                     "SELECT key, size, version FROM objects JOIN tenants ON tenants.number = objects.tenant"
-                    " WHERE tenants.tenant = ? AND key > ? AND substr(key, 1, ?) = ? ORDER BY key LIMIT ?",
-                    (tenant_id, after, len(prefix), prefix, _PAGE),
+                    " WHERE tenants.tenant = ? AND key BETWEEN ? AND ? ORDER BY key LIMIT ?",
+                    (tenant_id, begin, last, _PAGE),
                 ).fetchall()
             for key, size, version in rows:
                 yield ObjectInfo(key=key, size_bytes=size, version=version)
             if len(rows) < _PAGE:
                 return
-            after = rows[-1][0]
+            begin = f"{rows[-1][0]}\0"  # the next text: no key has this character
 
     def delete(self, tenant_id: str, key: str) -> None:
         """Remove an object; one that does not exist is no error."""
@@ -109,7 +112,8 @@ class EmbeddedObjectStore:
 
     def delete_many(self, tenant_id: str, keys: Sequence[str]) -> None:
         """Remove objects in one transaction."""
-        self._sweep()
+        if self._swept_at is None or self._stopwatch() - self._swept_at >= _ABANDONED_S:
+            self._sweep()
         self._delete(tenant_id, keys)
 
     def _delete(self, tenant_id: str, keys: Sequence[str]) -> None:
@@ -129,9 +133,9 @@ class EmbeddedObjectStore:
 
     def _sweep(self) -> None:
         """Remove files without a key, except recent ones, which may still be being written."""
-        self._swept = True
         if not self._folder.is_dir():
             return
+        self._swept_at = self._stopwatch()
         before = time.time() - _ABANDONED_S
         old: list[Path] = []
         for path in self._folder.iterdir():
