@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import struct
+from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -101,6 +102,21 @@ class ArchiveContract:
         assert again.hashes == done.hashes
         assert (again.unchanged, again.embedded) == (NUMBER, 0), "what is stored like this is not written again"
         assert everything(store, ACME) == before
+
+    def test_fields_of_metadata_are_the_same_in_whatever_order_a_store_returns_them(
+        self, store: Application, other: Callable[[], Application], tmp_path: Path
+    ) -> None:
+        records = tuple(
+            record(f"doc.md#{at}", "the fee").model_copy(update={"metadata": dict(fields), "embeddings": ()})
+            for at, fields in enumerate(permutations([("year", 2024), ("team", "Ops"), ("x", 1.5)]))
+        )
+        elsewhere = other()
+        require_written(write(WriteRequest(tenant_id=ACME, records=records), elsewhere))
+        export_tenant(ACME, elsewhere, tmp_path / "archive")
+        done = import_tenant(tmp_path / "archive", store)
+        assert done.counts[PartKind.RECORDS] == len(records)
+        assert import_tenant(tmp_path / "archive", store).unchanged == len(records)
+        assert everything(store, ACME) == everything(elsewhere, ACME)
 
     @pytest.mark.parametrize("planted", ["link", "file"])
     def test_nothing_is_written_into_what_others_put_into_its_folder(

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from braid.ingestion.writing import WriteRequest, require_written, write
 from braid.models import Answer, GraphConstraint, Hints, Query, Strategy
 from braid.retrieval import pipeline
 from braid.retrieval.stages import graph_constraint
+from braid.settings import Settings
 from braid.understanding import graph_constraint_cost
 
 from braid_cli.state_machine.interpreter import Workflow
+from tests.contract.shapes import edge, record, vertex
+from tests.stages import DemoStages
 from tests.workflow.test_retrieve import TENANT, comparable, failing
 
 if TYPE_CHECKING:
-    from tests.stages import DemoStages
+    from collections.abc import Iterator
 
 FIRST = (Strategy.GRAPH_FIRST, Strategy.VECTOR_FIRST)
 
@@ -65,6 +70,39 @@ def test_both_orders_give_the_same_answer(stages: DemoStages) -> None:
     walked, searched = (pipeline.answer(question(strategy), stages) for strategy in FIRST)
     assert ids(walked) == ids(searched)
     assert [result.paths for result in walked.results] == [result.paths for result in searched.results]
+
+
+@pytest.fixture(scope="module")
+def long_ids(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DemoStages]:
+    """Return stages over records with the longest ids, which one entity and each other lead to."""
+    stages = DemoStages(Settings(home=tmp_path_factory.mktemp("long")))
+    names = [f"{number:0256}" for number in range(400)]
+    edges = [edge("tollgate", name, "MENTIONS", tenant_id=TENANT, evidence=name) for name in names]
+    edges += [edge(one, next_, "CAUSES", tenant_id=TENANT, evidence=one) for one, next_ in pairwise(names)]
+    request = WriteRequest(
+        tenant_id=TENANT,
+        records=tuple(
+            record(name, "label printing failed" + " again" * (at % 5), tenant_id=TENANT, embeddings=())
+            for at, name in enumerate(names)
+        ),
+        vertices=(vertex("tollgate", name="Tollgate", tenant_id=TENANT, has_record=False),),
+        relationships=tuple(edges),
+    )
+    require_written(write(request, stages))
+    yield stages
+    stages.close()
+
+
+@pytest.mark.parametrize("characters", [50, 10_000])
+@pytest.mark.parametrize("strategy", FIRST)
+def test_the_state_has_room_for_the_longest_ids(long_ids: DemoStages, strategy: Strategy, characters: int) -> None:
+    text = "Why did label printing fail?".ljust(characters, "?")
+    query = question(strategy, top_k=50, text=text)
+    with Workflow(long_ids.handlers()) as workflow:
+        answer, _ = both(long_ids, workflow, query)
+    assert len(ids(answer)) == 50
+    assert answer.degraded == ()
+    assert any(result.paths for result in answer.results)
 
 
 @pytest.mark.parametrize(("most", "carried"), [(5, 0), (5, 100), (1_000, 0), (1_000, 100)])

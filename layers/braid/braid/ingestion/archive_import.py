@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
@@ -332,6 +333,9 @@ def _name(item: Item) -> str:
 
 
 def _hash(item: Item) -> str:
-    """Return the SHA-256 of an item without its tenant and vectors."""
-    exclude = {"tenant_id", "embeddings", "supplied_spaces"}
-    return hashlib.sha256(item.model_dump_json(exclude=exclude).encode()).hexdigest()
+    """Return the SHA-256 of an item without its tenant and vectors.
+
+    Its keys are sorted: OpenSearch returns the fields of metadata in another order than they were written in.
+    """
+    fields = item.model_dump(mode="json", exclude={"tenant_id", "embeddings", "supplied_spaces"})
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()

@@ -7,6 +7,7 @@ reaches more, all records are searched, and the hits are checked afterwards.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Final
 
 from braid.models.enums_and_scalars import can_be_id
@@ -14,22 +15,27 @@ from braid.ports.graph_query import GraphQuery, QueryStart
 from braid.ports.knowledge_graph import ExpandRequest, Expansion
 from braid.retrieval.stages.plan_and_search import best_ids
 from braid.retrieval.stages.stage_messages import GraphFound
-from braid.retrieval.stages.walk_seeds_and_scores import with_reason
+from braid.retrieval.stages.walk_seeds_and_scores import MAX_HITS_BYTES, with_reason
 from braid.understanding.graph_constraint_cost import MAX_REACH
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, GraphConstraint
+    from braid.models import EntityLink, GraphConstraint, GraphHit
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.stage_messages import GraphRequest
 
 CARRIED: Final = 100
 """Most hits with their paths in the workflow's state."""
+CARRIED_MEANWHILE: Final = 10
+"""The same while a constraint's whole reach is searched, which is in the state twice then."""
 MAX_FRONTIER_BYTES: Final = 48_000
-"""Largest total size of a frontier's ids, however long each is, far below the 256 KiB of a workflow's state."""
+"""Largest total size of a frontier's ids, however long each is. A state has at most 256 KiB: these, hits with their
+paths, up to 112,000 bytes of text hits with the longest ids, and the question."""
+MAX_CHECKED_BYTES: Final = 24_000
+"""The same of the text hits that were found to be inside: more than an answer has results."""
 
 
 @dataclass(frozen=True)
@@ -88,13 +94,13 @@ def reach(inside: ConstrainedGraph) -> GraphFound:
     """Return the vertices that a constraint reaches, nearest first, and flags of parts that did not fit the state."""
     links = inside.links()
     expansion = inside.walk(links)
-    frontier = _within_bytes([hit.id for hit in expansion.hits])
+    frontier, hits = _within_bytes([hit.id for hit in expansion.hits], MAX_FRONTIER_BYTES), _with_paths(expansion.hits)
     return GraphFound(
         links=tuple(links),
-        hits=tuple(map(with_reason, expansion.hits[:CARRIED])),
+        hits=hits,
         truncated=expansion.truncated,
         frontier=frontier,
-        wide=len(expansion.hits) > CARRIED,
+        wide=len(expansion.hits) > len(hits),
         overflow=len(expansion.hits) >= MAX_REACH or len(frontier) < len(expansion.hits),
         unknown=not links and not expansion.hits and inside.is_unknown(),
     )
@@ -115,25 +121,32 @@ def check(inside: ConstrainedGraph, request: GraphRequest) -> GraphFound:
     ordered = [held[identity] for identity in asked if identity in held]
     found = GraphFound(
         links=tuple(links),
-        hits=tuple(map(with_reason, ordered[:CARRIED])),
+        hits=_with_paths(ordered),
         truncated=expansion.truncated,
-        frontier=tuple(hit.id for hit in ordered),
+        frontier=_within_bytes([hit.id for hit in ordered], MAX_CHECKED_BYTES),
         unknown=not links and not ordered and inside.is_unknown(),
     )
     more = max(len(searched.vector), len(searched.lexical)) >= most
     if request.frontier is not None or not more or len(ordered) >= request.query.top_k:
         return found
     everything = inside.walk(links)
-    nearest = _within_bytes(list(dict.fromkeys([*found.frontier, *(hit.id for hit in everything.hits)])))
+    inside_first = list(dict.fromkeys([*found.frontier, *(hit.id for hit in everything.hits)]))
+    nearest = _within_bytes(inside_first, MAX_FRONTIER_BYTES)
     cut = len(everything.hits) >= MAX_REACH or everything.truncated
-    return found.model_copy(update={"frontier": nearest, "short": True, "wide": True, "truncated": cut})
+    hits = found.hits[:CARRIED_MEANWHILE]
+    return found.model_copy(update={"hits": hits, "frontier": nearest, "short": True, "wide": True, "truncated": cut})
 
 
-def _within_bytes(ids: Sequence[str]) -> tuple[str, ...]:
-    kept, size = [], 0
-    for identity in ids:
-        size += len(identity.encode())
-        if size > MAX_FRONTIER_BYTES:
-            break
-        kept.append(identity)
-    return tuple(kept)
+def _with_paths(hits: Sequence[GraphHit]) -> tuple[GraphHit, ...]:
+    """Return the first hits, each with the reason that is its path, as many as fit into the state."""
+    carried = tuple(map(with_reason, hits[:CARRIED]))
+    return carried[: _fitting((len(hit.model_dump_json().encode()) for hit in carried), MAX_HITS_BYTES)]
+
+
+def _within_bytes(ids: Sequence[str], most: int) -> tuple[str, ...]:
+    return tuple(ids[: _fitting((len(identity.encode()) for identity in ids), most)])
+
+
+def _fitting(sizes: Iterable[int], most: int) -> int:
+    """Return how many of the first items are no larger than ``most`` together."""
+    return sum(1 for _ in takewhile(lambda total: total <= most, accumulate(sizes)))

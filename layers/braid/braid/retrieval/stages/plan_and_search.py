@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from braid.deadline import Stopwatch
 from braid.errors import ModelError, StoreError
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from braid.retrieval.caches.keys_and_generations import EmbeddingCache
 
     FieldKinds: TypeAlias = Callable[[str, Sequence[str], bool], dict[str, frozenset[ValueKind]]]
+
+_SEEDS: Final = 50
+"""Most seeds of a walk that the settings allow, and so the ids of best hits that are passed on without a next step."""
 
 
 def run_plan(
@@ -197,7 +200,7 @@ def run_vector_search(
         begins_at=found.begins_at,
         outdated=found.outdated,
         space_empty=found.space_empty,
-        frontier=best_ids(vector, lexical, limit=step.limit if step else plan.candidates),
+        frontier=best_ids(vector, lexical, limit=step.limit if step else _SEEDS),
         took_ms=watch.ms(),
     )
 

@@ -95,7 +95,7 @@ class Searched(Frozen):
     space_empty: bool = False
     """Whether the tenant has vectors in other embedding spaces, but none in that of the question."""
     frontier: tuple[RecordId, ...] = ()
-    """Ids of the best hits of both strands, for the next step."""
+    """Ids of the best hits of both strands, for the next step or as seeds of a walk."""
     took_ms: Milliseconds
 
 
