@@ -129,9 +129,16 @@ def test_recency_is_a_half_when_the_time_is_missing_and_never_below_a_tenth() ->
     assert [entry.recency for entry in found] == [0.5, 0.1]
 
 
-def test_after_propagation_nothing_is_more_relevant_than_the_question_is_surely_about_what_is_stored() -> None:
-    answer = answering(record("a"), score=0.4)(QUESTION).model_copy(update={"fusion": Fusion.PROPAGATE})
-    assert message_selection.most_relevant(answer) == pytest.approx(0.4)
+@pytest.mark.parametrize(
+    ("confidence", "bound"),
+    [(0.0, 0.0), (0.09, 0.0), (0.1, 0.4), (0.16, 0.4), (0.49, 0.7), (1.0, 1.0)],
+)
+def test_after_propagation_results_are_as_relevant_as_they_are_close_or_as_the_answer_is_sure(
+    confidence: float, bound: float
+) -> None:
+    answer = answering(record("a"), score=0.4)(QUESTION)
+    answer = answer.model_copy(update={"fusion": Fusion.PROPAGATE, "confidence": confidence})
+    assert message_selection.most_relevant(answer) == pytest.approx(bound)
 
 
 def test_nothing_is_held_against_results_that_a_reranker_or_a_weighted_sum_scored() -> None:

@@ -7,6 +7,7 @@ and tool calls (episodic) are compared by relevance, recency and final score.
 
 from __future__ import annotations
 
+import math
 import unicodedata
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 WORD_CHARACTERS = 4
 """Shortest word that an episodic search looks for."""
+LEAST_CONFIDENCE = 0.1
+"""Chance that a search answers the question, below which nothing of it is shown."""
 
 
 class ContextSource(StrEnum):
@@ -216,15 +219,19 @@ def working_state(
 
 
 def most_relevant(answer: Answer) -> float:
-    """Return the upper bound on the relevance of an answer's results.
+    """Return the upper bound on the relevance of an answer's results; 0 if they hardly answer the question.
 
     Propagation scores are relative to the best record, so they are bounded by how close that one is to the question
-    (:func:`~braid.ranking.scoring.closeness`). Other fusion methods and rerankers score each result absolutely.
+    (:func:`~braid.ranking.scoring.closeness`), or by the root of the answer's confidence, whichever is greater. With
+    less confidence than :data:`LEAST_CONFIDENCE` they are not relevant, however close: a name of the question alone
+    makes a text close. Other fusion methods and rerankers score each result absolutely.
     """
     reranked = any(result.rerank_score is not None for result in answer.results)
     if answer.fusion is not Fusion.PROPAGATE or reranked:
         return 1.0
-    return closeness(answer.results, answer.related_entities)
+    if answer.confidence < LEAST_CONFIDENCE:
+        return 0.0
+    return max(closeness(answer.results, answer.related_entities), math.sqrt(answer.confidence))
 
 
 def semantic(
