@@ -117,7 +117,7 @@ def context(
             untrusted=untrusted,
             metadata=where or (),
             as_of=asked.as_of,
-            min_final=min_score,
+            min_score=min_score,
         )
     except InvalidRequest as error:
         raise of_option(error, _OPTIONS | {"filters": "--where", "metadata": "--where"}) from None

@@ -61,6 +61,7 @@ WRONG = {
     "a thousand values": Wrong(lambda b: b.search("x", filters={"metadata": {"f": [1] * 1000}}), "filters.metadata.0"),
     "too many facets": Wrong(lambda b: b.search("x", facets=["f"] * 9), "facets"),
     "a context of no day": Wrong(lambda b: b.context("x", as_of="soon"), "as_of"),
+    "a context of a score above 1": Wrong(lambda b: b.context("x", min_score=2), "min_score"),
     "a context of nothing": Wrong(lambda b: b.context(""), "question"),
     "nothing that can be added": Wrong(lambda b: b.add(7), "content"),
     "bytes": Wrong(lambda b: b.add(b"text"), "content"),
@@ -317,6 +318,14 @@ class BraidContract:
         braid.add(LEDGER)
         context = braid.context(LEDGER, [{"role": "user", "content": "the ledger, again"}])
         assert any(LEDGER in str(message["content"]) for message in context.messages)
+
+    def test_a_context_shows_what_scores_at_least_as_much_as_is_asked(self, braid: Braid) -> None:
+        braid.add([LEDGER, "Bread is baked at night."])
+        found = braid.context(LEDGER, min_score=0)
+        scores = sorted((scored.final for scored in found.scores), reverse=True)
+        assert len(scores) == 2
+        for least, count in ((scores[0], 1), (scores[1], 2), (1, 0)):  # from the cache
+            assert len(braid.context(LEDGER, min_score=least).messages) == count
 
     def test_a_context_as_of_a_day_shows_what_was_valid_then_and_what_was_decided(self, braid: Braid) -> None:
         first = {"id": "first", "text": f"{LEDGER} By the Gates team.", "invalid_at": "2024-03-01"}

@@ -64,6 +64,7 @@ class ContextFields(TypedDict, total=False):
     role: ContextRole | str | None
     untrusted: bool
     as_of: Moment | None
+    min_score: float | None
 
 
 class RelatedFields(TypedDict, total=False):

@@ -359,7 +359,7 @@ class Braid:
         fields
             Further fields of :class:`~braid.retrieval.context.message_selection.ContextQuestion`: ``task_id``,
             ``tool_name``, ``metadata``, ``working_state``, ``semantic``, ``episodic``, ``ranking``, ``role``,
-            ``untrusted``, ``as_of``.
+            ``untrusted``, ``as_of``, ``min_score``.
         """
         from braid.retrieval.context.message_selection import ContextQuestion
 

@@ -10,7 +10,7 @@ import logging
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -104,7 +104,7 @@ def build_context(
     untrusted: bool = False,
     metadata: object = (),
     as_of: str | date | None = None,
-    min_final: float | None = None,
+    min_score: float | None = None,
     nonce: str | None = None,
 ) -> Context:
     """Return messages to show a model before it answers, of the conversation, stored records and episodes.
@@ -135,7 +135,7 @@ def build_context(
         Conditions on the metadata of stored records and episodes, as :attr:`braid.models.Filters.metadata` takes them.
     as_of
         Only what was valid at this date or time, as of a search; now when not given.
-    min_final
+    min_score
         Final score below which nothing is shown, 0 to 1; the settings' when not given.
     nonce
         Nonce of the keys of the fences around retrieved text, a secret from everyone who writes records; by default
@@ -156,22 +156,19 @@ def build_context(
             untrusted=untrusted,
             metadata=metadata,
             as_of=as_of,
+            min_score=min_score,
         )
     except ValidationError as error:
         raise InvalidRequest.from_validation(error) from None
-    return run(request, memory, min_final=min_final, nonce=nonce)
+    return run(request, memory, nonce=nonce)
 
 
-def run(
-    request: ContextRequest, memory: Memory, *, min_final: float | None = None, nonce: str | None = None
-) -> Context:
+def run(request: ContextRequest, memory: Memory, *, nonce: str | None = None) -> Context:
     """Build one context; see :func:`build_context`.
 
     If all retrieval fails, the newest messages are returned in the conversation's order.
     """
     limits = memory.context_limits
-    if min_final is not None:
-        limits = replace(limits, min_final=min_final)
     if not limits.enabled:
         return Context(messages=request.messages, enabled=False)
     now = memory.now()
@@ -199,7 +196,8 @@ def run(
             *message_selection.semantic(results, ranking=request.ranking, wrapping=wrapping, at_most=most),
             *message_selection.episodic(request.query, episodes, ranking=request.ranking, wrapping=wrapping, now=now),
         ]
-        kept = message_selection.select(found, min_final=limits.min_final, limit=limits.limit)
+        least = limits.min_final if request.min_score is None else request.min_score
+        kept = message_selection.select(found, min_final=least, limit=limits.limit)
     return Context(
         messages=tuple(item.message for item in kept),
         scores=tuple(message_selection.scores_of(item) for item in kept),
@@ -251,7 +249,7 @@ def _retrieve(request: ContextRequest, memory: Memory, limits: ContextLimits, no
         found = _ask(asked, memory, limits, now)
         return found, _to_keep(asked, found, now)
 
-    without_conversation = asked.model_dump_json(exclude={"messages", "working_state", "role"})
+    without_conversation = asked.model_dump_json(exclude={"messages", "working_state", "role", "min_score"})
     found, kept = before.retrieved(asked.tenant_id, without_conversation, asked.ranking, anew)
     if found is None and kept is not None:
         return _Found(answer=kept.answer, episodes=kept.episodes)

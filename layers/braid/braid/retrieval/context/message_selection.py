@@ -103,6 +103,8 @@ class ContextQuestion(Frozen):
     """Whether records that are marked as not trusted may be shown."""
     as_of: AskedTime | None = None
     """Stored records, facts and episodes that were valid at this time, as of a search; now when not given."""
+    min_score: Score | None = None
+    """Final score below which nothing is shown; the settings' when not given, 0 shows all that is found."""
 
 
 class ContextRequest(ContextQuestion):
@@ -155,7 +157,8 @@ class Context(Frozen):
     def __str__(self) -> str:
         """Return the messages as text, each under its role."""
         said = (f"{message.get('role', 'message')}:\n{message_text(message)}" for message in self.messages)
-        below = f"; {self.metrics.found} found, all below the lowest score that is shown" if self.metrics.found else ""
+        found = self.metrics.found
+        below = f"; {found} found, all below the lowest score that is shown; min_score=0 shows them" if found else ""
         return "\n\n".join(said) or f"(no messages{below})"
 
 
