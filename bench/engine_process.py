@@ -86,7 +86,7 @@ def _forms_over_names(vertices: Sequence[Vertex], application: Application) -> f
                 some = [vertex.model_copy(update={"tenant_id": tenant}) for vertex in batch]
                 with ExitStack() as stack:
                     if tenant == "without":
-                        for forms in ("neptune.elements.stored_forms", "embedded.graph.name_rows.other_forms"):
+                        for forms in ("neptune.element_layout.stored_forms", "embedded.graph.name_rows.other_forms"):
                             stack.enter_context(patch(f"braid.engines.{forms}", return_value=[]))
                     began = time.perf_counter()
                     application.graph.upsert(some, [])

@@ -49,6 +49,11 @@ def found(graph: KnowledgeGraph, question: str) -> dict[str, float]:
     [
         ("Humboldt Peak (Colorado)", {"~humboldt peak", "^humboldt", "^peak"}),
         ("Nicholas I, Lord of Mecklenburg", {"~nicholas i", "^nicholas"}),
+        ("Möller Akku GmbH", {"~moller akku", "^moller", "^akku"}),
+        ("Hydra Cooling GmbH & Co. KG", {"~hydra cooling", "^hydra", "^cooling"}),
+        ("Acme, Inc.", {"~acme"}),
+        ("Telenett AS", {"~telenett"}),
+        ("AG", set()),
         ("Fenwick & Lode", {"^fenwick", "^lode"}),
         ("João Pinto Reis", {"^joao", "^reis", "^pinto reis", "@jpr"}),
         ("Oriel Customs Brokers", {"^oriel", "^brokers", "^customs brokers", "@ocb"}),

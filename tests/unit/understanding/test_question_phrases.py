@@ -65,7 +65,17 @@ def test_a_name_needs_one_word_of_more_than_two_characters_that_says_something()
     assert "is it" not in phrases("is it Bilge")
     assert "it bilge" in phrases("is it Bilge")
     assert phrases("ab cd") == []
+    assert phrases("ab-cd 12 e.g. 4") == []
     assert phrases("") == []
+
+
+@pytest.mark.parametrize(
+    ("question", "phrase"),
+    [("Who owns TH-12?", "th 12"), ("is it th-12", "th 12"), ("4.1.7", "4 1 7"), ("gx/40 is up", "gx 40")],
+)
+def test_an_identifier_of_short_parts_is_a_name(question: str, phrase: str) -> None:
+    assert phrase in phrases(question)
+    assert name_certainty(question, phrase) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ from braid.understanding.question_phrases import (
     tokenize,
     written_words,
 )
-from braid.understanding.tokens import cased_words, composed, normalise
+from braid.understanding.tokens import cased_words, composed, normalise, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,6 +59,11 @@ LEAST_CERTAINTY_OF_FORMS = 0.5
 MAX_PART_WORDS, MAX_NAME_WORDS, MAX_INITIALS, MAX_JOINED_WORDS = 3, 4, 6, 3
 MAX_TRANSPOSED_WORDS = 10
 """Most words of a question that are also looked up, as parts of names, with two adjacent letters swapped."""
+_LEGAL_FORMS = word_set("""
+    ab ag as asa bv cie co corp corporation ek gbr gmbh inc incorporated kg kgaa limited llc llp ltd nv ohg oy oyj plc
+    pty sa sarl sas se sl spa srl ug
+""")
+"""Legal forms of companies, without full stops, that are left out when people speak of one."""
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where names such as "KeelsonApi" and "LX500" may also be written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
@@ -82,8 +87,9 @@ def stored_forms(*names: str) -> list[str]:
     """Return the keys of other forms of an entity's names, each with its mark.
 
     "Humboldt Peak (Colorado)" and "Nicholas I, Lord of Mecklenburg" are shortened to the part before the bracket and
-    the first comma. A name of two to four words with capitals is known by its first and last word, and without its
-    first; one of three to six, by its initials. The first :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
+    the first comma, "Hydra Cooling GmbH & Co. KG" to the part before the legal form. A name of two to four words with
+    capitals is known by its first and last word, and without its first; one of three to six, by its initials. The first
+    :data:`MAX_MISSPELT_NAMES` names have :func:`misspellings`.
     """
     misspelt = [key for name in names[:MAX_MISSPELT_NAMES] for key in misspellings(normalise(name))]
     return other_forms(*names) + misspelt
@@ -103,6 +109,10 @@ def _forms(name: str) -> list[str]:
         short = bare.partition(",")[0]
         spelled = cased_words(short)
         keys += [SHORTENED + normalise(bare), SHORTENED + _joined(spelled)]
+    company = _without_legal_form(spelled)
+    if len(company) < len(spelled):
+        spelled = company
+        keys.append(SHORTENED + _joined(spelled))
     telling = [word for word in spelled if is_content_word(word)]
     if telling and all(map(looks_like_name, telling)):
         if 1 < len(spelled) <= MAX_NAME_WORDS:
@@ -111,6 +121,14 @@ def _forms(name: str) -> list[str]:
         if MIN_WORD_CHARACTERS <= len(telling) <= MAX_INITIALS:
             keys.append(INITIALS + "".join(word[0] for word in telling).casefold())
     return [key for key in dict.fromkeys(keys) if key[1:] not in {"", full}]
+
+
+def _without_legal_form(spelled: list[str]) -> list[str]:
+    """Return a company's name without the legal forms at its end; a name that is nothing else as it is."""
+    end = len(spelled)
+    while end and spelled[end - 1].casefold() in _LEGAL_FORMS:
+        end -= 1
+    return spelled[:end] if any(map(is_content_word, spelled[:end])) else spelled
 
 
 def without_brackets(name: str) -> str:

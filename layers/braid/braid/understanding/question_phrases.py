@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -26,6 +27,8 @@ MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
 """Certainties of a phrase whose spelling does not distinguish it from common words."""
+_IDENTIFIER = re.compile(r"(?<![\w./-])\w+(?:[./-]\w+)+")
+"""Words joined without a space, such as "TH-12" and "4.1.7"; with a digit among them an identifier."""
 
 
 class Token(NamedTuple):
@@ -53,8 +56,8 @@ def phrases(question: str) -> list[str]:
     """Return every run of 1 to 8 words of a question that could be a name, the longest first.
 
     A phrase needs one word of more than two characters that is not a function word, two Han characters, or three
-    letters of another script without case; a question is read up to its 200th word, which bounds the look-up. In
-    scripts without spaces, runs have up to 12 characters.
+    letters of another script without case, or it is an identifier such as "TH-12" or "4.1.7"; a question is read up to
+    its 200th word, which bounds the look-up. In scripts without spaces, runs have up to 12 characters.
     """
     return list(_runs(question))
 
@@ -66,14 +69,19 @@ def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
     folded = [piece.text.casefold() for piece in tokens]
     telling = [is_content_word(piece.text) for piece in tokens]
     glued = any(piece.glued for piece in tokens)
+    identifiers = {_folded(word) for word in _IDENTIFIER.findall(question) if any(map(str.isdecimal, word))}
     found: dict[str, tuple[tuple[str, ...], list[int]]] = {}
     for size in range(min(MAX_PHRASE_IDEOGRAPHS if glued else MAX_PHRASE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):
             run = tokens[start : start + size]
             if size > MAX_PHRASE_WORDS and not all(piece.glued for piece in run[1:]):
                 continue
-            if True in telling[start : start + size] or _is_name_without_case([piece.text for piece in run]):
-                words_of_run = folded[start : start + size]
+            words_of_run = folded[start : start + size]
+            if (
+                True in telling[start : start + size]
+                or (identifiers and tuple(words_of_run) in identifiers)
+                or _is_name_without_case([piece.text for piece in run])
+            ):
                 phrase = _written(run, words_of_run) if glued else " ".join(words_of_run)
                 if glued:
                     found[phrase] = (tuple(words_of_run), occurrences(words_of_run, folded))
