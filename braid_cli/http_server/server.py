@@ -217,13 +217,17 @@ class Server:
         """Hold a request's places of its tenant while it is answered. Only for the event loop's thread.
 
         A request with a long body takes several places, at most as many as its tenant has; it then runs alone. A heavy
-        tenant has fewer places while others are active, as its waiting requests would keep places from them.
+        tenant has fewer places while others are active, as its waiting requests would keep places from them. The places
+        that one tenant cannot take are for tenants with less than an equal share, so that two keep no third one out.
 
         Raises Problem 503 if the server has no place left, 429 if the tenant has too few.
         """
         if self._answering >= self._bounds.at_once:
             raise unavailable("the server is busy")
         own = min(self._bounds.per_tenant, self._shares.places(tenant_id, self._bounds.at_once))
+        if self._answering >= self._bounds.per_tenant:
+            others = len(self._busy.keys() - {tenant_id})
+            own = min(own, max(1, self._bounds.at_once // (others + 2)))  # with room for one tenant more
         wanted = min(wanted, own)
         if self._busy[tenant_id] + wanted > own:
             raise _asks_too_much()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.api.handler import make_handler
+from braid.api.problems import Problem
 from braid.errors import StoresUnavailable
 from braid.ports.members import Membership as Member
 from braid.ports.members import Role
@@ -209,6 +211,35 @@ def test_more_at_once_than_it_takes_on_is_refused_without_waiting(server: Server
     assert (same_tenant[0], same_tenant[1]["retry-after"]) == (429, "1")
     assert (too_many[0], too_many[1]["retry-after"]) == (503, "1")
     assert [answer[0] for answer in answered] == [200, 200, 200]
+
+
+def test_the_places_that_one_tenant_leaves_are_not_all_taken_by_a_second(handler: Recorder) -> None:
+    server = Server(handler, key=KEY, bounds=Bounds(at_once=16, per_tenant=12), clock=lambda: NOW)
+
+    def take(tenant_id: str) -> contextlib.ExitStack | int:
+        with contextlib.ExitStack() as taking:
+            try:
+                taking.enter_context(server._places(tenant_id, 1))
+            except Problem as refused:
+                return refused.status
+            return taking.pop_all()
+
+    def take_all(tenant_id: str) -> list[contextlib.ExitStack]:
+        return [taken for taken in (take(tenant_id) for _ in range(16)) if isinstance(taken, contextlib.ExitStack)]
+
+    first, second = take_all("first"), take_all("second")
+    assert (len(first), len(second)) == (12, 4)
+    assert take("third") == 503, "what is answered already goes on"
+    for _ in range(4):
+        first.pop().close()
+        assert take("first") == 429
+        second += take_all("second")
+    assert (len(first), len(second)) == (8, 5)
+    third = take_all("third")
+    assert len(third) == 3
+    for taken in (*first, *second, *third):
+        taken.close()
+    server.close()
 
 
 def test_a_long_body_takes_several_of_its_tenants_places_and_none_of_anothers(
