@@ -80,6 +80,15 @@ class FoundNamesContract:
         assert names(store, "a") == set()
         assert store.graph.get_many(ACME, [BERG]) == []
 
+    def test_a_text_that_is_written_again_as_a_kind_that_is_not_read_for_names_mentions_none(
+        self, store: Application
+    ) -> None:
+        written(store, record("a", "It was Anna Berg."))
+        report = written(store, record("a", "We asked Anna Berg.", kind=Kind.MESSAGE, trusted=False))
+        assert (report.mentions, report.unmentioned) == (0, 1)
+        assert mentions(store, "a") == []
+        assert store.graph.get_many(ACME, [BERG]) == []
+
     def test_a_mention_that_a_broken_off_write_took_from_a_text_is_removed_by_a_repair(
         self, store: Application, monkeypatch: pytest.MonkeyPatch
     ) -> None:

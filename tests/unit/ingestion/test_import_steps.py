@@ -15,6 +15,7 @@ from braid.engines.aws.s3 import S3ObjectStore
 from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing, QueueFull, StoreError, TransientStoreError
 from braid.ingestion.bulk import import_steps, manifest
 from braid.ingestion.bulk.step_messages import BatchRange, BatchResult, Cursor, Finish, Lost, PageRequest, Phase, Split
+from braid.ingestion.repair import repair
 from braid.ingestion.tenant_deletion import delete_tenant
 from braid.models import MAX_ID_BYTES
 from braid.ports.ingestion import ImportJob, JobReport, JobStatus
@@ -388,6 +389,33 @@ def test_a_batch_of_which_nothing_is_noted_counts_as_lost(store: DemoStages) -> 
     assert (report.status, report.lost_batches, report.written) == (JobStatus.INCOMPLETE, 2, 4)
     noted = [json.loads(line) for line in store.objects.open(ACME, report.report_key)]
     assert [one["place"] for one in noted] == ["lines 5 to 8", "lines 9 to 11"]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_edge_is_as_trusted_as_its_evidence_that_a_lost_batch_has(store: DemoStages, *, trusted: bool) -> None:
+    edge = {"source": "a", "type": "OWNS", "target": "b", "evidence": "mail"}
+    put_lines(
+        store,
+        [
+            {"record": {"id": "mail", "content": "a mail", "trusted": trusted}},
+            *({"entity": {"id": name, "type": "Team", "name": name}} for name in "ab"),
+            {"relationship": edge},
+        ],
+    )
+    job = import_steps.split(Split(job="j", event={"tenant_id": ACME, "key": KEY}), store, batch_lines=1)
+    for phase in Phase:
+        for task in batches(store, job, phase):
+            if task.batch.number:
+                import_steps.batch(task, store)
+            else:
+                lost = Lost(job=job, phase=phase, batch=task.batch, error="TransientStoreError")
+                import_steps.lost(lost, store)
+    assert finished(store, job).status is JobStatus.INCOMPLETE
+    (stored,) = store.graph.scan(ACME).relationships
+    assert (stored.evidence, stored.trusted) == ("mail", trusted)
+    repair(ACME, store)
+    (stored,) = store.graph.scan(ACME).relationships
+    assert stored.trusted is trusted
 
 
 def test_a_batch_that_is_repeated_writes_once_and_counts_what_it_did_last(store: DemoStages) -> None:

@@ -52,7 +52,7 @@ def find_names(
 ) -> FoundNames:
     """Find the names in some records, and the stored mentions that these no longer have.
 
-    If no record is of a kind that is read for names, the result is empty, without stale mentions.
+    A record of a kind that is not read for names has none.
 
     Parameters
     ----------
@@ -65,11 +65,10 @@ def find_names(
     store
         Both stores, and the finder.
     """
-    read = [record for record in records.values() if record.kind in _READ]
-    if not read:
+    if not records:
         return FoundNames({}, {}, [], {})
-    tenant_id = read[0].tenant_id
-    found = _names_in(read, named, store)
+    tenant_id = next(iter(records.values())).tenant_id
+    found = _names_in([record for record in records.values() if record.kind in _READ], named, store)
     known = named.meant([name.meaning for name in found if name.entity_id is None])
     edges: dict[EdgeId, Relationship] = {}
     vertices: dict[str, Vertex] = {}

@@ -154,12 +154,12 @@ def refused_records(request: WriteRequest, errors: Iterable[ItemError], unread: 
     return tuple(name for name in refused if name not in trusted)
 
 
-def distrust_edges_of(refused: Iterable[str], tenant_id: str, store: WriteStore) -> None:
-    """Mark edges as untrusted whose evidence is one of these refused records, unless a version of it is stored.
+def distrust_edges_of(unwritten: Iterable[str], tenant_id: str, store: WriteStore) -> None:
+    """Mark edges as untrusted whose evidence is one of these unwritten records, unless a version of it is stored.
 
     Called when all edges of a file are written: until then they count as trusted, as their evidence is not stored.
     """
-    for ids in batches(refused, _IDS_AT_ONCE):
+    for ids in batches(unwritten, _IDS_AT_ONCE):
         stored = store.index.written(tenant_id, ids)
         if absent := [each for each in ids if each not in stored]:
             with store.transaction(tenant_id):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, cast
 
 from pydantic import ValidationError
 
-from braid.errors import InvalidRequest, ObjectChanged
+from braid.errors import InvalidRequest, ObjectChanged, ObjectMissing
 from braid.ingestion.bulk import manifest
 from braid.ingestion.bulk.batch_phases import (
     distrust_edges_of,
@@ -51,10 +51,11 @@ from braid.ports.ingestion import ImportJob, JobReport, JobStatus
 from braid.ports.keys import check_tenant
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
+    from braid.ingestion.items import Items
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines
     from braid.settings import Settings
@@ -171,10 +172,7 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
     batch_range = task.batch
     if task.job.document is not None:  # of other objects, to read them is enough
         _require_newest(task.job, store)
-    content = store.objects.read(task.job.tenant_id, task.job.object, batch_range.start, batch_range.end)
-    lines = content.removesuffix(b"\n").split(b"\n")
-    numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=batch_range.line)]
-    items = read_lines(numbered, task.job.tenant_id)
+    items = _items_of(task.job, batch_range, store)
     request = items.request(partial=True, missing=task.job.missing)
     earlier_phases = [phase for phase in list(Phase)[: list(Phase).index(task.phase)] if phase in batch_range.phases]
     earlier = [manifest.result(task.job, phase, batch_range, store.objects) for phase in earlier_phases]
@@ -194,6 +192,14 @@ def _write_batch(task: Batch, store: FileStore) -> BatchCounts:
         refused=refused_records(request, errors, items.unread) if task.phase is Phase.ITEMS else (),
     )
     return manifest.put_result(task.job, task.phase, batch_range, result, store.objects)
+
+
+def _items_of(job: ImportJob, batch_range: BatchRange, store: FileStore) -> Items:
+    """Read and parse the lines of a batch. Raises ObjectChanged if the object is no longer the version of the job."""
+    content = store.objects.read(job.tenant_id, job.object, batch_range.start, batch_range.end)
+    lines = content.removesuffix(b"\n").split(b"\n")
+    numbered = [(f"line {number}", line) for number, line in enumerate(lines, start=batch_range.line)]
+    return read_lines(numbered, job.tenant_id)
 
 
 def _require_newest(job: ImportJob, store: FileStore) -> None:
@@ -303,7 +309,7 @@ def _ranges(lines: Iterable[bytes], total: int, batch_lines: int | None) -> Iter
 
 
 def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
-    """Write the object of errors, settle the trust of edges whose evidence was refused, and return the report."""
+    """Write the object of errors, settle the trust of edges whose evidence is not written, and return the report."""
     totals = dict.fromkeys(("written", "unchanged", "embedded", "relationships", "superseded"), 0)
     errors, causes = 0, list[str]()
     report_key = f"{manifest.folder(job)}/errors.jsonl"
@@ -315,7 +321,7 @@ def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
             for name in totals:
                 totals[name] += getattr(result, name)
             found = result.errors
-            distrust_edges_of(result.refused, job.tenant_id, store)
+            distrust_edges_of(_unwritten(job, batch_range, result, store), job.tenant_id, store)
             if result.lost is not None:
                 causes.append(result.lost)
                 found = (_lost_lines(batch_range, result.lost),)
@@ -328,6 +334,19 @@ def _gather_report(job: ImportJob, store: FileStore) -> JobReport:
     if causes:
         status = JobStatus.CHANGED if ObjectChanged.__name__ in causes else JobStatus.INCOMPLETE
     return JobReport(job=job, status=status, errors=errors, lost_batches=len(causes), report_key=report_key, **totals)
+
+
+def _unwritten(job: ImportJob, batch_range: BatchRange, result: BatchResult, store: FileStore) -> Sequence[str]:
+    """Return the ids of a batch's records that were refused, or of all if it was lost, unless they are trusted."""
+    if result.lost is None:
+        return result.refused
+    try:
+        items = _items_of(job, batch_range, store)
+    except (ObjectChanged, ObjectMissing):
+        return ()
+    request = items.request(partial=True)
+    untrusted = (record.id for record in request.records if not record.trusted)
+    return (*untrusted, *refused_records(request, items.errors, items.unread))
 
 
 def _lost_lines(batch_range: BatchRange, cause: str) -> ItemError:
