@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from braid.ingestion.bulk.step_messages import Task, TaskResult
-    from braid.ingestion.items import Items
+    from braid.ingestion.item_parsing import Items
     from braid.ports.cache import ResilientCache
     from braid.ports.object_store import ObjectLines
     from braid.settings import Settings
