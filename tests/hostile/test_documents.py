@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import sys
 import time
 import zipfile
@@ -39,6 +40,7 @@ from tests.front_door import FrontDoor, claims
 from tests.stages import DemoStages, WordEncoder
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
@@ -427,6 +429,21 @@ def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_read(tmp_path: 
         assert "takes longer" in late.unreadable
         reader.limits = ReadingLimits()
         assert reader.read(str(good), "good.md").document is not None
+
+
+def test_a_reader_whose_parent_was_killed_ends_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, ended = tmp_path / "slow.csv", []
+    slow.write_bytes(b"a,b\n" + b"x,y\n" * 2_000_000)
+
+    def never(process: subprocess.Popen[bytes], *_: object) -> dict[str, object]:
+        ended.append(process.wait(30))
+        raise OSError
+
+    monkeypatch.setattr(ReaderProcess, "_answer", staticmethod(never))
+    monkeypatch.setattr(reader_process, "_AFTER_PARENT_S", 0.0)
+    with ReaderProcess(ReadingLimits(seconds=0.5)) as reader:
+        reader.read(str(slow), "slow.csv")
+    assert ended == [-signal.SIGALRM]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits a process's memory so")

@@ -346,6 +346,12 @@ def test_a_message_is_below_its_senders_name_or_address(sender: str, heading: tu
     assert headings(document("a.eml", message)) == [heading]
 
 
+@pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "no-such-charset", "us-ascii"])
+def test_a_message_with_a_wrong_charset_is_read_all_the_same(charset: str) -> None:
+    message = f"Subject: Gates\nContent-Type: text/plain; charset={charset}\n\nJürgen opens the gates."
+    assert "opens the gates" in document("a.eml", message).sections[0].text
+
+
 def test_python_has_a_section_for_each_function_and_method_under_its_class() -> None:
     code = (
         '"""Gates."""\n\n\nclass Gate:\n    """One."""\n\n    @property\n    def open(self):\n        return 1\n'

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import selectors
+import signal
 import subprocess
 import sys
 import time
@@ -31,6 +32,8 @@ _PART_BYTES = 1024 * 1024
 _ANSWER_BYTES = 8
 """Most bytes of an answer for each character that a document may have, and for each byte of ``_ANSWER_SPARE``."""
 _ANSWER_SPARE = 8 * 1024 * 1024
+_AFTER_PARENT_S = 2.0
+"""Seconds after which the subprocess ends by itself, counted from the time at which its parent kills it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +77,11 @@ class ReaderProcess:
         known_sha256
             Hash of the content that was read before; if it is unchanged, no document is returned.
         """
-        request = {"path": os.fsencode(path).hex(), "name": name, "known": known_sha256}
         seconds = self.limits.seconds_for(0)
         with contextlib.suppress(OSError):  # the subprocess reports a file that cannot be opened
             seconds = self.limits.seconds_for(Path(path).lstat().st_size)
+        ends_after = seconds + _AFTER_PARENT_S
+        request = {"path": os.fsencode(path).hex(), "name": name, "known": known_sha256, "ends_after": ends_after}
         try:
             process = self._started()
             _stream(process.stdin).write(json.dumps(request).encode() + b"\n")
@@ -188,6 +192,8 @@ def main() -> None:
     os.dup2(2, sys.stdout.fileno())  # so that output of a library is not read as a response
     for line in sys.stdin.buffer:
         request = json.loads(line)
+        # The parent kills this process in time; if it was killed itself, this ends it.
+        signal.setitimer(signal.ITIMER_REAL, request["ends_after"])
         reading = read_file(bytes.fromhex(request["path"]), request["name"], request["known"], limits, setup["mapping"])
         fields = ("sha256", "unreadable", "permanent", "empty")
         answer: dict[str, Any] = {name: getattr(reading, name) for name in fields}
@@ -196,6 +202,7 @@ def main() -> None:
         content = json.dumps(answer, ensure_ascii=False).encode()
         out.write(len(content).to_bytes(_LENGTH_BYTES, "big") + content)
         out.flush()
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _limit_memory(size: int) -> None:

@@ -87,7 +87,7 @@ def _body(part: EmailMessage | None, source: Source) -> tuple[Section, ...]:
     content = content if isinstance(content, bytes) else str(content).encode()
     try:
         text = content.decode(part.get_content_charset() or "utf-8")
-    except (LookupError, UnicodeDecodeError):
+    except (LookupError, UnicodeError):  # the charset is unknown, not a text's, or another one
         text = decode(content)
     if part.get_content_type() == "text/html":
         return html_document(text, source).sections
