@@ -21,7 +21,7 @@ from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
 from braid.models.enums_and_scalars import printable
 from braid.models.query import NOT_RELATED, NOTHING_PASSES
-from braid.retrieval.context.fence import fence
+from braid.retrieval.context.text_fences import fence
 from braid.understanding.intent import names_moment
 from mcp.server import MCPServer
 from mcp.server.auth.middleware.auth_context import get_access_token

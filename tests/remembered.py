@@ -14,8 +14,8 @@ from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.ports.cache import NoCache, ResilientCache
 from braid.retrieval.context.building import ContextLimits, build_context
 from braid.retrieval.context.episodes import record_decision, record_tool_call
-from braid.retrieval.context.fence import unfenced
 from braid.retrieval.context.message_selection import Context, ContextSource
+from braid.retrieval.context.text_fences import unfenced
 
 from tests.fakes import NOW, TENANT, fused, searched
 

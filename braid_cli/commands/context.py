@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from braid.errors import InvalidRequest
 from braid.models import ContextRole, Ranking
-from braid.retrieval.context.fence import unfenced
 from braid.retrieval.context.message_selection import Context, ContextSource, message_text
+from braid.retrieval.context.text_fences import unfenced
 from rich.table import Table
 from rich.text import Text
 

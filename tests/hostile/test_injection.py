@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.models import ContextRole
-from braid.retrieval.context.fence import FIRST_LINE, fence, unfenced
+from braid.retrieval.context.text_fences import FIRST_LINE, fence, unfenced
 from braid.settings import Settings
 from hypothesis import given
 from hypothesis import strategies as st

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from braid.engines.embedded.search import hnsw_graph, hnsw_segments, vector_log
+from braid.engines.embedded.search import hnsw_graph, hnsw_segments, removed_vectors_log
 from braid.engines.embedded.search.hnsw_graph import HnswGraph
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -165,7 +165,7 @@ def test_a_rebuild_that_a_write_overtakes_is_left_to_later_writes(
 def test_a_graph_beyond_the_log_is_compared_with_all_rows(
     tmp_path: Path, compared: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_log, "GENERATIONS_KEPT", 3)
+    monkeypatch.setattr(removed_vectors_log, "GENERATIONS_KEPT", 3)
     index = written(tmp_path)
     other = opened(tmp_path)
     through_graph(other)
@@ -184,8 +184,8 @@ def test_a_graph_beyond_the_log_is_compared_with_all_rows(
 
 def test_the_log_is_bounded_in_vectors_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few vectors that are replaced again and again would have a log that takes longer to read than they do."""
-    monkeypatch.setattr(vector_log, "VECTORS_KEPT", 30)
-    monkeypatch.setattr(vector_log, "_LOOKED_AFTER", 4)
+    monkeypatch.setattr(removed_vectors_log, "VECTORS_KEPT", 30)
+    monkeypatch.setattr(removed_vectors_log, "_LOOKED_AFTER", 4)
     index = written(tmp_path)
     other = opened(tmp_path)
     for seed in range(25):

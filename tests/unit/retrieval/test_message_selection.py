@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from braid.models import ContextRole, Fusion, Query, Ranking
 from braid.retrieval.context import message_selection
-from braid.retrieval.context.fence import Wrapping
 from braid.retrieval.context.message_selection import ContextItem, ContextSource, message_text, position_recency
+from braid.retrieval.context.text_fences import Wrapping
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError

@@ -3,7 +3,7 @@
 The first request claims the key in the cache by a compare-and-set. While it runs, others with the key are refused with
 409; afterwards they get its answer. A claim ends with the request, or after :data:`CLAIM_S` if its process ended first.
 Without a cache a repeated request is a repeated write, which is harmless: writing the same record again changes
-nothing.
+nothing (:mod:`braid.ingestion.writing`, by the hash of its content).
 """
 
 from __future__ import annotations

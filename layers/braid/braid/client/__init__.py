@@ -6,7 +6,7 @@
     asynchronous.py      AsyncBraid: the same calls for ``await``
     argument_types.py    keyword arguments of search, context and facts, for editors and type checkers
     added_items.py       parses the argument of `add`: texts, dicts, dataclasses, documents of frameworks, paths
-    documents.py         ingests files and folders of documents; the report of `add`
+    documents_in_process.py  ingests files and folders of documents; the report of `add`
     results.py           search results and facts, and their display
     in_process.py        backend: engines and models of this process
     deployed.py          backend: the HTTP API of a deployed Braid

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
     from braid.client.added_items import Documents
     from braid.client.argument_types import ContextFields, Moment, QuestionFields, RelatedFields
-    from braid.client.documents import Added
+    from braid.client.documents_in_process import Added
     from braid.client.results import Fact, Results
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer
@@ -227,7 +227,7 @@ class Braid:
             such as ``content[3]``. Earlier batches are written all the same.
         """
         from braid.client.added_items import Documents, batches
-        from braid.client.documents import Added, skipped_lines
+        from braid.client.documents_in_process import Added, skipped_lines
         from braid.settings import DEFAULT_TENANT
 
         try:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from braid.api.schemas import RecordSummary
-    from braid.client.documents import Added
+    from braid.client.documents_in_process import Added
     from braid.models import Question
     from braid.ports.ingestion import WriteRequest
     from braid.retrieval.context.message_selection import ContextQuestion

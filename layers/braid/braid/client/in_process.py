@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from braid.api.schemas import RecordSummary, ReembedJob, Related, Stats, WriteSummary
-    from braid.client.documents import Added
+    from braid.client.documents_in_process import Added
     from braid.ingestion.deleting import DeleteReport
     from braid.models import Answer, Question
     from braid.ports.graph_query import GraphResult
@@ -151,7 +151,7 @@ class InProcess:
 
     def add_documents(self, tenant: str | None, path: Path) -> Added:
         """Ingest a file or folder of documents."""
-        from braid.client.documents import ingest
+        from braid.client.documents_in_process import ingest
 
         return ingest(path, self._with_models(), tenant or DEFAULT_TENANT)
 

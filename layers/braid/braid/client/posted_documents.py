@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from braid.api.schemas import DocumentRequest, ImportSummary
 from braid.client.api_errors import ApiError
-from braid.client.documents import Added
+from braid.client.documents_in_process import Added
 from braid.errors import InvalidRequest
 from braid.ingestion.documents import folder_listing
 from braid.ingestion.documents.progress import FileSkipped

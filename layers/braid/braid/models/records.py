@@ -161,7 +161,7 @@ class Record(NewRecord):
     supplied_spaces: tuple[Name, ...] = Field(default=(), exclude_if=lambda spaces: not spaces)
     """Embedding spaces whose vector came with the record, and so was not made by the space's model."""
     content_hash: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
-    """SHA-256 of the record as it was given; see :func:`braid.ingestion.writing.content_hash`."""
+    """SHA-256 of the record as it was given; see :func:`braid.ingestion.record_vectors.content_hash`."""
 
 
 class NewVertex(Frozen):

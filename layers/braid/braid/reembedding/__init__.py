@@ -8,7 +8,8 @@ only if they have not changed since they were read.
 - ``switch_and_rollback``: the end of a *move* to another model profile or index: verification, switch and roll-back;
   ``profile_recall``: the recall of both profiles. The engine's part of a move has its port in
   ``braid.ports.reembedding``
-- ``outdated_conditions``: conditions of outdated records; ``outdated_queue``: queue of outdated records that answers
+- ``outdated_conditions``: conditions of outdated records, while how far one has drifted is decided for each answer by
+  ``drift`` of ``braid.ranking.scoring``; ``outdated_queue``: queue of outdated records that answers
   encountered; ``job_services``: services and limits that all of these share
 """
 

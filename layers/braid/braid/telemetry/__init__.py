@@ -8,6 +8,7 @@
 
 Spans begin in ``braid.api.handler`` (a request), ``braid.lambda_runtime.stage_handlers`` (a function), ``braid.app`` (a
 question), ``braid.retrieval.pipeline`` (a stage), and in engine classes that ``recording.store_calls`` decorates.
+CloudWatch's metrics of an answer are made by ``answer_metrics`` of ``braid.lambda_runtime.stage_handlers``.
 The trace of an answer, its explanation stage by stage, is not one of these: ``braid.api.answer_traces``.
 
 The library records through OpenTelemetry's interface alone, which does nothing until a program or

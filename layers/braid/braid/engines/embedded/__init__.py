@@ -1,6 +1,6 @@
 """The engines of a laptop: one folder with a SQLite file, vector graphs and objects.
 
-- ``store``: connections and transactions, with ``tables``, ``older_formats``, ``sqlite_files`` and
+- ``store``: connections and transactions, with ``tables``, ``table_creation_and_upgrades``, ``sqlite_files`` and
   ``write_generations``
 - ``search``, ``graph``: the search index and the knowledge graph
 - ``graph_change_log``: counts of the graph and a log of its writes, kept by triggers

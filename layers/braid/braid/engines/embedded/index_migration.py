@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from braid.engines.embedded.search import row_reads, row_writes, vector_log
+from braid.engines.embedded.search import removed_vectors_log, row_reads, row_writes
 from braid.engines.embedded.tables import read_global, write_global
 from braid.engines.embedded.write_generations import Generation
 from braid.errors import InvalidRequest
@@ -162,7 +162,7 @@ class EmbeddedIndexMigration:
             connection.execute(
                 "DELETE FROM vectors WHERE space IN (SELECT value FROM json_each(?))", (json.dumps(list(spaces)),)
             )
-            vector_log.forget(connection)
+            removed_vectors_log.forget(connection)
             return _serve(connection, MigrationState(active=now.active))
 
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Self
 
 from braid.deadline import suspended
 from braid.engines.embedded import graph_change_log
-from braid.engines.embedded.older_formats import bring_up_to_date
 from braid.engines.embedded.sqlite_files import StoreFiles, connect, translated_errors
+from braid.engines.embedded.table_creation_and_upgrades import bring_up_to_date
 from braid.engines.embedded.tables import FORMAT, read_global, write_global
 from braid.errors import StoreCorrupt, StoreError, StoreReadOnly, TransientStoreError
 from braid.settings import Journal

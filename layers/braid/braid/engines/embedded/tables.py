@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 FORMAT = 15
-"""Version of the tables, stored in ``PRAGMA user_version``; :mod:`.older_formats` migrates older ones to it."""
+"""Version of the tables, in ``PRAGMA user_version``; :mod:`.table_creation_and_upgrades` migrates older ones to it."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """FTS5's tokenizer."""
 UNTRUSTED = "json_extract(body, '$.trusted') = 0"
@@ -235,7 +235,7 @@ CREATE INDEX records_by_tool ON records (tenant, tool_name) WHERE tool_name IS N
 CREATE INDEX records_by_schema ON records (tenant, schema_version);
 """
 VECTOR_LOG = """
--- Which vectors the last writes removed (key: as in vectors): see braid.engines.embedded.search.vector_log.
+-- Which vectors the last writes removed (key: as in vectors): see braid.engines.embedded.search.removed_vectors_log.
 CREATE TABLE record_generations (
     tenant INTEGER NOT NULL,
     generation INTEGER NOT NULL,

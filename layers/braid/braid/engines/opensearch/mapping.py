@@ -1,5 +1,6 @@
 """Conversion of records to OpenSearch documents and back, and the index's field mappings.
 
+The fields and analyzers are in ``shared/index/records.json``; this module adds the vector fields.
 A document is the record's JSON with additional fields: times in microseconds, because OpenSearch's dates have
 milliseconds, and one ``knn_vector`` field per embedding space. The vectors of a long text's further parts are in nested
 documents, which OpenSearch writes and deletes together with their document.

@@ -4,5 +4,6 @@ The question is searched as it is given: messages of the conversation are shown,
 
 - ``building``: retrieves trusted items from the conversation, stored records and episodes; ``message_selection``:
   makes messages of the retrieved texts, scores them and selects the best
-- ``episodes``: writes and searches decisions and tool calls; ``fence``: delimiters around retrieved text
+- ``episodes``: writes and searches decisions and tool calls; ``text_fences``: delimiters around
+  retrieved text
 """

@@ -23,8 +23,8 @@ from braid.ranking.scoring import FOREVER
 from braid.retrieval.caches.answers import Retrieved
 from braid.retrieval.context import message_selection
 from braid.retrieval.context.episodes import EPISODES, search_episodes
-from braid.retrieval.context.fence import Wrapping
 from braid.retrieval.context.message_selection import Context, ContextRequest, ContextSource
+from braid.retrieval.context.text_fences import Wrapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

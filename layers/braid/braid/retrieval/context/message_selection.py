@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from braid.models import Answer, Result
-    from braid.retrieval.context.fence import Wrapping
+    from braid.retrieval.context.text_fences import Wrapping
 
 WORD_CHARACTERS = 4
 """Shortest word that an episodic search looks for."""

@@ -1,6 +1,7 @@
 """Plan, embed and vector search stages: a question's plan, its vector, and the hits of the search index.
 
-:mod:`braid.retrieval.pipeline` handles their failures.
+:mod:`braid.retrieval.pipeline` handles their failures. Vectors of questions are kept by the ``EmbeddingCache`` of
+:mod:`braid.retrieval.caches.keys_and_generations`.
 """
 
 from __future__ import annotations

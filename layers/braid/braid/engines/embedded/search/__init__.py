@@ -7,5 +7,5 @@
   store's folder
 - ``hnsw_segments``: segments of that graph and the search in them, exact among few vectors
 - ``hnsw_files``, ``hnsw_manifest``: the files of a saved graph
-- ``vector_log``: log of the vectors that recent writes removed
+- ``removed_vectors_log``: log of the vectors that recent writes removed
 """

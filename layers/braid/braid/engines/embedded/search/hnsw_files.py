@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 from braid.engines.embedded.search.hnsw_manifest import GraphManifest
 from braid.engines.embedded.search.hnsw_segments import Segment
+from braid.engines.embedded.search.removed_vectors_log import Position
 from braid.engines.embedded.search.row_reads import has_any
-from braid.engines.embedded.search.vector_log import Position
 from braid.engines.embedded.sqlite_files import PRIVATE_FILE, PRIVATE_FOLDER, remove_files
 from braid.engines.embedded.store import VECTORS
 

@@ -5,8 +5,8 @@ exact; beyond, it follows the edges of HNSW and is approximate.
 
 The rows are authoritative: a graph returns keys of near vectors, whose rows are then read and scored as stored. A graph
 that is missing, damaged or another store's is rebuilt from the rows. One that is behind reads the newer rows, and the
-removed vectors from :mod:`~braid.engines.embedded.search.vector_log`, so that the cost of a search after a write
-depends on the size of the write, not of the graph:
+removed vectors from :mod:`~braid.engines.embedded.search.removed_vectors_log`, so that the cost of a search after a
+write depends on the size of the write, not of the graph:
 
 - newer vectors are compared with each question, and writers add them to a segment when there are enough;
 - a removed vector stays in its segment, marked; when many are marked, writers rebuild the segment, a few vectors each.
@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from braid.deadline import holding, suspended
-from braid.engines.embedded.search import hnsw_segments, vector_log
+from braid.engines.embedded.search import hnsw_segments, removed_vectors_log
 from braid.engines.embedded.search.hnsw_files import GraphFiles
 from braid.engines.embedded.search.hnsw_segments import NO_KEYS, Segment, Tail
+from braid.engines.embedded.search.removed_vectors_log import Position
 from braid.engines.embedded.search.row_reads import has_more_vectors
-from braid.engines.embedded.search.vector_log import Position
 from braid.engines.embedded.write_generations import Generation
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class HnswGraph:
             return False
         self._reads_ahead = 0
         if generation != self._generation or not self._is_followed:
-            removed = vector_log.removed_since(connection, self._tenant, self._space, self._position)
+            removed = removed_vectors_log.removed_since(connection, self._tenant, self._space, self._position)
             self._add_since(connection, self._newest, most_in_tail)
             if removed is None:
                 self._removals.clear()
@@ -218,7 +218,7 @@ class HnswGraph:
                 self._remove(keys)
                 self._removals.append((self._generation, generation, keys))
             self._generation, self._is_followed = generation, True
-            self._position = vector_log.position(connection, self._tenant)
+            self._position = removed_vectors_log.position(connection, self._tenant)
             if removed is None and self._segments:
                 self._save(connection)  # so that the next process need not compare it
         if len(self._tail) > most_in_tail:
@@ -234,7 +234,7 @@ class HnswGraph:
     def _is_saved_later(self, connection: sqlite3.Connection) -> bool:
         """Return whether another process has saved a later state, of the same store."""
         newest, position = self._files.saved_until()
-        return newest > self._newest_in_segment and vector_log.is_known(connection, self._tenant, position)
+        return newest > self._newest_in_segment and removed_vectors_log.is_known(connection, self._tenant, position)
 
     def _load(self, dimension: int, held: Sequence[Segment] = ()) -> None:
         """Read the saved graph, if there is one; ``held`` segments that are still part of it are reused."""

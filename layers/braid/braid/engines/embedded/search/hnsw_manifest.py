@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Self
 
 from pydantic import Field, field_validator
 
-from braid.engines.embedded.search.vector_log import Position
+from braid.engines.embedded.search.removed_vectors_log import Position
 from braid.models import Frozen
 
 if TYPE_CHECKING:

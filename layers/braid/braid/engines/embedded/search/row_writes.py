@@ -6,7 +6,7 @@ import json
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from braid.engines.embedded.search import vector_log
+from braid.engines.embedded.search import removed_vectors_log
 from braid.engines.embedded.search.row_reads import check_stored_length, has_any, unit
 from braid.engines.embedded.tables import create_words, forget_words, to_microseconds, words_table, write_words
 from braid.models.metadata_terms import terms_of
@@ -48,7 +48,7 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
         create_words(connection, tenant)
         if words_are_left(connection, tenant):  # a process was stopped before it removed the vectors of deleted records
             clear_words(connection, tenant)
-    vector_log.begin_write(connection, tenant)
+    removed_vectors_log.begin_write(connection, tenant)
     known_spaces: set[str] = set()
     for record in records:
         # Without defaults, which would be nearly all of it: a question reads a hundred records.
@@ -127,14 +127,14 @@ def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, rec
                 if old[1:] == (embedding.model_id, vector):
                     continue
                 # Inserted with a new number instead of updated: index files find changes by number.
-                vector_log.remove_vectors(connection, tenant, old[:1])
+                removed_vectors_log.remove_vectors(connection, tenant, old[:1])
             connection.execute(
                 "INSERT INTO vectors (tenant, space, record, start, model_id, key, vector)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 (tenant, embedding.space, number, start, embedding.model_id, _key(vector), vector),
             )
     if stored:
-        vector_log.remove_vectors(connection, tenant, [old[0] for old in stored.values()])
+        removed_vectors_log.remove_vectors(connection, tenant, [old[0] for old in stored.values()])
 
 
 def _key(vector: bytes) -> int:
@@ -163,16 +163,16 @@ def delete(connection: sqlite3.Connection, tenant: int, ids: Sequence[str]) -> i
         return 0
     forget_words(connection, words_table(tenant), rows)
     numbers = [(row[0],) for row in rows]
-    vector_log.begin_write(connection, tenant)
+    removed_vectors_log.begin_write(connection, tenant)
     vectors = connection.execute(
         "SELECT v.number FROM json_each(?) AS n CROSS JOIN vectors AS v ON v.record = n.value",
         (json.dumps([row[0] for row in rows]),),
     ).fetchall()
-    vector_log.remove_vectors(connection, tenant, [row[0] for row in vectors])
+    removed_vectors_log.remove_vectors(connection, tenant, [row[0] for row in vectors])
     connection.executemany("DELETE FROM metadata WHERE record = ?", numbers)
     connection.executemany("DELETE FROM records WHERE number = ?", numbers)
     if not has_any(connection, tenant):
-        vector_log.forget(connection, tenant)
+        removed_vectors_log.forget(connection, tenant)
     return len(rows)
 
 
