@@ -203,7 +203,7 @@ requirements: $(UV)
 	$(EXPORT) --only-group telemetry --output-file layers/telemetry/requirements.txt >/dev/null
 	$(EXPORT) --only-group image --output-file functions/requirements.txt >/dev/null
 	$(EXPORT) --only-group graph --output-file functions/graph_expand/requirements.txt >/dev/null
-	$(EXPORT) --only-group small --output-file functions/all_in_one/requirements.txt >/dev/null
+	$(EXPORT) --only-group small --output-file functions/small/requirements.txt >/dev/null
 
 .PHONY: lock-check
 lock-check: $(UV)
@@ -218,7 +218,7 @@ lock-check: $(UV)
 		&& diff -u layers/telemetry/requirements.txt "$$temporary/telemetry" \
 		&& diff -u functions/requirements.txt "$$temporary/image" \
 		&& diff -u functions/graph_expand/requirements.txt "$$temporary/graph" \
-		&& diff -u functions/all_in_one/requirements.txt "$$temporary/small" \
+		&& diff -u functions/small/requirements.txt "$$temporary/small" \
 		|| { echo "requirements differ from uv.lock: run make lock" >&2; exit 1; }
 
 # --- deployment -------------------------------------------------------------------------------------------------------

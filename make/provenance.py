@@ -27,7 +27,7 @@ LOCKS = (
     "functions/requirements.txt",
     "functions/graph_expand/requirements.txt",
     "functions/Dockerfile",
-    "functions/all_in_one/requirements.txt",
+    "functions/small/requirements.txt",
     "template.yaml",
     "small.yaml",
 )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = """
 import json, sys
-sys.path.insert(0, "functions/all_in_one")
+sys.path.insert(0, "functions/small")
 import app
 from braid_cli.state_machine.invoke_endpoint import LocalContext
 for line in sys.stdin:

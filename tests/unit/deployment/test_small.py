@@ -132,5 +132,5 @@ def test_its_section_builds_its_template_and_is_checked_by_that() -> None:
 def test_both_functions_are_of_one_image_which_has_what_the_embedded_engine_needs(name: str) -> None:
     assert RESOURCES[name]["Metadata"]["DockerBuildArgs"] == {"FUNCTION": "small", "MODEL_PROFILE": "ModelProfile"}
     dockerfile = (ROOT / "functions" / "Dockerfile").read_text(encoding="utf-8")
-    assert "COPY functions/all_in_one/requirements.txt small.txt" in dockerfile
+    assert "COPY functions/small/requirements.txt small.txt" in dockerfile
     assert re.search("(?m)^usearch==", (ROOT / "functions" / "small" / "requirements.txt").read_text(encoding="utf-8"))
