@@ -56,6 +56,8 @@ READ_AHEAD: Final = READ_RATE
 """Bytes that count as received from the start, so that no body is slow in its first second."""
 PLACE_BYTES: Final = 250_000
 """Bytes of a body for each further place that a request takes: 12 bodies of 2 MB delayed other tenants by seconds."""
+FIRST_PLACES: Final = 8
+"""Of this number of places, one is only for tenants that have none."""
 QUERY_PARAMETERS: Final = 128
 """Limit of query parameters: parsing thousands of short ones blocks all threads for 10 ms."""
 OPEN_THREADS: Final = 2
@@ -218,7 +220,8 @@ class Server:
 
         A request with a long body takes several places, at most as many as its tenant has; it then runs alone. A heavy
         tenant has fewer places while others are active, as its waiting requests would keep places from them. The places
-        that one tenant cannot take are for tenants with less than an equal share, so that two keep no third one out.
+        that one tenant cannot take are for tenants with less than an equal share, and the last of these for tenants
+        without any, so that two keep no third one out.
 
         Raises Problem 503 if the server has no place left, 429 if the tenant has too few.
         """
@@ -226,8 +229,9 @@ class Server:
             raise unavailable("the server is busy")
         own = min(self._bounds.per_tenant, self._shares.places(tenant_id, self._bounds.at_once))
         if self._answering >= self._bounds.per_tenant:
-            others = len(self._busy.keys() - {tenant_id})
-            own = min(own, max(1, self._bounds.at_once // (others + 2)))  # with room for one tenant more
+            others, free = len(self._busy.keys() - {tenant_id}), self._bounds.at_once - self._answering
+            share = self._bounds.at_once // (others + 2)  # with room for one tenant more
+            own = min(own, max(1, share if free > self._bounds.at_once // FIRST_PLACES else 1))
         wanted = min(wanted, own)
         if self._busy[tenant_id] + wanted > own:
             raise _asks_too_much()

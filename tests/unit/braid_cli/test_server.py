@@ -227,17 +227,18 @@ def test_the_places_that_one_tenant_leaves_are_not_all_taken_by_a_second(handler
     def take_all(tenant_id: str) -> list[contextlib.ExitStack]:
         return [taken for taken in (take(tenant_id) for _ in range(16)) if isinstance(taken, contextlib.ExitStack)]
 
-    first, second = take_all("first"), take_all("second")
-    assert (len(first), len(second)) == (12, 4)
-    assert take("third") == 503, "what is answered already goes on"
-    for _ in range(4):
-        first.pop().close()
-        assert take("first") == 429
-        second += take_all("second")
-    assert (len(first), len(second)) == (8, 5)
-    third = take_all("third")
-    assert len(third) == 3
-    for taken in (*first, *second, *third):
+    held = {name: take_all(name) for name in ("first", "second", "third", "fourth")}
+    assert [len(taken) for taken in held.values()] == [12, 2, 1, 1]
+    assert take("fifth") == 503, "what is answered already goes on"
+    for name in ("third", "fourth", "first", "first", "first"):
+        held[name].pop().close()
+    held["second"] += take_all("second")
+    assert (len(held["first"]), len(held["second"])) == (9, 5)
+    held["first"].pop().close()
+    assert take("first") == 429
+    held["third"] += take_all("third")
+    assert len(held["third"]) == 1
+    for taken in (one for each in held.values() for one in each):
         taken.close()
     server.close()
 
