@@ -195,30 +195,30 @@ class FollowedGraph:
             The rule; see :class:`~braid.engines.embedded.graph.rows_around_seeds.Hop`.
         """
         parents, edges, targets = found
-        keep = (self._of_edges("edge_from", edges) <= as_of) & (self._of_edges("edge_until", edges) > as_of)
+        merged = self._merged_edges(edges)
+        keep = (merged("edge_from") <= as_of) & (merged("edge_until") > as_of)
         if hop.types:
             wanted = np.array([name in hop.types for name in self._types], dtype=np.bool_)
             keep &= wanted[self._types_of(edges)]
         if trusted_only:
-            keep &= self._of_edges("edge_trusted", edges) & self._of_vertices("trusted", targets)
+            keep &= merged("edge_trusted") & self._merged_vertices(targets)("trusted")
+        confidence = merged("confidence")[keep]
         parents, edges, targets = parents[keep], edges[keep], targets[keep]
-        confidence = self._of_edges("confidence", edges)
-        order = np.lexsort((-confidence, parents))
-        parents, edges, targets, confidence = parents[order], edges[order], targets[order], confidence[order]
         onwards = np.ones(len(edges), dtype=np.bool_)
         if hop.hub is not None:
             onwards = np.bincount(parents, minlength=len(frontier))[parents] <= hop.hub
-            added = onwards | (place_in_group(parents) <= hop.hub)
+            added, of_hubs = onwards.copy(), np.flatnonzero(~onwards)
+            added[of_hubs] = _ranks(parents[of_hubs], confidence[of_hubs]) <= hop.hub
             parents, edges, targets = parents[added], edges[added], targets[added]
             confidence, onwards = confidence[added], onwards[added]
         onwards &= self._walkable(targets, as_of, trusted_only=trusted_only)
-        reached, sure = targets[onwards], confidence[onwards]
+        reached = targets[onwards]
         if hop.surest is not None:
-            places = place_in_group(parents[onwards])
+            near, sure = parents[onwards], confidence[onwards]
             least = np.zeros(len(frontier))
-            last = places == hop.surest - 1
-            least[parents[onwards][last]] = sure[last]
-            reached = reached[sure >= least[parents[onwards]]]
+            last = _ranks(near, sure) == hop.surest - 1
+            least[near[last]] = sure[last]
+            reached = reached[sure >= least[near]]
         return edges, distinct(reached)
 
     def _edges_of(self, frontier: Numbers, direction: Direction) -> tuple[Numbers, Numbers, Numbers]:
@@ -257,8 +257,11 @@ class FollowedGraph:
             # Edges of the same endpoints and type are all loaded ones or all new.
             order = np.lexsort((targets, kinds, sources))
             edges, kinds, sources, targets = edges[order], kinds[order], sources[order], targets[order]
-        index, is_overlaid = self._overlay_index(vertices)
-        places = np.where(is_overlaid, self._loaded_vertex_count + index, vertices)  # as OverlaidTexts counts them
+        of_vertices, of_edges = self._merged_vertices(vertices), self._merged_edges(edges)
+        is_overlaid = np.zeros(len(vertices), dtype=np.bool_)
+        is_overlaid[of_vertices.overlaid] = True
+        places = vertices.copy()  # as OverlaidTexts counts them
+        places[of_vertices.overlaid] = self._loaded_vertex_count + of_vertices.in_overlay
         ids, names = OverlaidTexts(loaded.ids, overlay.ids, places), OverlaidTexts(loaded.names, overlay.names, places)
         return Adjacency(
             generation=self.changed.generation,
@@ -266,7 +269,7 @@ class FollowedGraph:
             numbers=SubgraphIndices(ids, self._number_of, vertices[by_number], by_number),
             names=names,
             entity_types=self._entity_types,
-            type_of=self._entity_types_of(vertices),
+            type_of=of_vertices.coded("type_of", *self._entity_codes),
             relationship_types=self._types,
             sources=sources,
             targets=targets,
@@ -274,16 +277,16 @@ class FollowedGraph:
             evidence=OverlaidTexts(loaded.evidence, overlay.evidence, edges),
             predicates=OverlaidTexts(loaded.predicates, overlay.predicates, edges),
             same_name=self._same_names(edges, names, is_overlaid, (sources, targets)),
-            has_record=self._of_vertices("has_record", vertices),
-            timestamps=self._of_vertices("timestamps", vertices),
-            trusted=self._of_vertices("trusted", vertices),
-            valid_from=self._of_vertices("valid_from", vertices),
-            valid_until=self._of_vertices("valid_until", vertices),
-            confidence=self._of_edges("confidence", edges),
-            edge_from=self._of_edges("edge_from", edges),
-            edge_until=self._of_edges("edge_until", edges),
-            edge_trusted=self._of_edges("edge_trusted", edges),
-            found=self._of_edges("found", edges),
+            has_record=of_vertices("has_record"),
+            timestamps=of_vertices("timestamps"),
+            trusted=of_vertices("trusted"),
+            valid_from=of_vertices("valid_from"),
+            valid_until=of_vertices("valid_until"),
+            confidence=of_edges("confidence"),
+            edge_from=of_edges("edge_from"),
+            edge_until=of_edges("edge_until"),
+            edge_trusted=of_edges("edge_trusted"),
+            found=of_edges("found"),
         )
 
     def _in_order_of_ids(self, vertices: Numbers) -> Numbers:
@@ -301,7 +304,7 @@ class FollowedGraph:
 
         Only edges with an endpoint in the overlay are compared, as each new one has both there; others are as loaded.
         """
-        same = self._of_edges("same_name", edges)
+        same = self._merged_edges(edges)("same_name")
         compared = is_overlaid[endpoints[0]] | is_overlaid[endpoints[1]]
         sources, targets = endpoints[0][compared], endpoints[1][compared]
         vertices = distinct(np.concatenate((sources, targets)))
@@ -337,47 +340,67 @@ class FollowedGraph:
         at = np.minimum(np.searchsorted(self._sorted_numbers, vertices), len(self._sorted_numbers) - 1)
         return self._overlay_order[at], self._sorted_numbers[at] == vertices
 
-    def _of_vertices(self, name: str, vertices: Numbers) -> NDArray[Any]:
-        """Return the values of vertices in an array of :class:`Adjacency`, given by its name."""
+    def _merged_vertices(self, vertices: Numbers) -> _Merged:
+        """Return what reads the values of vertices."""
         index, is_overlaid = self._overlay_index(vertices)
-        loaded, overlay = getattr(self._loaded, name), getattr(self._overlay, name)
-        return _merged(is_overlaid, loaded[vertices[~is_overlaid]], overlay[index[is_overlaid]])
+        overlaid = np.flatnonzero(is_overlaid)
+        return _Merged(self._loaded, self._overlay, vertices, overlaid, index[overlaid])
 
-    def _entity_types_of(self, vertices: Numbers) -> Numbers:
-        """Return each vertex's index in ``_entity_types``."""
-        index, is_overlaid = self._overlay_index(vertices)
-        loaded, overlay = self._loaded.type_of[vertices[~is_overlaid]], self._overlay.type_of[index[is_overlaid]]
-        loaded_codes, overlay_codes = self._entity_codes
-        return _merged(is_overlaid, loaded_codes[loaded], overlay_codes[overlay])
-
-    def _of_edges(self, name: str, edges: Numbers) -> NDArray[Any]:
-        """Return the values of edges in an array of :class:`Adjacency`, given by its name."""
-        is_new = edges >= self._loaded_edge_count
-        loaded, overlay = getattr(self._loaded, name), getattr(self._overlay, name)
-        return _merged(is_new, loaded[edges[~is_new]], overlay[edges[is_new] - self._loaded_edge_count])
+    def _merged_edges(self, edges: Numbers) -> _Merged:
+        """Return what reads the values of edges."""
+        overlaid = np.flatnonzero(edges >= self._loaded_edge_count)
+        return _Merged(self._loaded, self._overlay, edges, overlaid, edges[overlaid] - self._loaded_edge_count)
 
     def _types_of(self, edges: Numbers) -> Numbers:
         """Return each edge's index in ``_types``."""
-        loaded_codes, overlay_codes = self._type_codes
-        is_new = edges >= self._loaded_edge_count
-        loaded = self._loaded.edge_types[edges[~is_new]]
-        overlay = self._overlay.edge_types[edges[is_new] - self._loaded_edge_count]
-        return _merged(is_new, loaded_codes[loaded], overlay_codes[overlay])
+        return self._merged_edges(edges).coded("edge_types", *self._type_codes)
 
     def _walkable(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
-        keep: Mask = self._of_vertices("valid_from", vertices) <= as_of
-        keep &= self._of_vertices("valid_until", vertices) > as_of
-        return keep & self._of_vertices("trusted", vertices) if trusted_only else keep
+        merged = self._merged_vertices(vertices)
+        keep: Mask = (merged("valid_from") <= as_of) & (merged("valid_until") > as_of)
+        return keep & merged("trusted") if trusted_only else keep
 
     def _walkable_among(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Numbers:
         return vertices[self._walkable(vertices, as_of, trusted_only=trusted_only)]
 
 
-def _merged(is_overlaid: Mask, loaded: NDArray[Any], overlay: NDArray[Any]) -> NDArray[Any]:
-    """Return one array of the values of the loaded graph and of the overlay, each in its place in the mask."""
-    values = np.empty(len(is_overlaid), dtype=loaded.dtype)
-    values[~is_overlaid], values[is_overlaid] = loaded, overlay
-    return values
+class _Merged(NamedTuple):
+    """Some vertices, or edges, of a graph with an overlay; reads their values by the name of an array."""
+
+    loaded: Adjacency
+    overlay: Adjacency
+    numbers: Numbers
+    overlaid: Numbers
+    """Places, in ``numbers``, of those whose values are the overlay's."""
+    in_overlay: Numbers
+    """Their indices in the overlay."""
+
+    def __call__(self, name: str) -> NDArray[Any]:
+        """Return one value for each, of an array of :class:`Adjacency`."""
+        return self._joined(getattr(self.loaded, name), getattr(self.overlay, name)[self.in_overlay])
+
+    def coded(self, name: str, loaded_codes: Numbers, overlay_codes: Numbers) -> Numbers:
+        """Return one value for each, of an array of indices in a list of types that both graphs have a list of."""
+        there = getattr(self.overlay, name)[self.in_overlay]
+        codes = self._joined(getattr(self.loaded, name), 0)
+        found = loaded_codes[codes] if len(loaded_codes) else codes
+        found[self.overlaid] = overlay_codes[there]
+        return found
+
+    def _joined(self, loaded: NDArray[Any], there: NDArray[Any] | int) -> NDArray[Any]:
+        if not len(loaded):  # all are the overlay's
+            return np.full(len(self.numbers), there, dtype=loaded.dtype)
+        values: NDArray[Any] = loaded.take(self.numbers, mode="clip")
+        values[self.overlaid] = there
+        return values
+
+
+def _ranks(parents: Numbers, confidence: NDArray[np.float64]) -> Numbers:
+    """Return each edge's rank among those of its parent, from 0, by confidence; equal ones in their order."""
+    order = np.lexsort((-confidence, parents))
+    ranks = np.empty(len(order), dtype=np.int64)
+    ranks[order] = place_in_group(parents[order])
+    return ranks
 
 
 def _union(one: list[str], other: list[str]) -> tuple[list[str], tuple[Numbers, Numbers]]:
