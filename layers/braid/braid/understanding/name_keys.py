@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.understanding.misspelling_keys import (
@@ -126,9 +127,17 @@ def _forms(name: str) -> list[str]:
 def _without_legal_form(spelled: list[str]) -> list[str]:
     """Return a company's name without the legal forms at its end; a name that is nothing else as it is."""
     end = len(spelled)
-    while end and spelled[end - 1].casefold() in _LEGAL_FORMS:
-        end -= 1
+    while size := _legal_form_size(spelled[:end]):
+        end -= size
     return spelled[:end] if any(map(is_content_word, spelled[:end])) else spelled
+
+
+def _legal_form_size(spelled: list[str]) -> int:
+    """Return how many words at the end of a name are one legal form: one, or the letters of "S.p.A."; 0 if none are."""
+    if spelled and spelled[-1].casefold() in _LEGAL_FORMS:
+        return 1
+    letters = "".join(takewhile(lambda word: len(word) == 1, reversed(spelled)))[::-1].casefold()
+    return next((size for size in (3, 2) if len(letters) >= size and letters[-size:] in _LEGAL_FORMS), 0)
 
 
 def without_brackets(name: str) -> str:
