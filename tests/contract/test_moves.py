@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import boto3
 import pytest
@@ -16,7 +16,7 @@ from braid.settings import Settings
 from moto import mock_aws
 
 from tests.contract.index_moves import IndexMovesContract
-from tests.contract.job_store import JobStoreContract
+from tests.contract.job_store import JobStoreContract, job
 from tests.contract.shapes import DIMENSIONS, to_format
 from tests.dynamo_table import serial_client
 
@@ -68,6 +68,19 @@ class TestDynamoJobStore(JobStoreContract):
                 BillingMode="PAY_PER_REQUEST",
             )
             yield DynamoJobStore(serial_client(), TABLE)
+
+    def test_a_write_that_is_sent_again_because_its_answer_was_lost_is_written(self, jobs: DynamoJobStore) -> None:
+        put = jobs._client.put_item
+
+        def sent_twice(**asked: Any) -> dict[str, Any]:  # as by botocore after a time-out
+            put(**asked)
+            return put(**asked)
+
+        jobs._client.put_item = sent_twice
+        assert jobs.put(job("refresh", 1, "first"))
+        assert jobs.put(job("refresh", 2, "second"))
+        assert not jobs.put(job("refresh", 2, "another's"))
+        assert jobs.get("refresh") == job("refresh", 2, "second")
 
 
 @pytest.mark.usefixtures("_credentials")

@@ -99,6 +99,29 @@ RECORDS = [
 ]
 
 
+def test_a_write_that_did_not_reach_the_previous_index_is_no_unchanged_one_when_it_is_repeated(
+    index: OpenSearchIndex, moves: OpenSearchMigration, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = record("r", "harbour").model_copy(update={"content_hash": "0" * 64})
+    move(moves, index, drop=False)
+    kept, write = previous_alias(tenant_alias(settings.opensearch_index, ACME)), SingleIndex._write
+
+    def throttled(one: SingleIndex, operations: Any) -> list[str]:
+        if one._alias == kept:
+            raise TransientStoreError("throttled")
+        return write(one, operations)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SingleIndex, "_write", throttled)
+        with pytest.raises(TransientStoreError):
+            index.upsert([written])
+    assert index.written(ACME, ["r"])["r"].content_hash is None
+    index.upsert([written])
+    assert index.written(ACME, ["r"])["r"].content_hash == written.content_hash
+    moves.of_tenant(ACME).rollback()
+    assert set(whole(OpenSearchIndex.connect(settings, DIMENSIONS))) == {"r"}
+
+
 @pytest.mark.parametrize("writers", [*itertools.product(["write", "end", "delete"], repeat=2)], ids="-then-".join)
 def test_both_indexes_have_the_same_when_two_writers_of_a_record_reach_them_in_different_orders(
     index: OpenSearchIndex,

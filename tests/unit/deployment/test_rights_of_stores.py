@@ -170,6 +170,8 @@ def _ask_everything(noted: Asking, home: Path) -> None:
             pipeline.answer(constrained, stages)
         with of("ContextFunction"):
             api.context(ContextRequest(tenant_id=ACME, query="heron", messages=({"role": "user", "content": "Hello"},)))
+            api.uses.note(ACME, ["r1"])  # as of a context's results; the workflow has none here
+            api.uses.add_gathered()
         with of("IngestFunction"):
             write_message(json.dumps({"tenant_id": ACME, "records": RECORDS[:1]}), stages)
         with of("ReembedFunction"):

@@ -416,7 +416,7 @@ def test_no_policy_of_a_store_reaches_beyond_the_store_that_was_named() -> None:
     _, serverless, domain = index
     assert serverless["Resource"] == "OpenSearchResourceArn"
     of_index = "${OpenSearchResourceArn}/${OpenSearchIndex}*"
-    assert domain["Resource"] == [f"{of_index}/{what}" for what in ("_msearch", "_search", "_count")]
+    assert domain["Resource"] == [f"{of_index}/{what}" for what in ("_msearch", "_search", "_mget", "_count")]
     assert domain["Action"] == ["es:ESHttpGet", "es:ESHttpPost"]
     assert (mappings[-1]["Action"], mappings[-1]["Resource"]) == ("es:ESHttpGet", of_index)
     ((_, _, writing),) = RESOURCES["WriteIndexPolicy"]["Properties"]["PolicyDocument"]["Statement"]

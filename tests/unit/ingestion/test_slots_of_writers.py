@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.store import EmbeddedStore
-from braid.errors import QueueFull, QuotaExceeded
+from braid.errors import QueueFull, QuotaExceeded, TransientStoreError
 from braid.ingestion import writer_slots
 from braid.ingestion.writer_slots import WRITING_S, writing_for_request, writing_in_bulk
 from braid.ports.cache import ResilientCache
@@ -81,3 +81,38 @@ def test_slots_of_processes_that_died_are_free_after_two_windows(cache: Resilien
     clock.advance(2 * WRITING_S)
     with slot(cache):
         pass
+
+
+class Throttled(EmbeddedCache):
+    """A cache that refuses some requests."""
+
+    refused = 0
+    """How many of the next."""
+
+    def _refuse(self) -> None:
+        if self.refused:
+            self.refused -= 1
+            raise TransientStoreError("throttled")
+
+    def get(self, tenant_id: str, key: str, *, consistent: bool = False) -> bytes | None:
+        self._refuse()
+        return super().get(tenant_id, key, consistent=consistent)
+
+    def count(self, tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:
+        self._refuse()
+        return super().count(tenant_id, key, amount, window_s, ago=ago)
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_slots_are_given_back_though_the_cache_refused_a_request_just_before(
+    tmp_path: Path, clock: Clock, refused: int
+) -> None:
+    with EmbeddedStore(tmp_path / "braid.db") as store:
+        throttled = Throttled(store, clock=clock.now)
+        for _ in range(SLOTS):
+            with slot(cache := ResilientCache(throttled)):
+                throttled.refused = refused
+                assert cache.get(ACME, "key") is None
+            throttled.refused = 0
+        with slot(ResilientCache(throttled), GLOBEX):
+            pass

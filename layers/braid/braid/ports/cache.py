@@ -26,6 +26,8 @@ COUNTER = "counter/"
 """Key prefix of counters, which no value's key has; a policy of the deployment names it."""
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
+_GIVE_BACK_ATTEMPTS = 3
+"""Attempts at giving a slot back. One whose answer is lost may free a second slot, which bounds a little less."""
 
 
 @runtime_checkable
@@ -253,7 +255,17 @@ class ResilientCache:
         finally:
             ago = int(clock() // window_s - window)
             if taken is not None and ago <= spans_windows:
-                self.count(tenant_id, key, -1, window_s, ago=ago)
+                self._give_back(tenant_id, key, window_s, ago)
+
+    def _give_back(self, tenant_id: str, key: str, window_s: int, ago: int) -> None:
+        """Count a slot's end, also just after a failure: a slot that is not given back is nobody's for a window."""
+        for _ in range(_GIVE_BACK_ATTEMPTS):
+            try:
+                self._cache.count(tenant_id, key, -1, window_s, ago=ago)
+            except StoreError as error:
+                _LOG.warning("a slot was not given back: %s: %s", type(error).__name__, error)
+            else:
+                return
 
     def generation(self, tenant_id: str) -> int | None:
         """Return the tenant's generation; None when the cache fails: then no value may be looked up or cached.

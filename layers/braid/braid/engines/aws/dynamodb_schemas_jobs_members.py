@@ -166,8 +166,7 @@ class DynamoJobStore(DynamoTable):
     def put(self, record: JobRecord) -> bool:
         """Write a job if its revision is the next one, and return whether it was.
 
-        A write that was retried because its response was lost counts as a conflict: the job is then read again, and
-        nothing is lost.
+        One that the client sent again because its response was lost was: the stored job is then this one.
         """
         item = {
             "name": {"S": record.name},
@@ -185,7 +184,9 @@ class DynamoJobStore(DynamoTable):
                 "ExpressionAttributeNames": {"#revision": "revision"},
                 "ExpressionAttributeValues": {":before": {"N": str(record.revision - 1)}},
             }
-        return self._write_if(self._client.put_item, Item=item, **condition)[0]
+        condition["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
+        written, answer = self._write_if(self._client.put_item, Item=item, **condition)
+        return written or answer.get("Item") == item
 
     def names(self) -> list[str]:
         """Return the names of all jobs, in order. There are few: at most one per tenant."""

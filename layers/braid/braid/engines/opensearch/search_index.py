@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 from braid import deadline
 from braid.engines.opensearch.client import R, call, call_until, open_client, question_deadline
 from braid.engines.opensearch.dual_write import dual_write, settle
-from braid.engines.opensearch.index_placement import ALIASES_KEPT_S, alias_of, aliases_of, indexes_by_alias
+from braid.engines.opensearch.index_placement import (
+    ALIASES_KEPT_S,
+    alias_of,
+    aliases_of,
+    indexes_by_alias,
+    previous_alias,
+)
 from braid.engines.opensearch.one_index import SingleIndex
 from braid.telemetry.recording import store_calls
 
@@ -132,8 +138,19 @@ class OpenSearchIndex:
         return self._of(tenant_id).candidates(tenant_id, ids)
 
     def written(self, tenant_id: str, ids: Sequence[str]) -> dict[str, WrittenRecord]:
-        """Return content hash, models and trust of the records that exist, including those not yet searchable."""
-        return self._of(tenant_id).written(tenant_id, ids)
+        """Return content hash, models and trust of the records that exist, including those not yet searchable.
+
+        The content hash is None of a record that an interrupted write left otherwise in the index to roll back to, so
+        that repeating the write completes it.
+        """
+        found = self._of(tenant_id).written(tenant_id, ids)
+        previous = previous_alias(alias_of(self._aliases, self._shared, tenant_id))
+        if found and previous in self._aliases:
+            there = self._at(previous).written(tenant_id, list(found))
+            for name, one in found.items():
+                if name not in there or there[name].content_hash != one.content_hash:
+                    found[name] = one.model_copy(update={"content_hash": None})
+        return found
 
     def scan(
         self,
