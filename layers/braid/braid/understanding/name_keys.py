@@ -65,6 +65,8 @@ _LEGAL_FORMS = word_set("""
     pty sa sarl sas se sl spa srl ug
 """)
 """Legal forms of companies, without full stops, that are left out when people speak of one."""
+_LEGAL_FORM_LETTERS = 3
+"""Most letters of a legal form that is written with full stops."""
 _SEAM = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[^\W\d_])(?=\d)|(?<=\d)(?=[^\W\d_])")
 """Where names such as "KeelsonApi" and "LX500" may also be written apart."""
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue"})
@@ -127,16 +129,16 @@ def _forms(name: str) -> list[str]:
 def _without_legal_form(spelled: list[str]) -> list[str]:
     """Return a company's name without the legal forms at its end; a name that is nothing else as it is."""
     end = len(spelled)
-    while size := _legal_form_size(spelled[:end]):
+    while size := _legal_form_size(spelled[max(0, end - _LEGAL_FORM_LETTERS) : end]):
         end -= size
     return spelled[:end] if any(map(is_content_word, spelled[:end])) else spelled
 
 
-def _legal_form_size(spelled: list[str]) -> int:
-    """Return how many words at the end of a name are one legal form: one, or the letters of "S.p.A."; 0 if none are."""
-    if spelled and spelled[-1].casefold() in _LEGAL_FORMS:
+def _legal_form_size(last: list[str]) -> int:
+    """Return how many last words of a name are one legal form: one, or the letters of "S.p.A."; 0 if none are."""
+    if last and last[-1].casefold() in _LEGAL_FORMS:
         return 1
-    letters = "".join(takewhile(lambda word: len(word) == 1, reversed(spelled)))[::-1].casefold()
+    letters = "".join(takewhile(lambda word: len(word) == 1, reversed(last)))[::-1].casefold()
     return next((size for size in (3, 2) if len(letters) >= size and letters[-size:] in _LEGAL_FORMS), 0)
 
 
