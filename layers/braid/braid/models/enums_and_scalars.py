@@ -329,6 +329,8 @@ Name = Annotated[
 NameOrId = Annotated[str, StringConstraints(min_length=1, max_length=512), AfterValidator(no_controls)]
 """What a question calls an entity: one of its names, or its id, which may have characters that names have not."""
 Text = Annotated[str, AfterValidator(_encodable)]
+MAX_WALK_SEEDS = 50
+"""Most hits of a search from which the graph is walked."""
 MAX_QUESTION = 10_000
 """Most characters of a question."""
 

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from braid.errors import ConfigurationError, plainly
 from braid.models import ContextRole, GraphSource, RerankerKind, SchemaWindow
-from braid.models.enums_and_scalars import HOSTED_RERANKERS
+from braid.models.enums_and_scalars import HOSTED_RERANKERS, MAX_WALK_SEEDS
 from braid.settings.folders import shared_folder, user_folder
 
 StateMachineArn = Annotated[str, Field(pattern=r"^(arn:aws[a-z-]*:states:[^:]+:[0-9]*:stateMachine:.+)?$")]
@@ -113,7 +113,7 @@ class Settings(BaseSettings):
 
     candidates: Annotated[int, Field(ge=10, le=200)] = 50
     """Most hits of a question by vectors, and most by words."""
-    seeds: Annotated[int, Field(ge=1, le=50)] = 10
+    seeds: Annotated[int, Field(ge=1, le=MAX_WALK_SEEDS)] = 10
     """Most text hits that are seeds of a walk or of propagation."""
     expansion_limit: Annotated[int, Field(ge=1, le=200)] = 50
     """Most vertices that a walk returns."""

@@ -27,7 +27,7 @@ MIN_WORD_CHARACTERS = 3
 MAX_QUESTION_WORDS = 200
 FIRST_WORD, IN_PLAIN_WRITING, SEVERAL_COMMON_WORDS, COMMON_WORD = 0.5, 0.1, 0.2, 0.05
 """Certainties of a phrase whose spelling does not distinguish it from common words."""
-_IDENTIFIER = re.compile(r"(?<![\w./-])\w+(?:[./-]\w+)+")
+_JOINED_WORDS = re.compile(r"(?<![\w./-])\w+(?:[./-]\w+)+")
 """Words joined without a space, such as "TH-12" and "4.1.7"; with a digit among them an identifier."""
 
 
@@ -69,7 +69,7 @@ def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
     folded = [piece.text.casefold() for piece in tokens]
     telling = [is_content_word(piece.text) for piece in tokens]
     glued = any(piece.glued for piece in tokens)
-    identifiers = {_folded(word) for word in _IDENTIFIER.findall(question) if any(map(str.isdecimal, word))}
+    identifiers = {_folded(word) for word in _JOINED_WORDS.findall(question) if any(map(str.isdecimal, word))}
     found: dict[str, tuple[tuple[str, ...], list[int]]] = {}
     for size in range(min(MAX_PHRASE_IDEOGRAPHS if glued else MAX_PHRASE_WORDS, len(tokens)), 0, -1):
         for start in range(len(tokens) - size + 1):

@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from braid.deadline import Stopwatch
 from braid.errors import ModelError, StoreError
 from braid.models import Embedding
 from braid.models.embedding_models import embedded_text
+from braid.models.enums_and_scalars import MAX_WALK_SEEDS
 from braid.models.metadata_filters import typed
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
@@ -40,9 +41,6 @@ if TYPE_CHECKING:
     from braid.retrieval.caches.keys_and_generations import EmbeddingCache
 
     FieldKinds: TypeAlias = Callable[[str, Sequence[str], bool], dict[str, frozenset[ValueKind]]]
-
-_SEEDS: Final = 50
-"""Most seeds of a walk that the settings allow, and so the ids of best hits that are passed on without a next step."""
 
 
 def run_plan(
@@ -201,7 +199,7 @@ def run_vector_search(
         begins_at=found.begins_at,
         outdated=found.outdated,
         space_empty=found.space_empty,
-        frontier=best_ids(vector, lexical, limit=step.limit if step else _SEEDS),
+        frontier=best_ids(vector, lexical, limit=step.limit if step else MAX_WALK_SEEDS),
         took_ms=watch.ms(),
     )
 

@@ -199,7 +199,7 @@ class FollowedGraph:
         keep = (merged("edge_from") <= as_of) & (merged("edge_until") > as_of)
         if hop.types:
             wanted = np.array([name in hop.types for name in self._types], dtype=np.bool_)
-            keep &= wanted[self._types_of(edges)]
+            keep &= wanted[merged("edge_types", self._type_codes)]
         if trusted_only:
             keep &= merged("edge_trusted") & self._merged_vertices(targets)("trusted")
         confidence = merged("confidence")[keep]
@@ -252,7 +252,7 @@ class FollowedGraph:
         sources, targets = (
             by_number[np.searchsorted(vertices, endpoints, sorter=by_number)] for endpoints in (sources, targets)
         )
-        kinds = self._types_of(edges)
+        kinds = self._merged_edges(edges)("edge_types", self._type_codes)
         if len(new):  # edges are in the order of their identities, as in the loaded graph
             # Edges of the same endpoints and type are all loaded ones or all new.
             order = np.lexsort((targets, kinds, sources))
@@ -269,14 +269,14 @@ class FollowedGraph:
             numbers=SubgraphIndices(ids, self._number_of, vertices[by_number], by_number),
             names=names,
             entity_types=self._entity_types,
-            type_of=of_vertices.coded("type_of", *self._entity_codes),
+            type_of=of_vertices("type_of", self._entity_codes),
             relationship_types=self._types,
             sources=sources,
             targets=targets,
             edge_types=kinds,
             evidence=OverlaidTexts(loaded.evidence, overlay.evidence, edges),
             predicates=OverlaidTexts(loaded.predicates, overlay.predicates, edges),
-            same_name=self._same_names(edges, names, is_overlaid, (sources, targets)),
+            same_name=_same_names(of_edges("same_name"), names, is_overlaid, (sources, targets)),
             has_record=of_vertices("has_record"),
             timestamps=of_vertices("timestamps"),
             trusted=of_vertices("trusted"),
@@ -296,24 +296,6 @@ class FollowedGraph:
         ids = [self._overlay.ids[index] for index in (new - self._loaded_vertex_count).tolist()]
         first_after = np.array([bisect_left(self._loaded.ids, identity) for identity in ids], dtype=np.int64)
         return np.insert(loaded, np.searchsorted(loaded, first_after), new)
-
-    def _same_names(
-        self, edges: Numbers, names: Sequence[str | None], is_overlaid: Mask, endpoints: tuple[Numbers, Numbers]
-    ) -> Mask:
-        """Return a mask of edges: whether both endpoints have the same name.
-
-        Only edges with an endpoint in the overlay are compared, as each new one has both there; others are as loaded.
-        """
-        same = self._merged_edges(edges)("same_name")
-        compared = is_overlaid[endpoints[0]] | is_overlaid[endpoints[1]]
-        sources, targets = endpoints[0][compared], endpoints[1][compared]
-        vertices = distinct(np.concatenate((sources, targets)))
-        same[compared] = same_names(
-            [names[vertex] for vertex in vertices.tolist()],
-            np.searchsorted(vertices, sources),
-            np.searchsorted(vertices, targets),
-        )
-        return same
 
     def _number_of(self, identity: str) -> int | None:
         index = self._overlay.numbers.get(identity)
@@ -351,10 +333,6 @@ class FollowedGraph:
         overlaid = np.flatnonzero(edges >= self._loaded_edge_count)
         return _Merged(self._loaded, self._overlay, edges, overlaid, edges[overlaid] - self._loaded_edge_count)
 
-    def _types_of(self, edges: Numbers) -> Numbers:
-        """Return each edge's index in ``_types``."""
-        return self._merged_edges(edges).coded("edge_types", *self._type_codes)
-
     def _walkable(self, vertices: Numbers, as_of: int, *, trusted_only: bool) -> Mask:
         merged = self._merged_vertices(vertices)
         keep: Mask = (merged("valid_from") <= as_of) & (merged("valid_until") > as_of)
@@ -375,24 +353,41 @@ class _Merged(NamedTuple):
     in_overlay: Numbers
     """Their indices in the overlay."""
 
-    def __call__(self, name: str) -> NDArray[Any]:
-        """Return one value for each, of an array of :class:`Adjacency`."""
-        return self._joined(getattr(self.loaded, name), getattr(self.overlay, name)[self.in_overlay])
+    def __call__(self, name: str, codes: tuple[Numbers, Numbers] | None = None) -> NDArray[Any]:
+        """Return one value for each, of an array of :class:`Adjacency`.
 
-    def coded(self, name: str, loaded_codes: Numbers, overlay_codes: Numbers) -> Numbers:
-        """Return one value for each, of an array of indices in a list of types that both graphs have a list of."""
-        there = getattr(self.overlay, name)[self.in_overlay]
-        codes = self._joined(getattr(self.loaded, name), 0)
-        found = loaded_codes[codes] if len(loaded_codes) else codes
-        found[self.overlaid] = overlay_codes[there]
-        return found
-
-    def _joined(self, loaded: NDArray[Any], there: NDArray[Any] | int) -> NDArray[Any]:
-        if not len(loaded):  # all are the overlay's
-            return np.full(len(self.numbers), there, dtype=loaded.dtype)
-        values: NDArray[Any] = loaded.take(self.numbers, mode="clip")
+        Parameters
+        ----------
+        codes
+            Numbers that replace the array's values, which index them: of the loaded graph, and of the overlay.
+        """
+        there: NDArray[Any] = getattr(self.overlay, name)[self.in_overlay]
+        there = codes[1][there] if codes else there
+        if len(self.overlaid) == len(self.numbers):  # the loaded graph may be empty
+            return there
+        values: NDArray[Any] = getattr(self.loaded, name).take(self.numbers, mode="clip")
+        values = codes[0][values] if codes else values
         values[self.overlaid] = there
         return values
+
+
+def _same_names(
+    loaded: Mask, names: Sequence[str | None], is_overlaid: Mask, endpoints: tuple[Numbers, Numbers]
+) -> Mask:
+    """Return a mask of edges: whether both endpoints have the same name.
+
+    Only edges with an endpoint in the overlay are compared, as each new one has both there; others are as loaded.
+    """
+    same = loaded.copy()
+    compared = is_overlaid[endpoints[0]] | is_overlaid[endpoints[1]]
+    sources, targets = endpoints[0][compared], endpoints[1][compared]
+    vertices = distinct(np.concatenate((sources, targets)))
+    same[compared] = same_names(
+        [names[vertex] for vertex in vertices.tolist()],
+        np.searchsorted(vertices, sources),
+        np.searchsorted(vertices, targets),
+    )
+    return same
 
 
 def _ranks(parents: Numbers, confidence: NDArray[np.float64]) -> Numbers:
