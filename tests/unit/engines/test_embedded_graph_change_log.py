@@ -10,7 +10,7 @@ from braid.engines.embedded.graph import adjacency, write_overlay
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.store import EmbeddedStore
 from braid.engines.embedded.write_generations import Generation
-from braid.ports.knowledge_graph import ExpandRequest
+from braid.ports.knowledge_graph import ExpandRequest, PropagateRequest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -138,6 +138,36 @@ def test_a_graph_is_joined_with_its_changes_once_as_many_questions_follow_as_tha
     graph.upsert([], [edge("c", "d")])
     assert {hit.id for hit in graph.expand(WALK).hits} == {"b", "c", "d"}
     assert len(reads) == 2  # the second by the graph that it is compared with
+
+
+@pytest.mark.parametrize(("degree", "passed"), [(3, True), (4, False)])
+def test_a_hub_is_none_until_a_later_write_gives_it_an_edge_too_many(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, degree: int, *, passed: bool
+) -> None:
+    monkeypatch.setattr(write_overlay, "EDGES_JOINED_PER_REQUEST", 0)  # the overlay stays
+    graph = EmbeddedKnowledgeGraph(store)
+    spokes = [f"spoke{number}" for number in range(degree - 1)]
+    graph.upsert([vertex(name, has_record=True) for name in ("a", "hub", *spokes)], [edge("a", "hub")])
+    request = PropagateRequest(tenant_id=ACME, names=(("a", 1.0),), hub=3, max_hops=3, as_of=AS_OF)
+    graph.propagate(request)
+    graph.upsert([], [edge("hub", name, confidence=0.5) for name in spokes])
+    found = graph.propagate(request)
+    assert {hit.id for hit in found.hits} == {"a", "hub", *(spokes if passed else ())}
+    assert found == EmbeddedKnowledgeGraph(store).propagate(request)
+
+
+@pytest.mark.parametrize("later", [0.9, 0.5, 0.1])
+def test_the_surest_edges_are_walked_whether_written_before_or_later(
+    store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch, later: float
+) -> None:
+    monkeypatch.setattr(write_overlay, "EDGES_JOINED_PER_REQUEST", 0)
+    graph = EmbeddedKnowledgeGraph(store)
+    sure = {"b": 0.8, "c": 0.5, "d": 0.2}
+    graph.upsert([vertex(name) for name in "abcde"], [edge("a", end, confidence=sure[end]) for end in sure])
+    walk = WALK.model_copy(update={"fan_out": 2})
+    graph.expand(walk)
+    graph.upsert([], [edge("a", "e", confidence=later)])
+    assert graph.expand(walk) == EmbeddedKnowledgeGraph(store).expand(walk)
 
 
 def parts(graph: adjacency.Adjacency) -> dict[str, list[object]]:
