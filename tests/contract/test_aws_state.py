@@ -267,8 +267,9 @@ def test_an_endpoint_that_refuses_is_worth_trying_again(service: str, monkeypatc
         port = closed.getsockname()[1]
     monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service.upper()}", f"http://127.0.0.1:{port}")
     started = time.monotonic()
-    with pytest.raises(TransientStoreError, match="EndpointConnectionError"):
+    with pytest.raises(TransientStoreError, match="EndpointConnectionError") as refused:
         CALLS[service]()
+    assert not refused.value.maybe_done
     assert time.monotonic() - started < WITHIN_S
 
 
@@ -277,8 +278,9 @@ def test_an_endpoint_that_never_answers_is_given_up_in_time(service: str, monkey
     with create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv(f"AWS_ENDPOINT_URL_{service.upper()}", f"http://127.0.0.1:{silent.getsockname()[1]}")
         started = time.monotonic()
-        with pytest.raises(TransientStoreError, match="ReadTimeoutError"):
+        with pytest.raises(TransientStoreError, match="ReadTimeoutError") as lost:
             CALLS[service]()
+        assert lost.value.maybe_done
         assert time.monotonic() - started < WITHIN_S
 
 

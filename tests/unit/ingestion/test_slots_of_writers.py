@@ -116,3 +116,29 @@ def test_slots_are_given_back_though_the_cache_refused_a_request_just_before(
             throttled.refused = 0
         with slot(ResilientCache(throttled), GLOBEX):
             pass
+
+
+@pytest.mark.parametrize("maybe_done", [True, False])
+def test_a_slot_whose_count_got_no_answer_is_given_back_if_it_may_have_been_counted(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, maybe_done: bool
+) -> None:
+    with EmbeddedStore(tmp_path / "braid.db") as store:
+        inner = EmbeddedCache(store, clock=clock.now)
+        real = inner.count
+
+        def count(tenant_id: str, key: str, amount: int, window_s: int, *, ago: int = 0) -> int:
+            total = real(tenant_id, key, amount if maybe_done or amount < 1 else 0, window_s, ago=ago)
+            if amount == 1:
+                raise TransientStoreError("no answer", maybe_done=maybe_done)
+            return total
+
+        with monkeypatch.context() as lost:
+            lost.setattr(inner, "count", count)
+            for _ in range(SLOTS):
+                with slot(ResilientCache(inner)):
+                    pass
+        with ExitStack() as held:  # as many as before: none is held by nobody, and none was freed that nobody had
+            for tenant in [ACME] * 4 + [GLOBEX] * 2:
+                held.enter_context(slot(ResilientCache(inner), tenant))
+            with pytest.raises(QueueFull):
+                held.enter_context(slot(ResilientCache(inner), GLOBEX))

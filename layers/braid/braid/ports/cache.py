@@ -14,7 +14,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from braid.errors import ConfigurationError, InvalidRequest, StoreError
+from braid.errors import ConfigurationError, InvalidRequest, StoreError, TransientStoreError
 from braid.ports.keys import check_key
 
 if TYPE_CHECKING:
@@ -27,7 +27,8 @@ COUNTER = "counter/"
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
 _GIVE_BACK_ATTEMPTS = 3
-"""Attempts at giving a slot back. One whose answer is lost may free a second slot, which bounds a little less."""
+"""Attempts at giving a slot back. Where an answer was lost, of these or of the slot's beginning, one slot more may be
+freed than was taken, which bounds a little less; one less would be nobody's until its window ends."""
 
 
 @runtime_checkable
@@ -249,12 +250,18 @@ class ResilientCache:
             return
         window = clock() // window_s
         earlier = self.count(tenant_id, key, 0, window_s, ago=1) if spans_windows else 0
-        taken = self.count(tenant_id, key, 1, window_s)
+        taken, maybe_counted = None, False
+        if not self._is_resting():
+            try:
+                taken, maybe_counted = self._cache.count(tenant_id, key, 1, window_s), True
+            except StoreError as error:
+                self._rest(error)
+                maybe_counted = isinstance(error, TransientStoreError) and error.maybe_done
         try:
             yield taken is None or taken + max(earlier or 0, 0) <= limit
         finally:
             ago = int(clock() // window_s - window)
-            if taken is not None and ago <= spans_windows:
+            if maybe_counted and ago <= spans_windows:
                 self._give_back(tenant_id, key, window_s, ago)
 
     def _give_back(self, tenant_id: str, key: str, window_s: int, ago: int) -> None:
@@ -293,11 +300,17 @@ class ResilientCache:
         return self._cache.forget(tenant_id)
 
     def _ask(self, question: Callable[[], _Found]) -> _Found | None:
-        if self._clock() < self._resting_until:
+        if self._is_resting():
             return None
         try:
             return question()
         except StoreError as error:
-            self._resting_until = self._clock() + self._rest_s
-            _LOG.warning("no cache for %g s: %s: %s", self._rest_s, type(error).__name__, error)
+            self._rest(error)
             return None
+
+    def _is_resting(self) -> bool:
+        return self._clock() < self._resting_until
+
+    def _rest(self, error: StoreError) -> None:
+        self._resting_until = self._clock() + self._rest_s
+        _LOG.warning("no cache for %g s: %s: %s", self._rest_s, type(error).__name__, error)

@@ -103,13 +103,13 @@ def as_braid_errors(what: str) -> Iterator[None]:
     try:
         yield
     except ClientError as error:
-        code = code_of(error)
-        kind = TransientStoreError if code in TRANSIENT_CODES or status_of(error) >= _SERVER_FAULT else StoreError
-        if status_of(error) == _TOO_MANY:
-            kind = TransientStoreError
-        raise kind(f"{what}: {code}") from error
+        code, status = code_of(error), status_of(error)
+        if code in TRANSIENT_CODES or status == _TOO_MANY or status >= _SERVER_FAULT:
+            raise TransientStoreError(f"{what}: {code}", maybe_done=status >= _SERVER_FAULT) from error
+        raise StoreError(f"{what}: {code}") from error
     except (NoConnection, HTTPClientError, IncompleteReadError) as error:
-        raise TransientStoreError(f"{what}: {type(error).__name__}") from error
+        lost = not isinstance(error, NoConnection)
+        raise TransientStoreError(f"{what}: {type(error).__name__}", maybe_done=lost) from error
     except BotoCoreError as error:
         raise StoreError(f"{what}: {error}") from error
 
