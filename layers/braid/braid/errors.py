@@ -231,14 +231,12 @@ class StoreTooSlow(StoreError):
 
 
 class TransientStoreError(StoreError):
-    """A store did not answer in time, was throttled or unreachable; worth trying again.
-
-    ``maybe_done`` says whether the store may have done what it was asked, and only its answer was lost.
-    """
+    """A store did not answer in time, was throttled or unreachable; worth trying again."""
 
     def __init__(self, message: str, *, maybe_done: bool = False) -> None:
         super().__init__(message)
         self.maybe_done = maybe_done
+        """Whether the store may have done what it was asked, so that only its answer was lost."""
 
 
 class TakenOver(BraidError):

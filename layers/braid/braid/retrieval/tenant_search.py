@@ -1,7 +1,8 @@
 """Python interface to one tenant: search, related entities and graph queries.
 
 A search is answered by :meth:`Library.answer`: from the cache, else by the deployed workflow if one is configured, else
-by the stages in this process. Related entities and graph queries call the graph directly.
+by the stages in this process. Related entities and graph queries call the graph directly, which evaluates
+queries by :mod:`braid.ranking.graph_queries_and_facts`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Selects the reader of a file, by its first bytes and then by its suffix, and runs it."""
+"""Selects the reader of a file, by its first bytes and then by its suffix, and runs it.
+
+:mod:`braid.ingestion.documents.readers` says what a new format needs.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Readers of one format each: a source in, a document out. Their libraries are imported when a file needs them.
 
-``text``, ``markdown``, ``html`` (with ``hidden_html``: what a browser would not show), ``pdf``, ``office`` (DOCX, PPTX,
-XLSX), ``tables`` (CSV, JSON), ``code``, ``notebook``, ``mail``.
+``text``, ``markdown`` (with ``hidden_html_in_markdown``: what a browser would not show), ``html``, ``pdf``, ``office``
+(DOCX, PPTX, XLSX), ``tables`` (CSV, JSON), ``code``, ``notebook``, ``mail``.
 
 :mod:`braid.ingestion.documents.reader_selection` selects the reader of a file. A new format needs:
 

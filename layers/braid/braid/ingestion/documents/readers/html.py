@@ -8,7 +8,7 @@ from html import unescape
 from typing import TYPE_CHECKING
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded, take_times
-from braid.ingestion.documents.readers.hidden_html import INVISIBLE, without_hidden
+from braid.ingestion.documents.readers.hidden_html_in_markdown import INVISIBLE, without_hidden
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, tidied
 
 if TYPE_CHECKING:

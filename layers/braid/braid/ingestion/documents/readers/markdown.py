@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, as_text, bounded, take_times
-from braid.ingestion.documents.readers.hidden_html import without_hidden
+from braid.ingestion.documents.readers.hidden_html_in_markdown import without_hidden
 from braid.ingestion.documents.readers.html import text_of
 from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line, only_title
 from braid.models.enums_and_scalars import dates_as_text
