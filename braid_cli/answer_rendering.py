@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from braid.client.results import STRANDS
 from braid.models import LIKELY, Asked, Fusion, Source, in_words
 from braid.models.enums_and_scalars import UNSEEN, values_in
-from braid.models.query import NOT_RELATED, NOTHING_PASSES
+from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
@@ -155,6 +155,8 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         console.print(
             Text("not in the graph: no relationship answers this for what the question names", style="yellow")
         )
+    if NONE_WITHOUT in answer.plan.reasons:
+        console.print(Text(f"none in the graph: {NONE_WITHOUT}", style="yellow"))
     if NOTHING_PASSES in answer.plan.reasons:
         told = "no record meets --where and the other filters; --facet FIELD without them shows the values"
         console.print(Text(told, style="yellow"))

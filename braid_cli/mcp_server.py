@@ -20,7 +20,7 @@ from braid.engines.rerankers.hosted_calls import cut, tokens
 from braid.errors import BraidError, InvalidRequest
 from braid.models import LIKELY, in_words
 from braid.models.enums_and_scalars import printable
-from braid.models.query import NOT_RELATED, NOTHING_PASSES
+from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from braid.retrieval.context.text_fences import fence
 from braid.understanding.intent import names_moment
 from mcp.server import MCPServer
@@ -167,6 +167,8 @@ def _remarks(found: Results, *, dated: bool) -> list[str]:
         remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
     if NOT_RELATED in found.answer.plan.reasons:
         remarks.append("No relationship of the graph answers this for what the question names.")
+    if NONE_WITHOUT in found.answer.plan.reasons:
+        remarks.append(f"None in the graph: {NONE_WITHOUT}.")
     if NOTHING_PASSES in found.answer.plan.reasons:
         remarks.append("No record meets the conditions.")
     return remarks

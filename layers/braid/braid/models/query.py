@@ -240,6 +240,9 @@ class FactQuestion(Frozen):
     """Positions of words that name the kind of the answers, or that ask for a set."""
     anything: bool = False
     """Whether any relationship of the named entity answers, as a graph without texts has no other answer."""
+    of_type: Asked | None = None
+    """Set of all entities of the type in ``kinds`` that answers if the question names no entity: ``all`` and ``count``
+    have every one, ``not`` those without a relationship of ``types``. None if no such set is asked for."""
 
 
 NOTHING_PASSES: Final = "no record meets the filters; facets without them count the values of a field"
@@ -247,6 +250,9 @@ NOTHING_PASSES: Final = "no record meets the filters; facets without them count 
 
 NOT_RELATED: Final = "no relationship of the graph answers whether what the question names is so related"
 """Reason of a plan, of a question such as "Does A depend on B?" that no fact answers."""
+
+NONE_WITHOUT: Final = "every entity of the type that is asked for stands in that relation"
+"""Reason of a plan, of a question such as "Which services have no owner?" if each of them has one."""
 
 
 class Plan(Frozen):

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from braid.models import MENTIONS, Asked, FactQuestion, Intent
+from braid.models.records import DOCUMENT_TYPE
 from braid.understanding.intent import CAUSAL_TYPES, TEMPORAL_TYPES, detect_intent, moments
 from braid.understanding.multi_hop import label_words, singular
 from braid.understanding.relations import (
@@ -32,7 +33,9 @@ MAX_TYPES: Final = 32
 MAX_LABELS: Final = 200
 """Number of relationship types, and of entity types, that a question is compared with: the most frequent ones."""
 MAX_OF_A_KIND: Final = 199
-"""Most entities of a type among which those *without* a relationship are looked up."""
+"""Most entities of a type that are looked up as a set: all of them, or those *without* a relationship."""
+MAX_VERTICES: Final = 100_000
+"""Most vertices of a graph in which all entities of a type are looked up: an engine may read the type of each."""
 
 _KINDS: Final = tuple(
     word_set(group)
@@ -52,6 +55,10 @@ _ASKING: Final = word_set("which what who whom whose where")
 _SET_WORDS: Final = word_set("list show name give tell all every any each me us number count how many everything")
 _COUNT: Final = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
+_EXIST: Final = re.compile(r"\b(?:are there|there are|do we have|exists?)\b", re.IGNORECASE)
+_NONE: Final = word_set("no without nobody none nothing")
+_NAMELESS: Final = _NONE | word_set("anyone anybody anything one exist exists there have we our")
+"""Words of questions for a set of entities that need no explanation by a relationship."""
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
 _ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE)
 
@@ -97,6 +104,7 @@ def read_fact_question(
     by_count = sorted(labels, key=lambda label: (-stats.by_relationship_type[label], label))
     others = [label for label in by_count if label not in named]
     types = named[:MAX_TYPES]
+    places = {place for label in types for one in said[label] for place in one.places}
     return FactQuestion(
         asked=asked,
         kinds=tuple(kinds),
@@ -104,6 +112,7 @@ def read_fact_question(
         others=tuple(others[: MAX_TYPES - len(types)]),
         explained=tuple(sorted(explained)),
         anything=stats.records == 0 and asked is Asked.ONE and not types,
+        of_type=_of_type(question, asked, kinds, explained, places) if _are_few(kinds, stats) else None,
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
 
 
@@ -129,11 +138,51 @@ def _is_for_walks(text: str, intent: Intent, stated: Sequence[str]) -> bool:
     return detect_intent(timeless) is Intent.TEMPORAL
 
 
+def _are_few(kinds: Sequence[Label], stats: GraphStats) -> bool:
+    """Return whether a question asks for one type, other than that of texts, whose entities can be looked up."""
+    if len(kinds) != 1 or kinds[0] == DOCUMENT_TYPE or stats.vertices > MAX_VERTICES:
+        return False
+    return stats.by_entity_type.get(kinds[0], 0) <= MAX_OF_A_KIND
+
+
+def _of_type(
+    question: QuestionWords, asked: Asked, kinds: Sequence[Label], explained: Collection[int], places: Collection[int]
+) -> Asked | None:
+    """Return which set of all entities of a type a question asks for if it names none; None if it asks for no such set.
+
+    "How many services are there?" and "Which services have no owner?" do. Each of the question's words must be
+    explained, and the noun must be the type's own name: incidents are not all of the type Event.
+
+    Parameters
+    ----------
+    kinds
+        The type.
+    places
+        Positions of the words that express the relationships.
+    """
+    tokens = question.tokens
+    own = "".join(map(singular, label_words(kinds[0])))
+    beside = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
+    nouns = {tokens[place] for place in explained if tokens[place] not in beside}
+    unexplained = question.content({*explained, *places})
+    if {singular(base_form(noun)) for noun in nouns} != {own} or any(
+        tokens[one] not in _NAMELESS for one in unexplained
+    ):
+        return None
+    if asked is Asked.NOT or not _NONE.isdisjoint(tokens):
+        return Asked.NOT if places else None
+    if places:
+        return None
+    return (
+        Asked.ALL if asked is Asked.ONE and _EXIST.search(question.text) else asked if asked is not Asked.ONE else None
+    )
+
+
 def _asked(text: str) -> Asked:
-    if _COUNT.search(text):
-        return Asked.COUNT
     if _NOT.search(text):
         return Asked.NOT
+    if _COUNT.search(text):
+        return Asked.COUNT
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
@@ -170,8 +219,8 @@ def _noun(tokens: Sequence[str]) -> int | None:
     start = next(
         (place for place, token in enumerate(tokens) if token in {"which", "what", "many", "list", "number"}), None
     )
-    if start is None:
-        return None
+    if start is None:  # "services without an owner"
+        return 0 if tokens[1:2] == ["without"] or tokens[1:3] == ["with", "no"] else None
     place = start + 1
     while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of"}):
         place += 1

@@ -270,7 +270,7 @@ class QuestionWords:
             return Side.AFTER
         derived = token.endswith((*_AGENT, *_OBJECT)) and singular(token) not in {singular(part) for part in parts}
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
-        as_noun = possessed or following[:1] == ["of"] or previous in (["the"], ["an"], ["a"])
+        as_noun = possessed or following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
         if as_noun and derived and token.endswith(_OBJECT):
             return Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE

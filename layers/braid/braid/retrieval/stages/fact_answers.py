@@ -2,8 +2,9 @@
 
 "Who maintains the ledger?" asks for a relationship; :mod:`braid.understanding.fact_questions` detects which.
 At most three bounded graph queries are sent: along two relationships if the question names two, else along one; and for
-all entities of a type if it asks which are *not* in the relationship. ``sentence`` in
-:mod:`braid.understanding.relations` writes an edge as a sentence.
+all entities of a type if it asks which are *not* in the relationship. Questions that name no entity are looked up by
+:mod:`braid.retrieval.stages.entity_sets`. ``sentence`` in :mod:`braid.understanding.relations` writes an edge as a
+sentence.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryRet
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
 from braid.retrieval.stages.candidates import meets, valid
+from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.stage_messages import FactGroup
 from braid.understanding.relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
@@ -64,12 +66,18 @@ MAX_FACTS_BYTES: Final = 16 * 1024
 def find_facts(
     graph: KnowledgeGraph, query: Query, asked: FactQuestion | None, links: Sequence[EntityLink], *, as_of: datetime
 ) -> tuple[FactGroup, ...]:
-    """Return the facts that answer a question, in groups, best first; empty if it asks for none or names no entity."""
+    """Return the facts that answer a question, in groups, best first; empty if it asks for none.
+
+    A question that names no entity is answered only if it asks for a set of all entities of a type.
+    """
     kinds = query.filters.kinds
-    if asked is None or not links or (kinds and Kind.FACT not in kinds):
+    if asked is None or (kinds and Kind.FACT not in kinds):
         return ()
     lookup = _Lookup(graph, query, asked, links, as_of)
-    return lookup.groups() if lookup.anchors else ()
+    if lookup.anchors:
+        return lookup.groups()
+    found = find_entity_set(graph, query, asked, as_of=as_of) if asked.of_type else None
+    return () if found is None else _set_of(found, 1.0)
 
 
 class _Lookup:
@@ -221,10 +229,7 @@ class _Lookup:
             if labels.issuperset(hit.path.types) and explain(self.question, self.asking_places, anchors, hit)
         }
         left = [hit for hit in everything.hits if hit.id not in out]
-        left.sort(key=lambda hit: (hit.name or hit.id, hit.id))
-        if not left:
-            return ()
-        return (FactGroup(score=score, count=len(left), complete=True, hits=tuple(left[:MAX_SHOWN])),)
+        return _set_of(left, score)
 
     def _score_said(self, relations: Iterable[tuple[Label, Occurrence]]) -> float:
         """Return the score that the best certain fact of one of these relations would have, in [0, 1]."""
@@ -235,6 +240,12 @@ class _Lookup:
                 anchor.weight * one.quality * self.question.share_of(one.places, skipped) for _, one in relations
             ]
         return max(scores)
+
+
+def _set_of(hits: Iterable[GraphHit], score: float) -> tuple[FactGroup, ...]:
+    """Return a complete set of entities as a group, by name."""
+    found = sorted(hits, key=lambda hit: (hit.name or hit.id, hit.id))
+    return (FactGroup(score=score, count=len(found), complete=True, hits=tuple(found[:MAX_SHOWN])),)
 
 
 def _shown(ranked: Iterable[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
@@ -289,7 +300,7 @@ def fact_results(
     records
         The records that are evidence of facts, by id, as far as they could be read.
     """
-    asked, as_of = question.asked if question else Asked.ONE, query.as_of or now
+    as_of = query.as_of or now
     conditions = _of_evidence(query)
     results = []
     for group in groups:
@@ -300,15 +311,25 @@ def fact_results(
             exact = not unread or (len(kept) == len(group.hits) and not conditions.restrict)
             counted = {"count": count + unread} if exact else {"count": count, "complete": False}
             left = group.model_copy(update={"hits": tuple(kept), **counted})
+            asked = question.asked if question else Asked.ONE
+            if question and question.of_type and not kept[0].path.types:
+                asked = question.of_type
             results.append(_result(left, query, asked, records, now))
     return results
 
 
-def set_not_answered(question: FactQuestion | None, results: Iterable[Result]) -> Asked | None:
+def set_not_answered(
+    question: FactQuestion | None, groups: Iterable[FactGroup], results: Iterable[Result]
+) -> Asked | None:
     """Return the kind of set (all, count, not) that a question asks for, if no resulting fact answers it; else None."""
     if question is None or question.asked is Asked.ONE or any(result.facts for result in results):
         return None
-    return question.asked
+    return None if none_without(groups) else question.asked
+
+
+def none_without(groups: Iterable[FactGroup]) -> bool:
+    """Return whether a question asks what is not in a relationship that every entity of the type has."""
+    return any(not group.count for group in groups)
 
 
 def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
@@ -367,7 +388,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
         fused_rank=1,
         ranks={Source.GRAPH: 1},
         sources=(Source.GRAPH,),
-        reasons=(f"fact: {' → '.join(first.path.types)}" if first.path.types else "fact: stands in no such relation",),
+        reasons=(f"fact: {_why(first.path, asked)}",),
         paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
         citation=next((fact.citation for fact in facts.facts if fact.citation), None)
         or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=best.text, reliability=best.confidence),
@@ -380,13 +401,20 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
     )
 
 
+def _why(path: Path, asked: Asked) -> str:
+    if path.types:
+        return " → ".join(path.types)
+    return "stands in no such relation" if asked is Asked.NOT else "is of the type that is asked for"
+
+
 def _title_and_content(found: FactSet) -> tuple[str, str]:
     """Return the title and text of a result: the facts as sentences, or names of entities without the relationship."""
     sentences = list(dict.fromkeys(fact.text for fact in found.facts))
     related = bool(found.facts[0].path.types)
     title = sentences[0]
     if found.asked is not Asked.ONE or found.count > 1 or not related:
-        least, which = "" if found.complete else "at least ", "" if related else "without this relationship "
+        least = "" if found.complete else "at least "
+        which = "without this relationship " if found.asked is Asked.NOT and not related else ""
         names = ", ".join(dict.fromkeys(fact.name for fact in found.facts))
         title = f"{least}{found.count} {which}in the graph: {names}"
     lines = [f"{text}." for text in sentences] if related else [title]

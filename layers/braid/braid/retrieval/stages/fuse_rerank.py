@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from braid.deadline import Stopwatch
 from braid.errors import RerankFailed, StoreError, StoresUnavailable
 from braid.models import Answer, Filters, Fusion, Mode, Ranking, Result, Source, Strategy, earliest
-from braid.models.query import NOT_RELATED, NOTHING_PASSES
+from braid.models.query import NONE_WITHOUT, NOT_RELATED, NOTHING_PASSES
 from braid.ports.search_index import SearchRequest
 from braid.ranking import scoring
 from braid.ranking.fusion import DEFAULT_PARAMETERS, adaptive_lexical_share, adaptive_weights, best_scores, fuse
@@ -30,7 +30,7 @@ from braid.retrieval.stages.answer_size import shortened
 from braid.retrieval.stages.candidates import Hydrated, Ranked, hydrate, without_text
 from braid.retrieval.stages.confidence import confidence
 from braid.retrieval.stages.excerpts import Excerpts
-from braid.retrieval.stages.fact_answers import evidence_of, fact_results, not_related, set_not_answered
+from braid.retrieval.stages.fact_answers import evidence_of, fact_results, none_without, not_related, set_not_answered
 from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import (
     Placed,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from braid.ports.encoder import Reranker
     from braid.ports.reembedding import OutdatedRecords
     from braid.ports.search_index import SearchIndex
-    from braid.retrieval.stages.stage_messages import FuseRequest
+    from braid.retrieval.stages.stage_messages import FactGroup, FuseRequest
 
 PERMANENT = frozenset({"StoreError", "StoreReadOnly", "StoreFull", "StoreCorrupt", "ConfigurationError"})
 """Store errors that are not retriable, by class name."""
@@ -186,7 +186,7 @@ def run(
             sources=tuple(dict.fromkeys(result.citation for result in results)),
             related_entities=related_entities(request, results),
             considered=runners_up(not_returned, shown=len(results)) if query.explain else (),
-            plan=_explained(request),
+            plan=_explained(request, groups),
             weights=fused.weights,
             fusion=fused.method,
             confidence=confidence(query, searched, results),
@@ -197,7 +197,7 @@ def run(
                 "facts": sum(fact.facts.count for fact in facts if fact.facts),
                 "outdated": len(outdated),
             },
-            set_not_answered=set_not_answered(request.plan.facts, results),
+            set_not_answered=set_not_answered(request.plan.facts, groups, results),
             superseded=(searched.superseded if searched else 0) + hydrated.superseded,
             facets=facets,
             unknown_entity=unknown_entity(request),
@@ -211,7 +211,7 @@ def run(
     )
 
 
-def _explained(request: FuseRequest) -> Plan:
+def _explained(request: FuseRequest, groups: Sequence[FactGroup]) -> Plan:
     """Return the plan, with the reasons of an empty answer: no record passes the filters, or no fact answers.
 
     The vector search finds any record that passes, so no hits mean no such record.
@@ -223,6 +223,8 @@ def _explained(request: FuseRequest) -> Plan:
         return plan
     unfiltered = query.filters == Filters(trusted_only=query.filters.trusted_only)
     reasons = [NOT_RELATED] if unfiltered and not_related(query.text, plan.facts, request.linked) else []
+    if none_without(groups):
+        reasons.append(NONE_WITHOUT)
     if query.filters.metadata and not (found or narrowed):
         reasons.append(NOTHING_PASSES)
     return plan.model_copy(update={"reasons": (*plan.reasons, *reasons)}) if reasons else plan

@@ -151,7 +151,8 @@ class _GraphStage:
         """Link the question's names, and return their mentions, the hits of the walk by intent, and facts."""
         links = self._links()
         if not links:
-            return GraphFound()
+            facts, lost = self._facts(links)
+            return GraphFound(facts=facts, truncated=lost)
         names = tuple(link.entity_id for link in links)
         mentioned = self.graph.expand(self._mentions(names))
         walked = self.graph.expand(self._by_intent(names))

@@ -132,8 +132,9 @@ class FactGroup(Frozen):
     """Relationships that answer a question in one way."""
 
     score: Score
-    count: Annotated[int, Field(ge=1)]
-    """Number of distinct answers, of which ``hits`` may have fewer."""
+    count: Annotated[int, Field(ge=0)]
+    """Number of distinct answers, of which ``hits`` may have fewer; 0 if every entity of the type that is asked for has
+    the relationship that the answers are to lack."""
     complete: bool
     """Whether no bound of the look-up left any out."""
     hits: tuple[GraphHit, ...]
