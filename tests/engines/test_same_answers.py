@@ -335,6 +335,9 @@ FACTS = (
     "How many services depend on Keelson?",
     "Who owns what calls Bilge?",
     "Which services do not depend on Keelson?",
+    "How many services are there?",
+    "Which services have no dependents?",
+    "Which people work on nothing?",
     "Who supplies Beacon with text messages?",
 )
 

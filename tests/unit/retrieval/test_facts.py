@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.errors import StoreError
 from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
-from braid.models.query import NOT_RELATED
+from braid.models.query import NONE_WITHOUT, NOT_RELATED
 from braid.retrieval.stages import graph_expand
 from braid.settings import Settings
 
@@ -158,6 +158,71 @@ def test_the_rest_is_no_answer_where_the_question_says_more_than_the_relation(st
         answer = ask(stages, f"Which services do not {said}?")
         assert not [result for result in answer.results if result.facts], said
         assert answer.set_not_answered is Asked.NOT
+
+
+def names(answer: Answer) -> list[str]:
+    """Return the names of the first result's entities; empty if it is no fact."""
+    facts = answer.results[0].facts if answer.results else None
+    return [fact.name for fact in facts.facts] if facts else []
+
+
+def test_a_set_of_a_type_is_answered_where_no_entity_is_named(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
+    found = Vertex(tenant_id=TENANT, id="found:zed", name="Zed", entity_type="Person", has_record=False, found=True)
+    stages.graph.upsert([found], [])
+    counted = stated(ask(stages, "How many people are there?"))
+    assert (counted.asked, counted.count, counted.complete) == (Asked.COUNT, 2, True)
+    assert ask(stages, "List all services").results[0].title == "2 in the graph: Atlas, Boats"
+    first = ask(stages, "Which services have no owner?").results[0]
+    assert (first.title, first.reasons) == ("1 without this relationship in the graph: Atlas", ("fact: without OWNS",))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Which services have no owner?", ["Atlas"]),
+        ("Which services are not owned?", ["Atlas"]),
+        ("Which services are owned by nobody?", ["Atlas"]),
+        ("Which services does nobody own?", ["Atlas"]),
+        ("Which people own nothing?", ["Ben"]),
+        ("Which people do not own anything?", ["Ben"]),
+        ("Which services depend on nothing?", ["Atlas"]),
+        ("Which services have no dependents?", ["Boats"]),
+        ("Which services does nothing depend on?", ["Boats"]),
+    ],
+)
+def test_those_without_a_relationship_are_found_on_the_side_that_the_question_says(
+    stages: DemoStages, text: str, expected: list[str]
+) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
+    assert names(ask(stages, text)) == expected
+
+
+def test_no_set_is_answered_from_the_side_of_a_relationship_on_which_the_type_never_stands(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "boats"), ada="Person", cars="Service")
+    assert not names(ask(stages, "Which services own nothing?"))
+
+
+@pytest.mark.parametrize("text", ["Which services have no owner?", "Which services do not depend on Atlas?"])
+def test_that_every_entity_of_the_type_is_in_the_relationship_is_said(stages: DemoStages, text: str) -> None:
+    edges = [("ada", "OWNS", "boats"), ("ada", "OWNS", "atlas"), ("boats", "DEPENDS_ON", "atlas")]
+    write(stages, *edges, ada="Person")
+    answer = ask(stages, text)
+    assert not names(answer)
+    assert NONE_WITHOUT in answer.plan.reasons
+    assert answer.set_not_answered is None
+
+
+def test_a_set_of_a_type_is_of_what_is_trusted_valid_and_not_filtered_out(stages: DemoStages) -> None:
+    ended = {"invalid_at": "2020-01-01"}
+    write(stages, ("ada", "OWNS", "boats", ended), ("ada", "OWNS", "cars"), ada="Person")
+    stages.graph.upsert(
+        [Vertex(tenant_id=TENANT, id="doubt", name="Doubt", entity_type="Service", has_record=True, trusted=False)], []
+    )
+    assert names(ask(stages, "Which services have no owner?")) == ["Boats", "Doubt"]
+    assert names(ask(stages, "Which services have no owner?", filters={"trusted_only": True})) == ["Boats"]
+    for filters in ({"entity_types": ("Person",)}, {"metadata": {"team": "a"}}):
+        assert not names(ask(stages, "Which services have no owner?", filters=filters))
 
 
 def test_a_set_counts_only_what_is_of_the_kind_that_is_asked_for(stages: DemoStages) -> None:

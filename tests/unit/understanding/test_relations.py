@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from braid.models import Asked, GraphHit, Intent, Path
 from braid.ports.knowledge_graph import GraphStats
-from braid.understanding.fact_questions import MAX_LABELS, MAX_OF_A_KIND, read_fact_question
+from braid.understanding.fact_questions import MAX_LABELS, MAX_OF_A_KIND, MAX_VERTICES, read_fact_question
 from braid.understanding.intent import detect_intent
 from braid.understanding.multi_hop import label_words
 from braid.understanding.relations import Anchor, QuestionWords, Side, explain, sentence
@@ -125,6 +126,45 @@ def test_kinds_sets_and_relationships_are_read_from_the_words(
     assert facts is not None
     assert (facts.asked, facts.kinds, facts.types) == (asked, kinds, types)
     assert reason == f"facts: the question says {' or '.join(types)}"
+
+
+@pytest.mark.parametrize(
+    ("question", "of_type"),
+    [
+        ("List all services", Asked.ALL),
+        ("Which services are there?", Asked.ALL),
+        ("What services do we have?", Asked.ALL),
+        ("Are there any services?", Asked.ALL),
+        ("How many services are there?", Asked.COUNT),
+        ("Which services have no owner?", Asked.NOT),
+        ("Which services are not owned by anyone?", Asked.NOT),
+        ("How many services does nobody own?", Asked.NOT),
+        ("Services without an owner", Asked.NOT),
+        ("Are there services with no owner?", Asked.NOT),
+        ("Which services do not depend on Atlas?", None),
+        ("List all services that have an owner", None),
+        ("How many services have no certificate?", None),
+        ("Which services have no owner in Lisbon?", None),
+        ("How many outages are there?", None),
+        ("Who owns nothing?", None),
+        ("Which services?", None),
+    ],
+)
+def test_a_set_of_a_type_is_asked_for_only_if_all_words_say_so(question: str, of_type: Asked | None) -> None:
+    facts, _ = read_fact_question(question, STATS, Intent.LOOKUP)
+    assert facts is not None
+    assert facts.of_type is of_type
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [{"by_entity_type": {"Service": MAX_OF_A_KIND + 1}}, {"vertices": MAX_VERTICES + 1}],
+    ids=["type", "graph"],
+)
+def test_a_set_of_a_type_is_looked_up_only_among_few(counts: dict[str, Any]) -> None:
+    facts, _ = read_fact_question("List all services", STATS.model_copy(update=counts), Intent.LOOKUP)
+    assert facts is not None
+    assert facts.of_type is None
 
 
 def test_a_verb_behind_what_is_no_kind_of_thing() -> None:

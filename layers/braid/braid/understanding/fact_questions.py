@@ -219,10 +219,14 @@ def _noun(tokens: Sequence[str]) -> int | None:
     start = next(
         (place for place, token in enumerate(tokens) if token in {"which", "what", "many", "list", "number"}), None
     )
-    if start is None:  # "services without an owner"
-        return 0 if tokens[1:2] == ["without"] or tokens[1:3] == ["with", "no"] else None
+    if start is None:
+        if tokens[1:2] == ["without"] or tokens[1:3] == ["with", "no"]:  # "services without an owner"
+            return 0
+        if tokens[1:2] != ["there"]:  # "are there services …"
+            return None
+        start = 1
     place = start + 1
-    while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of"}):
+    while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of", "a", "an"}):
         place += 1
     if place >= len(tokens) or tokens[place] in STOP_WORDS | EMPTY:
         return None

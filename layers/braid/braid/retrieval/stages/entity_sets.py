@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final
 from braid.models import Asked, Direction
 from braid.models.records import FOUND_PREFIX
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
-from braid.understanding.relations import QuestionWords, said_by
+from braid.understanding.multi_hop import BEING, label_words
+from braid.understanding.relations import QuestionWords, base_form, said_by
 from braid.understanding.tokens import word_set
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
-    from braid.models import FactQuestion, GraphHit, Query
+    from braid.models import FactQuestion, GraphHit, Label, Query
     from braid.ports.knowledge_graph import KnowledgeGraph
+    from braid.understanding.relations import Occurrence
 
 _NOBODY: Final = word_set("nobody none nothing")
 
@@ -52,24 +55,37 @@ def find_entity_set(
         return None if found.truncated or len(found.hits) == MAX_LIMIT else found.hits
 
     of_type = looked_up((), QueryReturn.NODES)
-    related: tuple[GraphHit, ...] | None = ()
-    if asked.of_type is Asked.NOT:
-        related = looked_up((_step(QuestionWords(query.text), asked),), QueryReturn.PATHS)
-    if of_type is None or related is None:
-        return None
-    given = [hit for hit in of_type if not hit.id.startswith(FOUND_PREFIX)]
-    out = {hit.path.ids[0] for hit in related}
-    return [hit for hit in given if hit.id not in out] if given else None
+    given = [hit for hit in of_type or () if not hit.id.startswith(FOUND_PREFIX)]
+    if not given or asked.of_type is not Asked.NOT:
+        return given or None
+    related = looked_up((QueryStep(types=asked.types, direction=Direction.BOTH),), QueryReturn.PATHS)
+    out = None if related is None else _related(related, QuestionWords(query.text), asked)
+    return None if out is None else [hit for hit in given if hit.id not in out]
 
 
-def _step(question: QuestionWords, asked: FactQuestion) -> QueryStep:
-    """Return the step along the relationships of the question, in the direction that it is said in."""
-    noun = min(asked.explained)
-    ways = set()
-    for label in asked.types:
-        for one in said_by(question, label, asked.explained):
-            # In "Which services does nobody own?" the services are owned, though they come first.
-            nobody = any(token in _NOBODY for token in question.tokens[: min(one.places)])
-            ways.add(one.inward(noun) is not nobody)
-    direction = Direction.BOTH if len(ways) != 1 else Direction.IN if ways.pop() else Direction.OUT
-    return QueryStep(types=asked.types, direction=direction)
+def _related(paths: Sequence[GraphHit], question: QuestionWords, asked: FactQuestion) -> set[str] | None:
+    """Return the entities that stand in the relationship, on the side that the question says.
+
+    None if all those in it are on the other side: the words are then more likely misread than meant.
+    """
+    ways = {
+        _is_inward(question, label, one) for label in asked.types for one in said_by(question, label, asked.explained)
+    }
+    sides = {inward: {hit.path.ids[0] for hit in paths if hit.path.inward[0] is inward} for inward in (False, True)}
+    meant = set().union(*(sides[inward] for inward in ways))
+    return meant if meant or not paths else None
+
+
+def _is_inward(question: QuestionWords, label: Label, one: Occurrence) -> bool:
+    """Return whether an edge leads to the noun that is asked for, and not from it.
+
+    It does if nobody does something to it ("Which services does nobody own?") and if nothing is done to it ("… are not
+    owned"), though the noun comes first.
+    """
+    place = min(one.places)
+    before, verb = question.tokens[:place], question.tokens[place]
+    participle = verb.endswith("ed") or base_form(verb) != verb
+    suffers = participle and not BEING.isdisjoint(before) and not label_words(label)[0].endswith("ed")
+    if "by" not in question.tokens[place + 1 :] and (suffers or not _NOBODY.isdisjoint(before)):
+        return True
+    return one.inward(0)

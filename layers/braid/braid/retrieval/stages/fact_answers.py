@@ -17,6 +17,7 @@ from braid.models import (
     Citation,
     Direction,
     Fact,
+    FactQuestion,
     FactSet,
     GraphHit,
     Kind,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
 
-    from braid.models import EntityLink, FactQuestion, Filters, Label, Query, Record
+    from braid.models import EntityLink, Filters, Label, Query, Record
     from braid.ports.graph_query import GraphResult
     from braid.ports.knowledge_graph import KnowledgeGraph
     from braid.retrieval.stages.stage_messages import GraphFound
@@ -311,10 +312,7 @@ def fact_results(
             exact = not unread or (len(kept) == len(group.hits) and not conditions.restrict)
             counted = {"count": count + unread} if exact else {"count": count, "complete": False}
             left = group.model_copy(update={"hits": tuple(kept), **counted})
-            asked = question.asked if question else Asked.ONE
-            if question and question.of_type and not kept[0].path.types:
-                asked = question.of_type
-            results.append(_result(left, query, asked, records, now))
+            results.append(_result(left, query, question or FactQuestion(), records, now))
     return results
 
 
@@ -358,7 +356,10 @@ def _allowed(hit: GraphHit, conditions: Filters, records: Mapping[str, Record], 
     return all(valid(record, as_of) and meets(record, conditions) for record in known)
 
 
-def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, Record], now: datetime) -> Result:
+def _result(
+    group: FactGroup, query: Query, question: FactQuestion, records: Mapping[str, Record], now: datetime
+) -> Result:
+    asked = question.asked if group.hits[0].path.types else question.of_type or question.asked
     facts = FactSet(
         asked=asked,
         count=group.count,
@@ -388,7 +389,7 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
         fused_rank=1,
         ranks={Source.GRAPH: 1},
         sources=(Source.GRAPH,),
-        reasons=(f"fact: {_why(first.path, asked)}",),
+        reasons=(f"fact: {_why(first.path, asked, question.types)}",),
         paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
         citation=next((fact.citation for fact in facts.facts if fact.citation), None)
         or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=best.text, reliability=best.confidence),
@@ -401,10 +402,10 @@ def _result(group: FactGroup, query: Query, asked: Asked, records: Mapping[str, 
     )
 
 
-def _why(path: Path, asked: Asked) -> str:
+def _why(path: Path, asked: Asked, types: Iterable[Label]) -> str:
     if path.types:
         return " → ".join(path.types)
-    return "stands in no such relation" if asked is Asked.NOT else "is of the type that is asked for"
+    return f"without {' or '.join(types)}" if asked is Asked.NOT else "is of the type that is asked for"
 
 
 def _title_and_content(found: FactSet) -> tuple[str, str]:

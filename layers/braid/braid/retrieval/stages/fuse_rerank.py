@@ -223,7 +223,7 @@ def _explained(request: FuseRequest, groups: Sequence[FactGroup]) -> Plan:
         return plan
     unfiltered = query.filters == Filters(trusted_only=query.filters.trusted_only)
     reasons = [NOT_RELATED] if unfiltered and not_related(query.text, plan.facts, request.linked) else []
-    if none_without(groups):
+    if unfiltered and none_without(groups):
         reasons.append(NONE_WITHOUT)
     if query.filters.metadata and not (found or narrowed):
         reasons.append(NOTHING_PASSES)
