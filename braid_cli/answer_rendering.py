@@ -228,13 +228,13 @@ def _dates(result: Result) -> list[tuple[str, str]]:
 
 
 def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
-    """Print each fact with its validity and its evidence; its sentence only if it differs from the title."""
+    """Print each fact with its validity and its evidence; its sentence only if the title does not say it."""
     for fact in facts.facts:
         path, cited = fact.path, fact.citation
         since = f"since {path.valid_at:%Y-%m-%d}" if path.valid_at else ""
         until = f"until {path.invalid_at:%Y-%m-%d}" if path.invalid_at else ""
         known = f"from {cited.title}{'' if cited.page is None else f', page {cited.page}'}" if cited else ""
-        said = [] if fact.text == title else [printable(fact.text)]
+        said = [] if fact.text == title or not path.types else [printable(fact.text)]
         line = Text(" · ").join(
             [*map(Text, said), *(Text(printable(part), style="dim") for part in (since, until, known) if part)]
         )
