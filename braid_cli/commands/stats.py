@@ -1,4 +1,4 @@
-"""``braid stats``: counts a tenant's stored documents, records, vertices and relationships."""
+"""``braid stats``: prints the numbers of a tenant's documents, records, vertices and relationships; counts documents."""
 
 from __future__ import annotations
 

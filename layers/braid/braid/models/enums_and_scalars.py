@@ -1,4 +1,7 @@
-"""Enumerations and constrained scalars that models share."""
+"""Enumerations and constrained scalars that models share.
+
+The types of ids, names and texts refuse NUL, lone surrogates and, except in texts, control characters.
+"""
 
 from __future__ import annotations
 

@@ -3,9 +3,10 @@
 Order, retries and the handling of failed stages are those of ``shared/statemachines/retrieve.asl.yaml``. A test runs
 every strategy and every single failure through both and requires equal answers.
 
-A failed store degrades an answer here: a stage that fails after its retries is recorded in ``lost``
-(``_Run._attempt``), each strategy continues with the other stages (``_Run._semantic`` and its neighbours), and
-``fuse_rerank`` lists the failed stages in the answer's ``degraded``, or raises an error if no store answered.
+A store that fails, or takes longer than :mod:`braid.app` lets the stage wait, degrades an answer here: a stage that
+fails after its retries is recorded in ``lost`` (``_Run._attempt``), each strategy continues with the other stages
+(``_Run._semantic`` and its neighbours), and ``fuse_rerank`` lists the failed stages in the answer's ``degraded``, or
+raises an error if no store answered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Cuts an answer to the limit of a workflow's state: the longest texts to one size, else its last results.
 
-The result of the graph stage is cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`; an HTTP
+Hits of walks are cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`; an HTTP
 response that is too large all the same is refused by :mod:`braid.api.handler`.
 """
 
