@@ -1,4 +1,4 @@
-"""``braid stats``: prints the numbers of a tenant's documents, records, vertices and relationships; counts documents."""
+"""``braid stats``: counts documents, and prints the numbers of records, vertices and relationships of a tenant."""
 
 from __future__ import annotations
 
