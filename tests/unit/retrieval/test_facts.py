@@ -142,6 +142,14 @@ def test_the_rest_is_of_the_types_that_the_filters_leave(stages: DemoStages) -> 
         assert found == expected
 
 
+def test_no_before_a_relationship_asks_for_those_without_it(stages: DemoStages) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"), cars="Service", carts="Service")
+    for text in ("Which services have no dependency on Atlas?", "How many services have no dependency on Atlas?"):
+        assert names(ask(stages, text)) == ["Cars", "Carts"]
+    assert texts(ask(stages, "Which services have a dependency on Atlas?").results[0]) == ["Boats depends on Atlas"]
+    assert texts(ask(stages, "What are the dependencies of Boats?").results[0]) == ["Boats depends on Atlas"]
+
+
 @pytest.mark.parametrize("text", ["Which services do not depend on Atlas?", "Which services do not depend on Atlsa?"])
 def test_what_stands_in_a_relation_of_little_confidence_is_not_among_the_rest(stages: DemoStages, text: str) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas", {"confidence": 0.01}), cars="Service")

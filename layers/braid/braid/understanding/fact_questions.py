@@ -96,6 +96,8 @@ def read_fact_question(
     if not named and kinds:
         named = [label for label in labels if said_by_preposition(question, label_words(label)) is not None]
     asked = _asked(text)
+    if kinds and any(question.tokens[min(one.places) - 1] == "no" for label in named for one in said[label]):
+        asked = Asked.NOT  # "Which services have no dependency on Atlas?"
     if asked is Asked.NOT:
         size = sum(stats.by_entity_type.get(kind, 0) for kind in kinds)
         if not kinds or not named or size > MAX_OF_A_KIND:

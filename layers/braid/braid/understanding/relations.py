@@ -71,7 +71,7 @@ _PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
 """Words of labels and questions that express no relationship by themselves."""
 NOW: Final = word_set("today now currently presently nowadays")
-_DENYING: Final = word_set("not never don doesn didn isn aren wasn weren hasn haven t")
+_DENYING: Final = word_set("no not never don doesn didn isn aren wasn weren hasn haven t")
 _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
 """Stop words that change the meaning of a question about a relationship, and must be explained too."""
@@ -252,6 +252,7 @@ class QuestionWords:
         "… owned by Atlas"                                       ``AFTER``
         "the owner of Keelson", "Keelson's owner"                ``NEITHER``: the word itself is the agent's
         "the dependencies of Atlas", "Atlas's dependencies"      ``BOTH``: the word itself is that of the object
+        "… has a dependency on Atlas"                            ``BEFORE``
         =======================================================  ================================================
 
         Parameters
@@ -272,7 +273,7 @@ class QuestionWords:
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
         as_noun = possessed or following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
         if as_noun and derived and token.endswith(_OBJECT):
-            return Side.BOTH
+            return Side.BEFORE if following[:1] == ["on"] else Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
 
 
