@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from braid.engines.embedded import cache_schemas_jobs_members, graph_change_log
 from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
-from braid.engines.embedded.graph import edge_rows, name_rows, vertex_rows
+from braid.engines.embedded.graph import edge_rows, knowledge_graph, name_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation
@@ -239,6 +239,63 @@ def test_the_evidence_of_many_edges_is_superseded_without_reading_them(stages: D
     assert graph_generation(stages) == changed
     ends = {one.evidence: one.invalid_at for one in stages.graph.relationships(ACME, ids=["hub"])}
     assert ends == {"old": day(9), "other": None}
+
+
+@pytest.mark.parametrize("by", ["record", "edge"])
+def test_the_ends_of_many_edges_are_not_moved_again_by_each_small_write(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    monkeypatch.setattr(knowledge_graph, "MAX_ENDS_MOVED", 100)
+    write(stages, record("old", "what was said", valid_at=day(1)))
+    store_hub(stages, evidence="old")
+    assert write(stages, record("new", "what is said", valid_at=day(9), supersedes=("old",))).superseded == 1 + 200
+    changed = graph_generation(stages)
+    earlier = record("newer", "what is said", valid_at=day(8), supersedes=("old",) if by == "record" else ())
+    links = () if by == "record" else (edge("newer", "old", SUPERSEDES, valid_at=day(8)),)
+    report = stages.write(WriteRequest(tenant_id=ACME, records=(earlier,), relationships=links))
+    assert [(error.id, error.field) for error in report.errors] == [("newer", "supersedes")]
+    assert "'old', which 'newer' supersedes, has ended already" in report.errors[0].message
+    assert graph_generation(stages) == changed
+    later = record("newest", "what is said", valid_at=day(20), supersedes=("old",))
+    assert write(stages, later).superseded == 0  # and is no error: no edge ends earlier
+    assert delete_records(ACME, ["old"], stages).relationships > 200
+
+
+def test_ends_of_edges_that_are_moved_are_bounded_for_all_records_of_a_write_together(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(knowledge_graph, "MAX_ENDS_MOVED", 25)
+    olds = [f"old{number}" for number in range(4)]
+    write(stages, *(record(old, "what was said") for old in olds))
+    spokes = [vertex(f"v{number}") for number in range(10)]
+    edges = [edge("hub", spoke.id, f"SAID_{old.upper()}", evidence=old) for old in olds for spoke in spokes]
+    stages.graph.upsert([vertex("hub"), *spokes], edges)
+    assert write(stages, record("new", "x", valid_at=day(9), supersedes=tuple(olds))).superseded == 4 + 40
+    assert write(stages, record("earlier", "x", valid_at=day(8), supersedes=tuple(olds))).errors
+    assert write(stages, record("earlier", "x", valid_at=day(8), supersedes=tuple(olds[:2]))).superseded == 2 + 20
+
+
+def test_a_record_that_is_stored_as_untrusted_is_written_again_without_looking_for_its_edges(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_for: list[str] = []
+    really = edge_rows.distrust_edges
+
+    def distrust(connection: Any, tenant: int, evidence: Any) -> int:
+        looked_for.extend(evidence)
+        return really(connection, tenant, evidence)
+
+    monkeypatch.setattr(edge_rows, "distrust_edges", distrust)
+    store_hub(stages, evidence="said")
+    write(stages, record("said", "what a stranger said", trusted=False))
+    assert looked_for == ["said"]
+    write(stages, record("said", "what a stranger said then", trusted=False))
+    assert looked_for == ["said"]
+    write(stages, record("said", "what a friend said"))
+    stages.write(WriteRequest(tenant_id=ACME, relationships=(edge("other", "hub", evidence="said"),)))
+    write(stages, record("said", "what a stranger said", trusted=False))
+    assert looked_for == ["said", "said"]
+    assert not any(one.trusted for one in stages.graph.relationships(ACME, ids=["hub"]) if one.evidence == "said")
 
 
 def test_the_evidence_of_many_edges_ceases_to_be_trusted_without_reading_them(stages: DemoStages) -> None:

@@ -295,6 +295,7 @@ def _put_logged(prepared: _Prepared, store: WriteStore, batch: int) -> int:
 def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: WriteStore, batch: int) -> int:
     """Write to the index, then to the graph, then apply supersession; return the number of items ended."""
     supersession = accepted.supersession
+    doubted = _doubted(tenant_id, accepted, store)
     records = [supersession.with_validity(record) for record in embedded]
     for each in batches(records, batch):
         deadline.check()
@@ -319,9 +320,8 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if names and are_few:
         store.graph.delete_relationships(tenant_id, accepted.stale)
         store.graph.delete_unmentioned(tenant_id, names)
-    untrusted = [record.id for record in accepted.records if not record.trusted]
     # By the store itself, as a record may be the evidence of very many edges.
-    store.graph.distrust_relationships(tenant_id, [*untrusted, *_distrusted_since(tenant_id, accepted, store)])
+    store.graph.distrust_relationships(tenant_id, [*doubted, *_distrusted_since(tenant_id, accepted, store)])
     if doubtful := accepted.doubtful | (names if are_few else set()):
         store.graph.distrust_unmentioned(tenant_id, doubtful)
     ended = sum(after.invalid_at != before.invalid_at for after, before in zip(records, embedded, strict=True))
@@ -330,6 +330,19 @@ def _put(tenant_id: str, accepted: Accepted, embedded: Sequence[Record], store: 
     if not are_few:
         store.graph.remove_mentions(tenant_id, accepted.stale)
     return ended
+
+
+def _doubted(tenant_id: str, accepted: Accepted, store: WriteStore) -> list[str]:
+    """Return the untrusted records of a write that may be the evidence of trusted edges; called before they are stored.
+
+    One that is stored as untrusted is no trusted edge's evidence where a write is one transaction: looking for them
+    among very many edges would hold up other tenants at each write of that record.
+    """
+    untrusted = [record.id for record in accepted.records if not record.trusted]
+    if not untrusted or store.write_generation(tenant_id) is None:
+        return untrusted
+    stored = store.index.written(tenant_id, untrusted)
+    return [name for name in untrusted if name not in stored or stored[name].trusted]
 
 
 def _distrusted_since(tenant_id: str, accepted: Accepted, store: WriteStore) -> list[str]:

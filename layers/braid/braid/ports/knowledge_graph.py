@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 MAX_SEEDS = 100
 MAX_TRUST_EDGES = 500
 """Most edges of a found name that are checked for trust: a write may mention thousands of names."""
+MAX_ENDS_MOVED = 200_000
+"""Most edges that have ended already whose ends one write moves, by their evidence: a second of processor time of the
+embedded store's only writer. A first end is not bounded, as it takes less time than the writing of the edge did."""
 PAGE_EDGES = 10_000
 """Most edges of a page of a scan; only a page of a single vertex may have more."""
 
@@ -374,6 +377,14 @@ class WritableGraph(KnowledgeGraph, Protocol):
         """End the edges whose evidence these records are, at the latest at the record's time in ``until``.
 
         No edge ends before it begins. Returns how many were changed; edges that end early enough are not read.
+        """
+
+    def ends_not_moved(self, tenant_id: TenantId, until: Mapping[RecordId, Timestamp]) -> Collection[RecordId]:
+        """Return the records whose edges :meth:`end_relationships` may not end at these times.
+
+        Those of which, with the records before, more than :data:`MAX_ENDS_MOVED` edges have ended already and would end
+        earlier: a write of a few bytes could be repeated with an earlier time each. None in a store whose writes block
+        no other ones.
         """
 
     def distrust_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:

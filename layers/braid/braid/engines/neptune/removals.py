@@ -190,6 +190,10 @@ class GremlinRemovals:
             for batch in batches(sorted(until.items()), BATCH)
         )
 
+    def ends_not_moved(self, tenant_id: str, until: Mapping[str, datetime]) -> Collection[str]:  # noqa: ARG002 - the port's
+        """Return none: no other tenant waits for a write."""
+        return ()
+
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
         """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
         ends: set[str] = set()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import datetime
 
+    from braid.ingestion.supersession.records import SupersedingLinks
     from braid.models import EdgeId
     from braid.ports.ingestion import WriteStore
 
@@ -151,14 +152,41 @@ def find_supersession(
     if found.refused:
         return found
     stated = {identity: dated(link, links, store) for identity, link in links.stated.items()}
-    found.dated_links = list(stated.values())
     ending = {name: link for name, link in links.stored.items() if name not in links.void} | stated
+    ends = ended_records(ending.values(), links.known_records)
+    found.refused = _moving_too_many(ends, stated, links, store, tenant_id)
+    if found.refused:
+        return found
+    found.dated_links = list(stated.values())
     found.supersession.record_beginnings = begun_records(ending.values(), links.known_records, unwritten)
-    found.supersession.record_ends = ended_records(ending.values(), links.known_records)
+    found.supersession.record_ends = ends
     found.supersession.evidence_ends = ended_evidence(edges.values(), records, store, tenant_id)
     found.supersession.edge_ends, invalid = ended_edges(edges, records, store, tenant_id)
     found.refused += invalid
     return found
+
+
+def _moving_too_many(
+    ends: Mapping[str, datetime],
+    stated: Mapping[EdgeId, Relationship],
+    links: SupersedingLinks,
+    store: WriteStore,
+    tenant_id: str,
+) -> list[RefusedRecord | RefusedEdge]:
+    """Return the refusals of stated links that end a record earlier, for which too many edges would be rewritten."""
+    named = {link.target for link in stated.values()}
+    earlier = {name: end for name, end in ends.items() if name in named}
+    crowded = set(store.graph.ends_not_moved(tenant_id, earlier)) if earlier else set()
+    return [
+        refused_item(
+            identity,
+            links.implied_by,
+            f"{link.target!r}, which {link.source!r} supersedes, has ended already, and too many relationships of which"
+            " it is the evidence would end earlier; supersede fewer at once, or delete it",
+        )
+        for identity, link in stated.items()
+        if link.target in crowded
+    ]
 
 
 def begun(one: _Valid, at: datetime | None) -> _Valid:

@@ -161,6 +161,25 @@ def end_edges(connection: sqlite3.Connection, tenant: int, until: Mapping[str, d
     ).rowcount
 
 
+def ends_not_moved(
+    connection: sqlite3.Connection, tenant: int, until: Mapping[str, datetime], *, at_most: int
+) -> list[str]:
+    """Return the records by whose ends, with those before, more than ``at_most`` ended edges would end earlier."""
+    refused: list[str] = []
+    left = at_most
+    for record, at in until.items():
+        moved = connection.execute(
+            "SELECT count(*) FROM (SELECT 1 FROM edges INDEXED BY edges_by_evidence"
+            " WHERE tenant = :tenant AND evidence = :record AND invalid_at > max(:at, coalesce(valid_at, :at))"
+            " LIMIT :left + 1)",
+            {"tenant": tenant, "record": record, "at": to_microseconds(at), "left": left},
+        ).fetchone()[0]
+        if moved > left:
+            refused.append(record)
+        left = max(0, left - moved)
+    return refused
+
+
 def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
     """Mark the trusted edges with this evidence as untrusted, and stubs that have none left; return how many edges."""
     edges = "edges INDEXED BY edges_by_evidence"

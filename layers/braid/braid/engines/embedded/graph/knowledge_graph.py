@@ -17,7 +17,15 @@ from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation, GenerationCache, change
 from braid.ports.graph_query import GraphResult
 from braid.ports.keys import check_limit, decode, encode
-from braid.ports.knowledge_graph import Expansion, GraphPage, GraphStats, GraphTypes, page_of, unread
+from braid.ports.knowledge_graph import (
+    MAX_ENDS_MOVED,
+    Expansion,
+    GraphPage,
+    GraphStats,
+    GraphTypes,
+    page_of,
+    unread,
+)
 from braid.ranking.graph_queries_and_facts import answer_query
 from braid.telemetry.recording import store_calls
 
@@ -144,6 +152,13 @@ class EmbeddedKnowledgeGraph:
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
         """End the edges whose evidence these records are, and return the number of changed edges."""
         return self._change(tenant_id, until, edge_rows.end_edges)
+
+    def ends_not_moved(self, tenant_id: str, until: Mapping[str, Timestamp]) -> Collection[str]:
+        """Return the records with too many ended edges that would end earlier."""
+        with self._store.read_tenant(tenant_id) as (connection, tenant):
+            if tenant is None:
+                return ()
+            return edge_rows.ends_not_moved(connection, tenant, until, at_most=MAX_ENDS_MOVED)
 
     def distrust_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
         """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
