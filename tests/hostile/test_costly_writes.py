@@ -11,6 +11,7 @@ from braid.engines.embedded import cache_schemas_jobs_members, graph_change_log
 from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.graph import edge_rows, knowledge_graph, name_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
+from braid.engines.embedded.search import row_writes
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
@@ -273,6 +274,32 @@ def test_ends_of_edges_that_are_moved_are_bounded_for_all_records_of_a_write_tog
     assert write(stages, record("new", "x", valid_at=day(9), supersedes=tuple(olds))).superseded == 4 + 40
     assert write(stages, record("earlier", "x", valid_at=day(8), supersedes=tuple(olds))).errors
     assert write(stages, record("earlier", "x", valid_at=day(8), supersedes=tuple(olds[:2]))).superseded == 2 + 20
+
+
+def test_the_terms_of_metadata_are_not_written_again_for_records_that_only_end(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[object] = []
+    really = row_writes.terms_of
+
+    def terms_of(metadata: Any) -> Any:
+        written.append(metadata)
+        return really(metadata)
+
+    olds = {f"old{number}": {"tags": [f"t{number}", "all"], "floor": number} for number in range(5)}
+    write(stages, *(record(name, "what was said", metadata=own) for name, own in olds.items()))
+    monkeypatch.setattr(row_writes, "terms_of", terms_of)
+    for begin in (9, 8):
+        new = record(f"new{begin}", "what is said", valid_at=day(begin), supersedes=tuple(olds))
+        assert write(stages, new).superseded == 5
+        assert [dict(one.metadata) for one in stages.index.get_many(ACME, list(olds))] == list(olds.values())
+    assert written == [{}, {}], "the terms of what is superseded are written again"
+    write(stages, record("old0", "what was said", metadata={"tags": ["t1"]}))
+    assert written[2:] == [{"tags": ["t1"]}]
+    with store_of(stages).read() as connection:
+        statement = "SELECT term FROM metadata JOIN records ON number = record WHERE records.id = ? ORDER BY term"
+        terms = {name: [row[0] for row in connection.execute(statement, (name,))] for name in ("old0", "old1")}
+    assert terms == {"old0": sorted(really({"tags": ["t1"]})), "old1": sorted(really(olds["old1"]))}
 
 
 def test_a_record_that_is_stored_as_untrusted_is_written_again_without_looking_for_its_edges(

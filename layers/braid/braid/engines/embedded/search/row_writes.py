@@ -103,13 +103,18 @@ def _write(
     number = int(connection.execute(_WRITE, row).fetchall()[0][0])
     if reworded:
         write_words(connection, words, (number, title, aliases, record.content))
-    if old is not None:
+    if old is None or _metadata(old[4]) != _metadata(body):
         connection.execute("DELETE FROM metadata WHERE record = ?", (number,))
-    connection.executemany(
-        "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)",
-        [(number, tenant, term) for term in terms_of(record.metadata)],
-    )
+        connection.executemany(
+            "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)",
+            [(number, tenant, term) for term in terms_of(record.metadata)],
+        )
     return number
+
+
+def _metadata(body: str) -> object:
+    """Return the metadata of a record's row: a record that only ends keeps its terms, which may be a thousand."""
+    return json.loads(body).get("metadata")
 
 
 def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, record: Record) -> None:
