@@ -11,7 +11,7 @@ from braid.engines.embedded import cache_schemas_jobs_members, graph_change_log
 from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
 from braid.engines.embedded.graph import edge_rows, knowledge_graph, name_rows, vertex_rows
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.search import row_writes
+from braid.engines.embedded.search import row_reads, row_writes
 from braid.engines.embedded.tables import to_microseconds
 from braid.engines.embedded.write_generations import Generation
 from braid.ingestion import request_checks
@@ -276,7 +276,7 @@ def test_ends_of_edges_that_are_moved_are_bounded_for_all_records_of_a_write_tog
     assert write(stages, record("earlier", "x", valid_at=day(8), supersedes=tuple(olds[:2]))).superseded == 2 + 20
 
 
-def test_the_terms_of_metadata_are_not_written_again_for_records_that_only_end(
+def test_of_records_that_only_end_no_terms_are_written_and_no_vectors_read(
     stages: DemoStages, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[object] = []
@@ -286,14 +286,21 @@ def test_the_terms_of_metadata_are_not_written_again_for_records_that_only_end(
         written.append(metadata)
         return really(metadata)
 
+    def read_vectors(*_: Any) -> Any:
+        raise AssertionError("vectors are read of what is superseded")
+
     olds = {f"old{number}": {"tags": [f"t{number}", "all"], "floor": number} for number in range(5)}
     write(stages, *(record(name, "what was said", metadata=own) for name, own in olds.items()))
     monkeypatch.setattr(row_writes, "terms_of", terms_of)
+    monkeypatch.setattr(row_reads, "_vectors", read_vectors)
     for begin in (9, 8):
         new = record(f"new{begin}", "what is said", valid_at=day(begin), supersedes=tuple(olds))
         assert write(stages, new).superseded == 5
         assert [dict(one.metadata) for one in stages.index.get_many(ACME, list(olds))] == list(olds.values())
     assert written == [{}, {}], "the terms of what is superseded are written again"
+    monkeypatch.undo()
+    monkeypatch.setattr(row_writes, "terms_of", terms_of)
+    assert all(one.embeddings for one in stages.index.get_many(ACME, list(olds), with_vectors=True))
     write(stages, record("old0", "what was said", metadata={"tags": ["t1"]}))
     assert written[2:] == [{"tags": ["t1"]}]
     with store_of(stages).read() as connection:

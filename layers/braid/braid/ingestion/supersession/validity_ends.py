@@ -90,7 +90,7 @@ class Supersession:
         present = sorted(store.index.written(tenant_id, others)) if others else []
         ended_records = 0
         for some in batches(present, READ_AT_ONCE):
-            stored = store.index.get_many(tenant_id, some, with_vectors=True)
+            stored = store.index.get_many(tenant_id, some)
             if changed := _changed(stored, self.with_validity):
                 store.index.set_validity(changed)
             ended_records += sum(record.id in self.record_ends for record in changed)

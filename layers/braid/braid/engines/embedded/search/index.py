@@ -72,8 +72,9 @@ class EmbeddedSearchIndex:
         self._stats: GenerationCache[IndexStats] = GenerationCache(store, Generation.RECORDS)
 
     def set_validity(self, records: Sequence[Record]) -> None:
-        """Write records with their validity, in the transaction in which they were read."""
-        self.upsert(records)
+        """Update the validity of records, in the transaction in which they were read; their vectors are not needed."""
+        for tenant_id, some in groupby(sorted(records, key=_tenant_of), key=_tenant_of):
+            change(self._store, Generation.RECORDS, tenant_id, list(some), row_writes.set_validity)
 
     def upsert(self, records: Sequence[Record]) -> None:
         """Insert or replace records; of several with the same id the last one counts.
@@ -87,11 +88,11 @@ class EmbeddedSearchIndex:
         """
         self.check_vectors(records)
         last = {(record.tenant_id, record.id): record for record in records}
-        ordered = sorted(last.values(), key=lambda record: record.tenant_id)
+        ordered = sorted(last.values(), key=_tenant_of)
         if not ordered:
             return
         with self._store.transaction() as connection:
-            for tenant_id, batch in groupby(ordered, key=lambda record: record.tenant_id):
+            for tenant_id, batch in groupby(ordered, key=_tenant_of):
                 tenant = self._store.ensure_tenant_number(connection, tenant_id)
                 row_writes.upsert(connection, tenant, batch)
                 Generation.RECORDS.advance(connection, tenant)
@@ -362,6 +363,10 @@ class EmbeddedSearchIndex:
             while len(self._graphs) > _GRAPHS_IN_MEMORY:
                 self._graphs.popitem(last=False)
             return graph
+
+
+def _tenant_of(record: Record) -> str:
+    return record.tenant_id
 
 
 def _only_elsewhere(connection: sqlite3.Connection, tenant: int, space: str) -> bool:

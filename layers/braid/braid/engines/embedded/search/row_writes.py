@@ -51,8 +51,7 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
     removed_vectors_log.begin_write(connection, tenant)
     known_spaces: set[str] = set()
     for record in records:
-        # Without defaults, which would be nearly all of it: a question reads a hundred records.
-        body = record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"}, exclude_defaults=True)
+        body = _body(record)
         old = connection.execute(
             "SELECT number, title, aliases, content, body FROM records WHERE tenant = ? AND id = ?", (tenant, record.id)
         ).fetchone()
@@ -65,6 +64,23 @@ def upsert(connection: sqlite3.Connection, tenant: int, records: Iterable[Record
                 check_stored_length(connection, tenant, embedding.space, embedding.dimension)
                 known_spaces.add(embedding.space)
         _write_vectors(connection, tenant, number, record)
+
+
+def set_validity(connection: sqlite3.Connection, tenant: int, records: Sequence[Record]) -> int:
+    """Update the validity of stored records, and return how many there were; words, terms and vectors stay."""
+    removed_vectors_log.begin_write(connection, tenant)
+    return connection.executemany(
+        "UPDATE records SET valid_at = ?, invalid_at = ?, body = ? WHERE tenant = ? AND id = ?",
+        [
+            (to_microseconds(one.valid_at), to_microseconds(one.invalid_at), _body(one), tenant, one.id)
+            for one in records
+        ],
+    ).rowcount
+
+
+def _body(record: Record) -> str:
+    """Return a record as JSON, without defaults, which would be nearly all of it: a question reads a hundred."""
+    return record.model_dump_json(exclude={"embeddings", "content", "id", "tenant_id"}, exclude_defaults=True)
 
 
 def _write(
@@ -103,18 +119,13 @@ def _write(
     number = int(connection.execute(_WRITE, row).fetchall()[0][0])
     if reworded:
         write_words(connection, words, (number, title, aliases, record.content))
-    if old is None or _metadata(old[4]) != _metadata(body):
+    if old is not None:
         connection.execute("DELETE FROM metadata WHERE record = ?", (number,))
-        connection.executemany(
-            "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)",
-            [(number, tenant, term) for term in terms_of(record.metadata)],
-        )
+    connection.executemany(
+        "INSERT INTO metadata (record, tenant, term) VALUES (?, ?, ?)",
+        [(number, tenant, term) for term in terms_of(record.metadata)],
+    )
     return number
-
-
-def _metadata(body: str) -> object:
-    """Return the metadata of a record's row: a record that only ends keeps its terms, which may be a thousand."""
-    return json.loads(body).get("metadata")
 
 
 def _write_vectors(connection: sqlite3.Connection, tenant: int, number: int, record: Record) -> None:
