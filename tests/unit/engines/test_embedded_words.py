@@ -250,6 +250,18 @@ def test_only_as_much_is_kept_as_there_is_room_for(store: EmbeddedStore) -> None
     assert 0 < sum(rows.size for rows in known._kept.values()) <= 5_000
 
 
+def test_what_was_asked_last_takes_the_place_of_what_was_kept_before(store: EmbeddedStore) -> None:
+    filled(store, 300)
+    known = WordCache(store, kept_bytes=5_000)
+    with store.read() as connection:
+        for generation in range(3):  # after each write of a tenant its words of before are of no use
+            reader = WordReader(known, connection, 1, generation, WORDS)
+            assert sum(reader.read(word).size for word in WORDS) > 5_000
+            assert known.find((1, generation, WORDS[-1])) is not None
+    assert {generation for _, generation, _ in known._kept} == {2}
+    assert known._room == 5_000 - sum(rows.size for rows in known._kept.values())
+
+
 def test_a_cache_of_words_that_is_let_go_closes_what_it_opened(tmp_path: Path) -> None:
     with EmbeddedStore(tmp_path) as store:
         cache = WordCache(store)

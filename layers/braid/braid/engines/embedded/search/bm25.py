@@ -100,7 +100,7 @@ class WordCache:
     def __init__(self, store: EmbeddedStore, *, kept_bytes: int = KEPT_BYTES, counted_from: int = COUNTED_FROM) -> None:
         self.counted_from = counted_from
         self._store = store
-        self._room = kept_bytes
+        self._most = self._room = kept_bytes
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[int, int, str], WordRows] = OrderedDict()
         self._tokenizer: sqlite3.Connection | None = None
@@ -122,7 +122,7 @@ class WordCache:
     def keep(self, key: tuple[int, int, str], rows: WordRows) -> None:
         """Cache the rows of (tenant, generation, word), evicting others if needed."""
         with self._lock:
-            if key not in self._kept and rows.size <= self._room:
+            if key not in self._kept and rows.size <= self._most:
                 self._kept[key] = rows
                 self._room -= rows.size
                 while self._room < 0:
