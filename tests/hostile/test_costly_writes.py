@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -227,6 +228,61 @@ def test_a_name_that_very_many_texts_mention_passes_to_an_entity_without_being_r
         assert not stages.write(request).errors
     assert len(stages.graph.relationships(ACME, ids=["hub"])) == 200
     assert stages.graph.get_many(ACME, [found]) == []
+
+
+def test_edges_of_many_types_to_a_hub_are_counted_by_going_through_its_edges_once(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spokes = [f"v{number:03}" for number in range(400)]
+    stages.graph.upsert([vertex(name) for name in ("hub", "last", *spokes)], [edge(name, "hub") for name in spokes])
+    steps = [0]
+    really = graph_change_log._new_endpoints
+
+    def step() -> None:
+        steps[0] += 1
+
+    def counted(connection: Any, tenant: int, side: str) -> dict[str, int]:
+        connection.set_progress_handler(step, 10)
+        try:
+            return really(connection, tenant, side)
+        finally:
+            connection.set_progress_handler(None, 0)
+
+    monkeypatch.setattr(graph_change_log, "_new_endpoints", counted)
+    monkeypatch.setattr(graph_change_log, "LOOKED_AT", 10)
+    given = [edge("last", "hub", f"KIND_{number}") for number in range(20)]
+    stages.graph.upsert([], given)
+    assert stages.graph.stats(ACME).targets_by_relationship_type["KIND_7"] == 1
+    assert stages.graph.delete_relationships(ACME, given) == 20
+    assert "KIND_7" not in stages.graph.stats(ACME).targets_by_relationship_type
+    assert steps[0] < 4_000, "all edges that lead to the hub are looked at for each type"
+
+
+@pytest.mark.parametrize("looked_at", [1, 3, 1_000])
+def test_targets_of_each_type_are_counted_exactly_however_many_edges_are_looked_at(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch, looked_at: int
+) -> None:
+    monkeypatch.setattr(graph_change_log, "LOOKED_AT", looked_at)
+    chosen = random.Random(4)  # noqa: S311 - a fixed sequence
+    stages.graph.upsert([vertex(f"v{number}") for number in range(6)], [])
+    for _ in range(40):
+        some = [
+            edge(
+                f"v{chosen.randrange(6)}",
+                f"v{chosen.randrange(2)}",
+                chosen.choice("ABC"),
+                predicate=chosen.choice("pq"),
+            )
+            for _ in range(chosen.randrange(1, 9))
+        ]
+        if chosen.random() < 0.6:
+            stages.graph.upsert([], some)
+        else:
+            stages.graph.delete_relationships(ACME, some)
+        with store_of(stages).read() as connection:
+            tenant = store_of(stages).tenant_number(connection, ACME)
+            assert tenant is not None
+            assert graph_change_log.read_counts(connection, tenant) == graph_change_log.count(connection, tenant)
 
 
 def test_the_evidence_of_many_edges_is_superseded_without_reading_them(stages: DemoStages) -> None:
