@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import Counter
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -60,10 +59,11 @@ _MENTION_GONE: Final = f"""INSERT INTO changed_edges SELECT e.tenant, e.source, 
 LOOKED_AT: Final = 1_000
 """Edges to a vertex that are looked at for one of a type, before all of them are counted."""
 _ASKED: Final = (
-    "SELECT json_extract(value, '$[0]') AS vertex, json_extract(value, '$[1]') AS kind FROM json_each(:asked)"
+    "SELECT json_extract(value, '$[0]') AS vertex, json_extract(value, '$[1]') AS kind,"
+    " json_extract(value, '$[2]') AS added FROM json_each(:asked)"
 )
-_Endpoint: TypeAlias = tuple[int, str]
-"""The number of a vertex, and a relationship type."""
+_ChangedEndpoint: TypeAlias = tuple[int, str, int]
+"""The number of a vertex, a relationship type, and how many more such edges it has since the transaction began."""
 _TRIGGERS: Final = (
     "CREATE TEMP TABLE changed_vertices (tenant, number, id, type, count, records, untrusted, untrusted_records)",
     "CREATE TEMP TABLE changed_edges (tenant, source, type, target, count, untrusted)",
@@ -230,57 +230,59 @@ def _sum(known: Mapping[str, int], added: Mapping[str, int]) -> dict[str, int]:
 def _new_endpoints(connection: sqlite3.Connection, tenant: int, side: str) -> dict[str, int]:
     """Return by relationship type the change in the number of distinct sources, or targets, in a transaction."""
     more: dict[str, int] = {}
-    changed = connection.execute(
+    changed: list[_ChangedEndpoint] = connection.execute(
         f"SELECT {side}, type, sum(count) AS added FROM temp.changed_edges WHERE tenant = ?"  # noqa: S608 - a column
         " GROUP BY 1, 2 HAVING added <> 0 ORDER BY added",
         (tenant,),
     ).fetchall()
     without_others = _sources_without_others if side == "source" else _targets_without_others
     # A vertex counts if it has no edge beyond those added: it had none before or, after removals, has none now.
-    for added, endpoints in groupby(changed, key=itemgetter(2)):
-        alone = without_others(connection, tenant, [row[:2] for row in endpoints], max(0, added))
-        for kind, number in Counter(kind for _, kind in alone).items():
-            more[kind] = more.get(kind, 0) + (number if added > 0 else -number)
+    for _, kind, added in without_others(connection, tenant, changed):
+        more[kind] = more.get(kind, 0) + (1 if added > 0 else -1)
     return more
 
 
 def _sources_without_others(
-    connection: sqlite3.Connection, tenant: int, asked: Sequence[_Endpoint], added: int
-) -> list[_Endpoint]:
-    """Return the vertices that no more than ``added`` edges of the type lead out of."""
+    connection: sqlite3.Connection, tenant: int, changed: Sequence[_ChangedEndpoint]
+) -> list[_ChangedEndpoint]:
+    """Return those of the vertices that no edge of the type leads out of beyond those added."""
+    found: list[_ChangedEndpoint] = []
     another = f"SELECT 1 FROM {edges_seen(connection, tenant)} AS e WHERE e.tenant = :tenant AND e.source = vertex"  # noqa: S608 - a table
-    return connection.execute(
-        f"SELECT vertex, kind FROM ({_ASKED}) WHERE ({another} AND e.type = kind LIMIT 1 OFFSET :added) IS NULL",  # noqa: S608 - as above
-        {"tenant": tenant, "asked": json.dumps(asked), "added": added},
-    ).fetchall()
+    for added, asked in groupby(changed, key=itemgetter(2)):
+        found += connection.execute(
+            f"SELECT * FROM ({_ASKED}) WHERE ({another} AND e.type = kind LIMIT 1 OFFSET :added) IS NULL",  # noqa: S608 - as above
+            {"tenant": tenant, "asked": json.dumps(list(asked)), "added": max(0, added)},
+        )
+    return found
 
 
 def _targets_without_others(
-    connection: sqlite3.Connection, tenant: int, asked: Sequence[_Endpoint], added: int
-) -> list[_Endpoint]:
-    """Return the vertices that no more than ``added`` edges of the type lead to.
+    connection: sqlite3.Connection, tenant: int, changed: Sequence[_ChangedEndpoint]
+) -> list[_ChangedEndpoint]:
+    """Return those of the vertices that no edge of the type leads to beyond those added.
 
     Edges are not stored by target and type. Where the first :data:`LOOKED_AT` that lead to a vertex do not tell, all of
     them are counted, once for all of its types: a hundred types of a hub took a second for each 50,000 edges.
     """
     seen = edges_seen(connection, tenant)
     first = f"SELECT e.type FROM {seen} AS e WHERE e.tenant = :tenant AND e.target = vertex LIMIT :most"  # noqa: S608 - a table
-    few, unsure = list[_Endpoint](), list[_Endpoint]()
-    for vertex, kind, has_more in connection.execute(
-        f"SELECT vertex, kind, (SELECT 1 FROM ({first}) LIMIT 1 OFFSET :most - 1) FROM ({_ASKED})"  # noqa: S608 - as above
-        f" WHERE (SELECT 1 FROM ({first}) WHERE type = kind LIMIT 1 OFFSET :added) IS NULL",
-        {"tenant": tenant, "asked": json.dumps(asked), "most": LOOKED_AT + added, "added": added},
-    ):
-        (unsure if has_more else few).append((vertex, kind))
-    counts = {
-        (vertex, kind): number
-        for vertex, kind, number in connection.execute(
-            f"SELECT e.target, e.type, count(*) FROM {seen} AS e WHERE e.tenant = ?"  # noqa: S608 - as above
-            " AND e.target IN (SELECT value FROM json_each(?)) GROUP BY 1, 2",
-            (tenant, json.dumps(sorted({vertex for vertex, _ in unsure}))),
-        )
-    }
-    return [*few, *(one for one in unsure if counts.get(one, 0) <= added)]
+    found, unsure = list[_ChangedEndpoint](), list[_ChangedEndpoint]()
+    for added, asked in groupby(changed, key=itemgetter(2)):
+        others = max(0, added)
+        for *one, has_more in connection.execute(
+            f"SELECT *, (SELECT 1 FROM ({first}) LIMIT 1 OFFSET :most - 1) FROM ({_ASKED})"  # noqa: S608 - as above
+            f" WHERE (SELECT 1 FROM ({first}) WHERE type = kind LIMIT 1 OFFSET :others) IS NULL",
+            {"tenant": tenant, "asked": json.dumps(list(asked)), "most": LOOKED_AT + others, "others": others},
+        ):
+            vertex, kind, number = one
+            (unsure if has_more else found).append((vertex, kind, number))
+    counted = connection.execute(
+        f"SELECT e.target, e.type, count(*) FROM {seen} AS e WHERE e.tenant = ?"  # noqa: S608 - as above
+        " AND e.target IN (SELECT value FROM json_each(?)) GROUP BY 1, 2",
+        (tenant, json.dumps(sorted({vertex for vertex, _, _ in unsure}))),
+    )
+    counts = {(vertex, kind): number for vertex, kind, number in counted}
+    return [*found, *(one for one in unsure if counts.get(one[:2], 0) <= max(0, one[2]))]
 
 
 def _log(connection: sqlite3.Connection, tenant: int) -> None:
