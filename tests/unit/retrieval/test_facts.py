@@ -266,6 +266,17 @@ def test_two_relationships_are_followed_from_the_name(stages: DemoStages) -> Non
         assert texts(ask(stages, text).results[0]) == ["Ada owns Boats, and Boats depends on Atlas"]
 
 
+def test_two_relationships_are_followed_from_a_name_that_a_text_has_as_its_title(stages: DemoStages) -> None:
+    write(stages, ("ada", "OWNS", "boats"), ("boats", "DEPENDS_ON", "atlas"), ada="Person")
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, name="Atlas", content="Atlas is old.")])
+    stages.graph.upsert(
+        [Vertex(tenant_id=TENANT, id="page", name="Atlas", entity_type="Document", has_record=True)], []
+    )
+    answer = ask(stages, "Which person owns the service that depends on Atlas?")
+    assert texts(answer.results[0]) == ["Ada owns Boats, and Boats depends on Atlas"]
+    assert not any(result.facts for result in ask(stages, "Which person owns what depends on Atlas and Boats?").results)
+
+
 def test_who_and_which_are_not_answered_by_what_the_question_names(stages: DemoStages) -> None:
     write(stages, ("boats", "CALLS", "atlas"))
     assert texts(ask(stages, "Does Boats call Atlas?").results[0]) == ["Boats calls Atlas"]

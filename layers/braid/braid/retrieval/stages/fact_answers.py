@@ -135,9 +135,10 @@ class _Lookup:
     def _two_steps(self, relations: list[tuple[Label, Occurrence]]) -> tuple[QueryStep, ...]:
         """Return two steps: along the relationship expressed nearest to the question's only name, then along the next.
 
-        Empty if the question has several names, or does not express two relationships in turn.
+        Empty if the question has several names, or does not express two relationships in turn. Entities that one name
+        means, such as a team and a text with its name as a title, are looked up together.
         """
-        if len(self.anchors) != 1:
+        if len({anchor.places for anchor in self.anchors}) != 1:
             return ()
         by_place: dict[int, list[tuple[Label, Occurrence]]] = {}
         for label, one in relations:
