@@ -36,6 +36,11 @@ STATS = GraphStats(
         ("What depends on Atlas?", "atlas", "DEPENDS_ON", True),
         ("What does Atlas rely on?", "atlas", "DEPENDS_ON", False),
         ("What are the dependencies of Atlas?", "atlas", "DEPENDS_ON", False),
+        ("How many dependencies does Atlas have?", "atlas", "DEPENDS_ON", False),
+        ("Does Atlas have dependencies?", "atlas", "DEPENDS_ON", False),
+        ("Does Atlas have any dependents?", "atlas", "DEPENDS_ON", True),
+        ("How many dependents does Atlas have?", "atlas", "DEPENDS_ON", True),
+        ("How many employees does Atlas have?", "atlas", "WORKS_FOR", True),
         ("Which parts does Atlas contain?", "atlas", "PART_OF", True),
         ("What is Atlas part of?", "atlas", "PART_OF", False),
         ("Who are the members of Atlas?", "atlas", "MEMBER_OF", True),
@@ -66,7 +71,10 @@ def test_a_question_says_a_relationship_from_one_of_its_ends(
         ("the Atlas owner", "owner", Side.NEITHER),
         ("Atlas's owner", "owner", Side.NEITHER),
         ("the ownees of Atlas", "ownees", Side.BOTH),
-        ("Which ownees has Atlas?", "ownees", Side.BEFORE),
+        ("Which ownees has Atlas?", "ownees", Side.BOTH),
+        ("How many ownees does Atlas have?", "ownees", Side.BOTH),
+        ("Does Atlas have any owners?", "owners", Side.NEITHER),
+        ("Which ownees like Atlas?", "ownees", Side.BEFORE),
     ],
 )
 def test_the_agent_of_a_word_is_on_one_side_both_or_neither(question: str, word: str, agent: Side) -> None:

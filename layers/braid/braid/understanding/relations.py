@@ -67,6 +67,7 @@ _IRREGULAR: Final = {
     "lay": "lie", "lain": "lie", "stood": "stand", "wives": "wife", "children": "child", "people": "person",
 }  # fmt: skip
 AUXILIARY: Final = BEING | word_set("do does did has have had can could will would may might must should")
+_HAVING: Final = word_set("have has had")
 _PREPOSITIONS: Final = word_set("on upon of to in into at by for with from as")
 EMPTY: Final = AUXILIARY | _PREPOSITIONS | {"a", "an", "the"}
 """Words of labels and questions that express no relationship by themselves."""
@@ -251,7 +252,8 @@ class QuestionWords:
         "Atlas owns …"                                           ``BEFORE``
         "… owned by Atlas"                                       ``AFTER``
         "the owner of Keelson", "Keelson's owner"                ``NEITHER``: the word itself is the agent's
-        "the dependencies of Atlas", "Atlas's dependencies"      ``BOTH``: the word itself is that of the object
+        "the dependencies of Atlas", "Atlas's dependencies",     ``BOTH``: the word itself is that of the object
+        "Which dependencies does Atlas have?"
         "… has a dependency on Atlas"                            ``BEFORE``
         =======================================================  ================================================
 
@@ -271,10 +273,19 @@ class QuestionWords:
             return Side.AFTER
         derived = token.endswith((*_AGENT, *_OBJECT)) and singular(token) not in {singular(part) for part in parts}
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
-        as_noun = possessed or following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
+        introduced = following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
+        as_noun = possessed or introduced or self._is_had(place)
         if as_noun and derived and token.endswith(_OBJECT):
             return Side.BEFORE if following[:1] == ["on"] else Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
+
+    def _is_had(self, place: int) -> bool:
+        """Return whether a word is what something has: "How many owners does Atlas have?", "Does it have owners?"."""
+        before = [token for token in self.tokens[:place] if token not in {"any", "some"}]
+        if _HAVING.intersection(before[-1:]):
+            return True
+        asked = bool(before) and before[-1] in {"which", "what", "many"}
+        return asked and not _HAVING.isdisjoint((self.tokens[-1], *self.tokens[place + 1 : place + 2]))
 
 
 def _content(parts: Sequence[str]) -> list[str]:
