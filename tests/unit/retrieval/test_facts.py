@@ -150,6 +150,17 @@ def test_no_before_a_relationship_asks_for_those_without_it(stages: DemoStages) 
     assert texts(ask(stages, "What are the dependencies of Boats?").results[0]) == ["Boats depends on Atlas"]
 
 
+@pytest.mark.parametrize("text", ["Who does not supply Atlas?", "Which companies do not supply Atlas?"])
+def test_the_rest_is_of_the_types_that_stand_in_the_relation_if_the_noun_means_several(
+    stages: DemoStages, text: str
+) -> None:
+    kinds = {"boats": "Supplier", "cars": "Supplier", "till": "Team", "ada": "Person"}
+    write(stages, ("boats", "SUPPLIES", "atlas"), ("till", "OWNS", "quillon"), **kinds)
+    assert names(ask(stages, text)) == ["Cars"]
+    answer = ask(stages, text.replace("Atlas", "Quillon"))
+    assert (names(answer), answer.set_not_answered) == ([], Asked.NOT)
+
+
 @pytest.mark.parametrize("text", ["Which services do not depend on Atlas?", "Which services do not depend on Atlsa?"])
 def test_what_stands_in_a_relation_of_little_confidence_is_not_among_the_rest(stages: DemoStages, text: str) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas", {"confidence": 0.01}), cars="Service")

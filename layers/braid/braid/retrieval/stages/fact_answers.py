@@ -213,11 +213,16 @@ class _Lookup:
         """Return the entities of the requested types that have none of these relationships, except the named ones.
 
         An entity that has one is excluded however uncertain the relationship is. Empty if a bound was reached, or if
-        the relationships explain too little of the question for their facts to be answers.
+        the relationships explain too little of the question for their facts to be answers. If the question's noun means
+        several types, only those of which an entity has the relationship count.
         """
         score = ranked[0].score if ranked else self._score_said(relations)
         wanted = self.query.filters.entity_types
         kinds = tuple(kind for kind in self.asked.kinds if not wanted or kind in wanted)
+        if len(kinds) > 1:
+            # "Who does not supply Atlas?" and "Which vendors …?" mean those that could, not also people and teams.
+            related = {hit.entity_type for group in ranked for hit in group.hits}
+            kinds = tuple(kind for kind in kinds if kind in related)
         if score < LEAST_FACT_SCORE or not kinds:
             return ()
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
