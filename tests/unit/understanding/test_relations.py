@@ -175,6 +175,53 @@ def test_a_set_of_a_type_is_looked_up_only_among_few(counts: dict[str, Any]) -> 
     assert facts.of_type is None
 
 
+SUPPLIES = STATS.model_copy(
+    update={
+        "by_entity_type": {"Person": 9, "Supplier": 4, "Service": 8},
+        "by_relationship_type": {"SUPPLIES": 8, "WORKS_ON": 9, "OWNS": 5},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "kinds", "noun"),
+    [
+        ("Which supplier supplies Atlas?", ("Supplier",), True),
+        ("Which suppliers do not supply Atlas?", ("Supplier",), True),
+        ("Which employees work on Atlas?", ("Person",), True),
+        ("Which developers work on Atlas?", (), True),
+        ("List all suppliers", ("Supplier",), True),
+        ("How many suppliers are there?", ("Supplier",), True),
+        ("What suppliers does Atlas have?", (), False),
+        ("List all suppliers of Atlas", (), False),
+        ("List the suppliers of what Atlas owns", (), False),
+        ("List all owners", (), False),
+    ],
+)
+def test_a_noun_that_also_says_the_relationship_is_what_is_asked_for_if_other_words_say_it_or_none_do(
+    question: str, kinds: tuple[str, ...], *, noun: bool
+) -> None:
+    facts, _ = read_fact_question(question, SUPPLIES, Intent.LOOKUP)
+    assert facts is not None
+    at = next(place for place, word in enumerate(words(question)) if word.rstrip("s").endswith(("er", "ee")))
+    assert (facts.kinds, at in facts.explained) == (kinds, noun)
+
+
+@pytest.mark.parametrize(
+    ("question", "of_type"),
+    [
+        ("List all suppliers", Asked.ALL),
+        ("How many suppliers do we have?", Asked.COUNT),
+        ("Which suppliers supply nothing?", Asked.NOT),
+        ("List all suppliers of Atlas", None),
+    ],
+)
+def test_a_set_may_be_of_a_type_whose_name_also_says_a_relationship(question: str, of_type: Asked | None) -> None:
+    facts, _ = read_fact_question(question, SUPPLIES, Intent.LOOKUP)
+    assert facts is not None
+    assert facts.of_type is of_type
+
+
 def test_a_verb_behind_what_is_no_kind_of_thing() -> None:
     facts, _ = read_fact_question("What happened to Atlas's owner?", STATS, Intent.EXPLORATORY)
     assert facts is not None

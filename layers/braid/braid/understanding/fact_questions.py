@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from braid.models import Label
     from braid.ports.knowledge_graph import GraphStats
+    from braid.understanding.relations import Occurrence
 
 MAX_TYPES: Final = 32
 """Relationship types that are looked up at once."""
@@ -88,8 +89,7 @@ def read_fact_question(
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
-    heads = {min(one.places) for found in said.values() for one in found}
-    kinds, explained = _kinds(question, stats, heads)
+    kinds, explained = _kinds(question, stats, _heads(said))
     for phrase in map(words, stated):
         explained |= {begin + place for begin in occurrences(phrase, question.tokens) for place in range(len(phrase))}
     named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
@@ -116,6 +116,18 @@ def read_fact_question(
         anything=stats.records == 0 and asked is Asked.ONE and not types,
         of_type=_of_type(question, asked, kinds, explained, places) if _are_few(kinds, stats) else None,
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
+
+
+def _heads(said: Mapping[Label, Sequence[Occurrence]]) -> dict[int, bool]:
+    """Return the positions of words that express a relationship, each with whether others express all that it does.
+
+    They do in "Which supplier supplies Tidewatch?", so that *supplier* only says what is asked for.
+    """
+    heads: dict[int, bool] = {}
+    for found in said.values():
+        places = {min(one.places) for one in found}
+        heads |= {place: len(places) > 1 and heads.get(place, True) for place in places}
+    return heads
 
 
 def _commonest(counts: Mapping[Label, int]) -> list[Label]:
@@ -188,14 +200,15 @@ def _asked(text: str) -> Asked:
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
-def _kinds(question: QuestionWords, stats: GraphStats, heads: Collection[int]) -> tuple[list[Label], set[int]]:
+def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]) -> tuple[list[Label], set[int]]:
     """Return the entity types that a question asks for, and the positions of their words.
 
     Parameters
     ----------
     heads
-        Positions of words that express a relationship and are not read as nouns: "What calls Fairlead?" does not ask
-        for calls.
+        Positions of words that express a relationship and are not read as nouns, unless other words express it too or
+        the question says nothing else: "What calls Fairlead?" does not ask for calls, but "List all suppliers" asks for
+        suppliers.
     """
     tokens = question.tokens
     types = {label: tuple(map(singular, label_words(label))) for label in _commonest(stats.by_entity_type)}
@@ -206,6 +219,10 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Collection[int]) -
     }
     noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
     noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
+    if noun is not None and noun in heads:
+        others = {tokens[place] for place in question.content({*explained, noun})}
+        if heads[noun] or (_exactly(tokens[noun], types) and others <= _NAMELESS - _NONE):
+            explained.add(noun)
     if noun is not None and (noun in explained or noun not in heads):
         explained.add(noun)
         kinds = _of_kind(tokens[noun], types)
@@ -239,6 +256,10 @@ def _noun(tokens: Sequence[str]) -> int | None:
 def _of_kind(noun: str, types: Mapping[Label, tuple[str, ...]]) -> list[Label]:
     """Return the entity types that a noun names: the type of this name, else the types in its group of nouns."""
     one = singular(base_form(noun))
-    exactly = [label for label, parts in types.items() if one == "".join(parts)]
     group = next((group for group in _KINDS if one in group), frozenset())
-    return exactly or [label for label, parts in types.items() if group.intersection(parts)]
+    return _exactly(noun, types) or [label for label, parts in types.items() if group.intersection(parts)]
+
+
+def _exactly(noun: str, types: Mapping[Label, tuple[str, ...]]) -> list[Label]:
+    one = singular(base_form(noun))
+    return [label for label, parts in types.items() if one == "".join(parts)]
