@@ -247,6 +247,9 @@ def test_a_question_as_of_a_moment_may_name_it(moment: str) -> None:
     assert (facts.types, reason) == (("OWNS",), "facts: the question says OWNS")
     for walked in ("Who owned Atlas before 2023?", "Why did Atlas fail in 2023?", "Who owned Atlas in 2019?"):
         assert read_fact_question(walked, STATS, detect_intent(walked), as_of=JUNE) == (None, None)
+    facts, _ = read_fact_question(f"Which services had no owner {moment}?", STATS, Intent.TEMPORAL, as_of=JUNE)
+    assert facts is not None
+    assert facts.of_type is Asked.NOT
 
 
 def test_what_does_not_stand_in_a_relation_is_sought_among_few_things_of_a_kind() -> None:

@@ -90,8 +90,13 @@ def read_fact_question(
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
     kinds, explained = _kinds(question, stats, _heads(said))
-    for phrase in map(words, stated):
-        explained |= {begin + place for begin in occurrences(phrase, question.tokens) for place in range(len(phrase))}
+    dated = {
+        begin + place
+        for phrase in map(words, stated)
+        for begin in occurrences(phrase, question.tokens)
+        for place in range(len(phrase))
+    }
+    explained |= dated
     named = [label for label in labels if any(explained.isdisjoint(one.places) for one in said[label])]
     if not named and kinds:
         named = [label for label in labels if said_by_preposition(question, label_words(label)) is not None]
@@ -114,7 +119,7 @@ def read_fact_question(
         others=tuple(others[: MAX_TYPES - len(types)]),
         explained=tuple(sorted(explained)),
         anything=stats.records == 0 and asked is Asked.ONE and not types,
-        of_type=_of_type(question, asked, kinds, explained, places) if _are_few(kinds, stats) else None,
+        of_type=_of_type(question, asked, kinds, explained, places, dated=dated) if _are_few(kinds, stats) else None,
     ), (f"facts: the question says {' or '.join(types)}" if types else None)
 
 
@@ -160,7 +165,13 @@ def _are_few(kinds: Sequence[Label], stats: GraphStats) -> bool:
 
 
 def _of_type(
-    question: QuestionWords, asked: Asked, kinds: Sequence[Label], explained: Collection[int], places: Collection[int]
+    question: QuestionWords,
+    asked: Asked,
+    kinds: Sequence[Label],
+    explained: Collection[int],
+    places: Collection[int],
+    *,
+    dated: Collection[int],
 ) -> Asked | None:
     """Return which set of all entities of a type a question asks for if it names none; None if it asks for no such set.
 
@@ -173,11 +184,13 @@ def _of_type(
         The type.
     places
         Positions of the words that express the relationships.
+    dated
+        Positions, of those explained, of the words that repeat the question's ``as_of``.
     """
     tokens = question.tokens
     own = "".join(map(singular, label_words(kinds[0])))
     beside = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
-    nouns = {tokens[place] for place in explained if tokens[place] not in beside}
+    nouns = {tokens[place] for place in explained if place not in dated and tokens[place] not in beside}
     unexplained = question.content({*explained, *places})
     if {singular(base_form(noun)) for noun in nouns} != {own} or any(
         tokens[one] not in _NAMELESS for one in unexplained
