@@ -31,6 +31,8 @@ from mcp.server.mcpserver.resources import ResourceSecurity
 from mcp.types import ToolAnnotations
 from pydantic import Field, ValidationError
 
+from braid_cli.answer_rendering import ASKED
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -161,10 +163,12 @@ class _Server(MCPServer):
 
 
 def _remarks(found: Results, *, dated: bool) -> list[str]:
-    """Return remarks on an answer for a model: failed stages, a date without ``as_of``, conditions not met."""
+    """Return remarks on an answer for a model: failed stages, a date without ``as_of``, a set that is not answered."""
     remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
     if dated:
         remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
+    if found.answer.set_not_answered:
+        remarks.append(f"The question asks for {ASKED[found.answer.set_not_answered]}, which the graph did not answer.")
     if NOT_RELATED in found.answer.plan.reasons:
         remarks.append("No relationship of the graph answers this for what the question names.")
     if NONE_WITHOUT in found.answer.plan.reasons:

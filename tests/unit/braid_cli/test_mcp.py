@@ -97,6 +97,12 @@ def test_a_model_narrows_what_it_reads_by_metadata(stages: DemoStages) -> None:
         assert called(braid, tool, question=QUESTION, where=["nothing=1"]) == (False, told)
 
 
+def test_a_model_is_told_that_the_graph_did_not_answer_with_the_set_that_it_asks_for(stages: DemoStages) -> None:
+    braid, told = store(stages, "saltmarrow"), "asks for a number, which the graph did not answer"
+    assert told in called(braid, "search", question="How many wheels does Keelson have?")[1]
+    assert told not in called(braid, "search", question="How many services depend on Keelson?")[1]
+
+
 @pytest.mark.parametrize("budget", [300, 700, 3_000])
 @pytest.mark.parametrize(
     ("tool", "arguments"),
