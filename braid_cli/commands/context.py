@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from braid.errors import InvalidRequest
-from braid.models import ContextRole, Ranking
+from braid.models import ContextRole, Kind, Ranking
 from braid.retrieval.context.message_selection import Context, ContextSource, message_text
 from braid.retrieval.context.text_fences import unfenced
 from rich.table import Table
@@ -182,7 +182,8 @@ def _row(message: dict[str, Any], scores: ContextScores | None) -> tuple[Text, T
     said = message_text(message)
     if scores and scores.source is not ContextSource.WORKING_STATE and "fence" in message["metadata"]:
         said = unfenced(said, message["metadata"]["fence"])
-    if scores and scores.source is ContextSource.SEMANTIC:
+    # The excerpt of a fact is its first sentence, or the first name of a set.
+    if scores and scores.source is ContextSource.SEMANTIC and message["metadata"]["kind"] != Kind.FACT.value:
         said = message["metadata"]["excerpt"]
     text = " ".join(printable(said).split())
     cut = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]} …"

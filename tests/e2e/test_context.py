@@ -77,6 +77,11 @@ def test_people_are_shown_score_source_and_text(braid: Braid, chat: Path) -> Non
     assert text.endswith("found")
 
 
+def test_of_facts_all_sentences_are_shown(braid: Braid) -> None:
+    said = " ".join(braid("context", "How many services depend on Keelson?", "--tenant", "saltmarrow").out.split())
+    assert said.count("depends on Keelson.") > 1
+
+
 def test_json_lines_are_read_from_standard_input_and_half_a_surrogate_pair_comes_back(
     braid: Braid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
