@@ -41,6 +41,23 @@ STATS = GraphStats(
         ("Does Atlas have any dependents?", "atlas", "DEPENDS_ON", True),
         ("How many dependents does Atlas have?", "atlas", "DEPENDS_ON", True),
         ("How many employees does Atlas have?", "atlas", "WORKS_FOR", True),
+        ("What is Atlas dependent on?", "atlas", "DEPENDS_ON", False),
+        ("Which services are dependent on Atlas?", "atlas", "DEPENDS_ON", True),
+        ("Which services have a dependency on Atlas?", "atlas", "DEPENDS_ON", True),
+        ("Which services have Atlas as a dependency?", "atlas", "DEPENDS_ON", True),
+        ("Which services have Atlas as owner?", "atlas", "OWNS", False),
+        ("Who acts as the owner of Atlas?", "atlas", "OWNS", True),
+        ("Whose owner is Atlas?", "atlas", "OWNS", False),
+        ("Whose manager is Atlas?", "atlas", "REPORTS_TO", True),
+        ("Whose boss is Atlas?", "atlas", "REPORTS_TO", True),
+        ("Does Atlas have a boss?", "atlas", "REPORTS_TO", False),
+        ("What has Atlas as one of its dependencies?", "atlas", "DEPENDS_ON", True),
+        ("What is Atlas a dependency of?", "atlas", "DEPENDS_ON", True),
+        ("Which services is Atlas the owner of?", "atlas", "OWNS", False),
+        ("Of which team is Atlas a member?", "atlas", "PART_OF", False),
+        ("Where is Atlas used?", "atlas", "DEPENDS_ON", True),
+        ("Which services are needed for Atlas?", "atlas", "DEPENDS_ON", False),
+        ("Who is the boss of Atlas?", "atlas", "REPORTS_TO", False),
         ("Which parts does Atlas contain?", "atlas", "PART_OF", True),
         ("What is Atlas part of?", "atlas", "PART_OF", False),
         ("Who are the members of Atlas?", "atlas", "MEMBER_OF", True),
@@ -88,9 +105,17 @@ def test_a_word_that_a_predicate_repeats_counts_once() -> None:
     assert not QuestionWords("Who owns Atlas?").said(words("owns and keeps dearly and well"), ())
 
 
-@pytest.mark.parametrize("question", ["Who painted Atlas?", "Which city is Atlas in?", "Tell me about Atlas"])
+@pytest.mark.parametrize(
+    "question", ["Who painted Atlas?", "Which city is Atlas in?", "Tell me about Atlas", "What is Atlas used for?"]
+)
 def test_other_words_say_no_relationship(question: str) -> None:
     assert not any(QuestionWords(question).said(label_words(label), ()) for label in STATS.by_relationship_type)
+
+
+def test_what_used_to_be_is_not_what_is() -> None:
+    question = QuestionWords("Who used to own Atlas?")
+    assert not question.said(("depends", "on"), ())
+    assert question.content({4}) == {1, 3}
 
 
 @pytest.mark.parametrize(

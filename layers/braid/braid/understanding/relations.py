@@ -77,6 +77,10 @@ _SOUGHT: Final = word_set("who whom whose which where many")
 _TELLING: Final = word_set("most first last before after since until during between both without only new")
 """Stop words that change the meaning of a question about a relationship, and must be explained too."""
 _AGENT: Final = ("er", "ers", "or", "ors", "ent", "ents", "ant", "ants")
+_AGENTS: Final = word_set("boss bosses chief chiefs")
+"""Nouns of the agent that its ending does not show."""
+_BEFORE_ROLE: Final = word_set("a an the its their one of")
+_NEEDED: Final = word_set("used needed required")
 _OBJECT: Final = ("ency", "encies", "ee", "ees")
 _POSSESSED: Final = re.compile(r"['’]s?\s+(\w+)")
 _NOUNS: Final = word_set("spouse wife husband child son sibling country capital city location place")
@@ -184,7 +188,9 @@ class QuestionWords:
         return {
             place
             for place, token in enumerate(self.tokens)
-            if place not in skipped and token not in NOW | _DENYING and (token not in STOP_WORDS or token in _TELLING)
+            if place not in skipped
+            and token not in NOW | _DENYING
+            and (token not in STOP_WORDS or token in _TELLING or self.tokens[place : place + 2] == ["used", "to"])
         }
 
     def share_of(self, places: Collection[int], skipped: Collection[int]) -> float:
@@ -232,7 +238,7 @@ class QuestionWords:
         meanings = _MEANINGS.get(key, frozenset())
         found: dict[int, tuple[float, bool]] = {}
         for place, asked in enumerate(self.keys):
-            if place in skipped or self.tokens[place] in EMPTY:
+            if place in skipped or self.tokens[place] in EMPTY or self._is_purpose(place):
                 continue
             if asked == key:
                 found[place] = (1.0, False)
@@ -245,6 +251,11 @@ class QuestionWords:
                 found[place] = (SYNONYM, min(shared))
         return found
 
+    def _is_purpose(self, place: int) -> bool:
+        """Return whether a word says a purpose or a habit, and no need: "What is Atlas used for?", "used to own"."""
+        following = self.tokens[place + 1 :]
+        return self.tokens[place] in _NEEDED and (following == ["for"] or following[:1] == ["to"])
+
     def agent(self, parts: Sequence[str], place: int, *, named: bool) -> Side:
         """Return the sides of a word on which a name is its agent, who owns or depends.
 
@@ -254,7 +265,9 @@ class QuestionWords:
         "the owner of Keelson", "Keelson's owner"                ``NEITHER``: the word itself is the agent's
         "the dependencies of Atlas", "Atlas's dependencies",     ``BOTH``: the word itself is that of the object
         "Which dependencies does Atlas have?"
-        "… has a dependency on Atlas"                            ``BEFORE``
+        "Whose owner is Atlas?", "… have Atlas as owner"         ``BOTH``: Atlas is what the word says
+        "… have Atlas as dependency"                             ``NEITHER``: the same
+        "dependent on Atlas", "has a dependency on Atlas"        ``BEFORE``, as "depends on"
         =======================================================  ================================================
 
         Parameters
@@ -271,13 +284,32 @@ class QuestionWords:
         by_at_an_end = "by" in (self.tokens[0], self.tokens[-1]) and bool(BEING.intersection(self.tokens[:place]))
         if by_at_an_end or "by" in following:
             return Side.AFTER
-        derived = token.endswith((*_AGENT, *_OBJECT)) and singular(token) not in {singular(part) for part in parts}
+        nominal = token.endswith((*_AGENT, *_OBJECT)) or token in _AGENTS
+        derived = nominal and singular(token) not in {singular(part) for part in parts}
+        if derived and following[:1] in (["on"], ["upon"]) and not token.endswith(("er", "ers", "or", "ors")):
+            return Side.BEFORE  # as "depends on"
+        if token in _NEEDED and BEING.intersection(self.tokens[:place]):
+            return Side.AFTER  # "Where is Atlas used?", but "… are needed for Atlas"
+        if derived and self._is_role(place):
+            return Side.NEITHER if token.endswith(_OBJECT) else Side.BOTH
         possessed = token in self._possessed or (named and derived and not STOP_WORDS.issuperset(previous))
         introduced = following[:1] == ["of"] or previous in (["the"], ["an"], ["a"], ["no"], ["without"])
         as_noun = possessed or introduced or self._is_had(place)
         if as_noun and derived and token.endswith(_OBJECT):
-            return Side.BEFORE if following[:1] == ["on"] else Side.BOTH
+            return Side.BOTH
         return Side.NEITHER if possessed or (as_noun and derived) else Side.BEFORE
+
+    def _is_role(self, place: int) -> bool:
+        """Return whether a word is what the named entity is: "Whose owner is Atlas?", "What is Atlas the owner of?"."""
+        previous, following = self.tokens[place - 1 : place], self.tokens[place + 1 : place + 2]
+        if previous == ["whose"]:
+            return not BEING.isdisjoint(following)
+        if self.tokens[place + 1 :] == (["of"] if self.tokens[0] != "of" else []):
+            return not BEING.isdisjoint(self.tokens[:place])
+        while not _BEFORE_ROLE.isdisjoint(previous):
+            place -= 1
+            previous = self.tokens[place - 1 : place]
+        return previous == ["as"] and _PREPOSITIONS.isdisjoint(following)
 
     def _is_had(self, place: int) -> bool:
         """Return whether a word is what something has: "How many owners does Atlas have?", "Does it have owners?"."""
