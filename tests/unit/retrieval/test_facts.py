@@ -93,6 +93,20 @@ def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stag
         assert (NOT_RELATED in reasons) is expected
 
 
+def test_a_part_of_a_name_answers_with_a_synonym_too(stages: DemoStages) -> None:
+    kinds = {"dele okonjo": "Person", "yuki tanabe": "Person", "foundry": "Team"}
+    write(stages, ("dele okonjo", "REPORTS_TO", "yuki tanabe"), ("dele okonjo", "PART_OF", "foundry"), **kinds)
+    stages.index.upsert([Record(id="page", tenant_id=TENANT, content="Boats are blue")])
+    for text, expected in (
+        ("Who is the manager of Dele?", "Dele Okonjo reports to Yuki Tanabe"),
+        ("Who manages Dele Okonjo?", "Dele Okonjo reports to Yuki Tanabe"),
+        ("Which team does Dele belong to?", "Dele Okonjo is part of Foundry"),
+    ):
+        assert texts(ask(stages, text).results[0]) == [expected], text
+    for text in ("Who is the manager of dele?", "Who is the manager of Dela?"):
+        assert not any(result.facts for result in ask(stages, text).results), text
+
+
 def test_facts_stand_among_the_texts_and_share_their_places(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "atlas"), ada="Person")
     stages.index.upsert([Record(id=f"r{n}", tenant_id=TENANT, content="Who owns Atlas is unknown") for n in range(3)])

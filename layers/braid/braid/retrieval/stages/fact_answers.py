@@ -51,6 +51,8 @@ LEAST_CERTAINTY: Final = 0.5
 """Certainty below which a name is not looked up if another name of the question reaches it."""
 UNCERTAIN_FACTOR: Final = 0.95
 """Score factor of facts about a name that its spelling does not distinguish from common words."""
+LEAST_WEIGHT: Final = 0.7
+"""Least weight of a name that is not misspelt: "Dele" for Dele Okonjo with a synonym of the relationship answers."""
 UNASKED_SCORE: Final = 0.7
 """Score of a named entity's relationship that no word of the question expresses, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
@@ -91,7 +93,7 @@ class _Lookup:
         self.question = QuestionWords(query.text)
         certain = [link for link in links if link.certainty >= LEAST_CERTAINTY]
         self.anchors = [
-            Anchor(link.entity_id, places, link.score * (1.0 if certain else UNCERTAIN_FACTOR))
+            Anchor(link.entity_id, places, _weight(link) if certain else link.score * UNCERTAIN_FACTOR)
             for link in certain or links
             if (places := _places(self.question.tokens, words(link.phrase)))
         ]
@@ -247,6 +249,11 @@ class _Lookup:
                 anchor.weight * one.quality * self.question.share_of(one.places, skipped) for _, one in relations
             ]
         return max(scores)
+
+
+def _weight(link: EntityLink) -> float:
+    """Return how well a name matched that is certainly one."""
+    return link.score if link.misspelt else max(link.score, LEAST_WEIGHT)
 
 
 def _set_of(hits: Iterable[GraphHit], score: float) -> tuple[FactGroup, ...]:
