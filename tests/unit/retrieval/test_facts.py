@@ -164,6 +164,24 @@ def test_no_before_a_relationship_asks_for_those_without_it(stages: DemoStages) 
     assert texts(ask(stages, "What are the dependencies of Boats?").results[0]) == ["Boats depends on Atlas"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Which services have no owner in Till?", []),
+        ("How many services of Till have no owner?", []),
+        ("Which services are not owned by the Till?", ["Atlas"]),
+        ("Which people are not part of Till?", ["Ben"]),
+        ("Which people are not in Till?", ["Ben"]),
+    ],
+)
+def test_a_name_that_narrows_the_set_is_no_end_of_the_relationship(
+    stages: DemoStages, text: str, expected: list[str]
+) -> None:
+    kinds = {"till": "Team", "ada": "Person", "ben": "Person", "atlas": "Service"}
+    write(stages, ("till", "OWNS", "boats"), ("ada", "PART_OF", "till"), **kinds)
+    assert names(ask(stages, text)) == expected
+
+
 @pytest.mark.parametrize("text", ["Who does not supply Atlas?", "Which companies do not supply Atlas?"])
 def test_the_rest_is_of_the_types_that_stand_in_the_relation_if_the_noun_means_several(
     stages: DemoStages, text: str

@@ -34,6 +34,7 @@ from braid.retrieval.stages.candidates import meets, valid
 from braid.retrieval.stages.entity_sets import find_entity_set
 from braid.retrieval.stages.results_and_citations import cite
 from braid.retrieval.stages.stage_messages import FactGroup
+from braid.understanding.multi_hop import label_words
 from braid.understanding.relations import AUXILIARY, EMPTY, Anchor, QuestionWords, explain, said_by, sentence
 from braid.understanding.tokens import STOP_WORDS, occurrences, words
 
@@ -57,6 +58,7 @@ UNASKED_SCORE: Final = 0.7
 """Score of a named entity's relationship that no word of the question expresses, in a graph without texts."""
 MAX_UNEXPLAINED: Final = 4
 """Most words that no relationship type explains; if there are more, no predicates are searched."""
+_NARROWING: Final = frozenset({"in", "of", "at", "for"})
 _JOINING: Final = frozenset({"and", "or"})
 GRAPH: Final = "knowledge graph"
 """Title of the citation of facts without evidence."""
@@ -225,7 +227,7 @@ class _Lookup:
             # "Who does not supply Atlas?" and "Which vendors …?" mean those that could, not also people and teams.
             related = {hit.entity_type for group in ranked for hit in group.hits}
             kinds = tuple(kind for kind in kinds if kind in related)
-        if score < LEAST_FACT_SCORE or not kinds:
+        if score < LEAST_FACT_SCORE or not kinds or not all(self._is_end(anchor, relations) for anchor in self.anchors):
             return ()
         everything = self._query(QueryStart(entity_types=kinds), (), QueryReturn.NODES)
         if everything.truncated or len(everything.hits) == MAX_LIMIT:
@@ -239,6 +241,17 @@ class _Lookup:
         }
         left = [hit for hit in everything.hits if hit.id not in out]
         return _set_of(left, score)
+
+    def _is_end(self, anchor: Anchor, relations: Sequence[tuple[Label, Occurrence]]) -> bool:
+        """Return whether a name is one end of a relationship, and not what narrows the set: "no owner in Beacon"."""
+        place = min(anchor.places) - 1
+        while place > 0 and self.question.tokens[place] in {"a", "an", "the"}:
+            place -= 1
+        before = self.question.tokens[place] if place > 0 else ""
+        return before not in _NARROWING or any(
+            before in label_words(label) or place in one.places or (before == "of" and place - 1 in one.places)
+            for label, one in relations
+        )
 
     def _score_said(self, relations: Iterable[tuple[Label, Occurrence]]) -> float:
         """Return the score that the best certain fact of one of these relations would have, in [0, 1]."""
