@@ -7,16 +7,27 @@ from typing import TYPE_CHECKING
 import pytest
 from braid.engines.opensearch.index_placement import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.one_index import SingleIndex
+from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import StoreError
 
-from tests.contract.index_moves import SPACES, IndexMovesContract, both, fill, names, pending, reconcile, with_wide
+from tests.contract.index_moves import (
+    SPACES,
+    IndexMovesContract,
+    both,
+    fill,
+    found,
+    names,
+    pending,
+    reconcile,
+    wide,
+    with_wide,
+)
 from tests.contract.shapes import ACME, DIMENSIONS, record
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.engines.opensearch.migration import OpenSearchMigration
-    from braid.engines.opensearch.search_index import OpenSearchIndex
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 
@@ -97,6 +108,26 @@ def test_a_write_that_meets_the_switch_lands_in_both(
     assert index.get_many(ACME, ["a"])[0].content == "new"
     moves.rollback()
     assert index.get_many(ACME, ["a"])[0].content == "new"
+
+
+def test_what_is_written_after_a_roll_back_has_fields_for_its_vectors_and_stays_readable(
+    index: OpenSearchIndex, moves: OpenSearchMigration, client: OpenSearch, settings: Settings
+) -> None:
+    index.upsert([record("a", cosine=0.5)])
+    moves.begin("old", "new", SPACES)
+    fill(index, moves)
+    moves.switch()
+    assert found(index, wide(1.0)) == ["a"]  # the process knows the fields of the index that is active for now
+    moves.rollback()
+    index.upsert([record("b").model_copy(update={"embeddings": both(0.5)})])
+    somebody = OpenSearchIndex(client, settings, DIMENSIONS)
+    somebody.upsert([record("c").model_copy(update={"embeddings": both(0.4)})])
+    # Of a vector that was stored without a field, OpenSearch looks for the values in a merged segment, and fails.
+    client.indices.forcemerge(index=settings.opensearch_index, max_num_segments=1)
+    client.indices.refresh(index=settings.opensearch_index)
+    assert set(index.written(ACME, ["a", "b", "c"])) == {"a", "b", "c"}
+    assert sorted(found(index, wide(1.0))) == ["b", "c"]
+    assert index.delete(ACME, ["b"]) == 1
 
 
 def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(

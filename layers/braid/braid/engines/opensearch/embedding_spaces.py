@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 class EmbeddingSpaces:
     """The index's vector fields, and whether it has the field of ideograph pairs, cached until a call fails.
 
+    A vector that is written to an index without its field is in no answer, and once the field is declared OpenSearch
+    can no longer read the record by its id. So nothing is cached of another index than ``index``.
+
     Parameters
     ----------
+    index
+        Name of the index that the alias leads to; any if it is empty.
     dimensions
         Vector dimension of each configured embedding space. No other space gets a field: an index has at most a
         thousand, shared by every tenant and never removed.
@@ -45,12 +50,14 @@ class EmbeddingSpaces:
         dimensions: Mapping[str, int],
         *,
         alias: str,
+        index: str = "",
         create: Callable[[], None] | None,
     ) -> None:
         self._client = client
         self._settings = settings
         self._expected = dimensions
         self._alias = alias
+        self._index = index
         self._create = create
         self._dimensions: dict[str, int] | None = None
         self._filters_metadata = self.has_pairs = True
@@ -121,13 +128,13 @@ class EmbeddingSpaces:
             return self._read(self._call)
 
     def _read(self, ask: Callable[..., Any]) -> dict[str, int]:
-        """Read the mapping and cache it."""
+        """Read the mapping of what the alias leads to now, and cache it if that is the index."""
         with self.forgotten_on_failure():
             answer = ask(self._client.indices.get_mapping, index=self._alias)
         known: dict[str, int] = {}
         for index in answer.values():
             known.update(mapping.dimensions_of(index["mappings"]))
-        self._dimensions = known
+        self._dimensions = known if set(answer) == {self._index} or not self._index else None
         properties = [index["mappings"].get("properties", {}) for index in answer.values()]
         # An index that was made before metadata was filtered lacks the field, until something is written.
         self._filters_metadata = all(mapping.TERMS in fields for fields in properties)
@@ -147,7 +154,8 @@ class EmbeddingSpaces:
             body={"properties": {**vector_properties(missing, self._settings), **mapping.TERMS_PROPERTY}},
             request_timeout=change_timeout_s(self._settings),
         )
-        self._dimensions = {**known, **missing}
+        if self._dimensions is not None:
+            self._dimensions = {**known, **missing}
         self._filters_metadata = True
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

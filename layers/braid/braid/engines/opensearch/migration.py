@@ -116,7 +116,7 @@ class OpenSearchMigration:
         self._shared = settings.opensearch_index
         self._alias = self._shared if tenant_id is None else tenant_alias(self._shared, tenant_id)
         self._serverless = settings.opensearch_service is OpenSearchService.SERVERLESS
-        self._by_alias: dict[str, SingleIndex] = {}
+        self._opened: dict[tuple[str, str], SingleIndex] = {}
         self._writer = ConditionalWriter(client, settings)
         self._sleep = time.sleep
         self.grace_s = settings.profile_cache_s if tenant_id is None else ALIASES_KEPT_S
@@ -192,8 +192,8 @@ class OpenSearchMigration:
         if not changes:
             return WriteBackResult(written=0)
         settled: list[WriteBackResult] = []
-        for alias in aliases_of(self._aliases(), self._shared, tenant_id):
-            self._at(alias).prepare_spaces([change.write for change in changes])
+        for alias, index in aliases_of(self._aliases(), self._shared, tenant_id).items():
+            self._at(alias, index).prepare_spaces([change.write for change in changes])
             settled.append(self._writer.update(alias, tenant_id, changes))
         return settled[0]
 
@@ -385,10 +385,11 @@ class OpenSearchMigration:
     def _change(self, function: Callable[..., object], **kwargs: object) -> None:
         self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
 
-    def _at(self, alias: str) -> SingleIndex:
-        if alias not in self._by_alias:
-            self._by_alias[alias] = SingleIndex(self._client, self._settings, self._dimensions, alias)
-        return self._by_alias[alias]
+    def _at(self, alias: str, index: str = "") -> SingleIndex:
+        if (alias, index) not in self._opened:
+            opened = SingleIndex(self._client, self._settings, self._dimensions, alias, index=index)
+            self._opened[alias, index] = opened
+        return self._opened[alias, index]
 
     @property
     def _all(self) -> str:

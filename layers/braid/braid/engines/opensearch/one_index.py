@@ -53,16 +53,20 @@ class SingleIndex:
     ----------
     settings
         The settings ``opensearch_…``, and ``shared_dir`` for the index template.
+    index
+        Name of the index, of which vector fields are cached; empty for whatever the alias leads to.
     """
 
-    def __init__(self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int], alias: str) -> None:
+    def __init__(
+        self, client: OpenSearch, settings: Settings, spaces: Mapping[str, int], alias: str, *, index: str = ""
+    ) -> None:
         self._client = client
         self._settings = settings
         self._alias = alias
         self._is_shared = alias == settings.opensearch_index
         self._attempts = settings.opensearch_attempts
         self._spaces = EmbeddingSpaces(
-            client, settings, spaces, alias=alias, create=self.create if self._is_shared else None
+            client, settings, spaces, alias=alias, index=index, create=self.create if self._is_shared else None
         )
         self._creating = threading.Lock()
 

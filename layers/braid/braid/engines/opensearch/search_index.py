@@ -63,7 +63,7 @@ class OpenSearchIndex:
         self._settings = settings
         self._dimensions = spaces
         self._shared = settings.opensearch_index
-        self._by_alias: dict[str, SingleIndex] = {}
+        self._opened: dict[tuple[str, str], SingleIndex] = {}
         self._aliases: dict[str, str] = {}
         self._aliases_until = 0.0
 
@@ -195,10 +195,11 @@ class OpenSearchIndex:
         return index.count_values(request, until, fields)
 
     def _at(self, alias: str) -> SingleIndex:
-        """Return the index behind an alias."""
-        if alias not in self._by_alias:
-            self._by_alias[alias] = SingleIndex(self._client, self._settings, self._dimensions, alias)
-        return self._by_alias[alias]
+        """Return the index behind an alias; the one that it led to before has other vector fields."""
+        name = self._aliases.get(alias, "")
+        if (alias, name) not in self._opened:
+            self._opened[alias, name] = SingleIndex(self._client, self._settings, self._dimensions, alias, index=name)
+        return self._opened[alias, name]
 
     def _of(self, tenant_id: str, until: CallDeadline | None = None) -> SingleIndex:
         """Return the index that has a tenant's records: the shared one, unless it was moved to one of its own."""
