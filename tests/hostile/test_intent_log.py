@@ -227,9 +227,10 @@ def test_what_stands_for_a_missing_entity_does_not_replace_it_when_it_is_written
     assert store.graph.get_many(ACME, ["x"]) == [mill]
 
 
-def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(store: Apart) -> None:
+@pytest.mark.parametrize("after", ["index", "graph"])
+def test_a_write_that_broke_off_and_is_repeated_leaves_no_note(store: Apart, after: str) -> None:
     items = (record("a", "alpha"), record("b", "beta"), edge("a", "b", "CITES"))
-    break_off(store, *items, after="index")
+    break_off(store, *items, after=after)
     write(WriteRequest(tenant_id=ACME, records=items[:2], relationships=items[2:]), store)
     assert list(unfinished(ACME, store.objects)) == []
 

@@ -63,12 +63,17 @@ def entries(tenant_id: str, objects: ObjectStore) -> list[str]:
 
 @contextmanager
 def logged(write: UnfinishedWrite, request: WriteRequest, objects: ObjectStore | None) -> Iterator[None]:
-    """Log a write while it runs; the entry of an interrupted one stays until it is repeated or repaired."""
-    if objects is None or not (write.vertices or write.relationships or write.stale):
+    """Log a write while it runs; the entry of an interrupted one stays until it is repeated or repaired.
+
+    A write without changes of the graph is not logged. It may repeat one that was interrupted after its last change,
+    whose entry is deleted then: a repair would write what others have removed from the graph since.
+    """
+    if objects is None:
         yield
         return
     key = _key(write, request)
-    _put(write, key, objects)
+    if write.vertices or write.relationships or write.stale:
+        _put(write, key, objects)
     yield
     objects.delete(write.tenant_id, key)
 
