@@ -225,7 +225,7 @@ def test_a_set_of_a_type_is_answered_where_no_entity_is_named(stages: DemoStages
     assert (counted.asked, counted.count, counted.complete) == (Asked.COUNT, 2, True)
     assert ask(stages, "List all services").results[0].title == "2 in the graph: Atlas, Boats"
     first = ask(stages, "Which services have no owner?").results[0]
-    assert (first.title, first.reasons) == ("1 without this relationship in the graph: Atlas", ("fact: without OWNS",))
+    assert (first.title, first.reasons) == ("1 without OWNS in the graph: Atlas", ("fact: without OWNS",))
 
 
 @pytest.mark.parametrize(
@@ -247,6 +247,14 @@ def test_those_without_a_relationship_are_found_on_the_side_that_the_question_sa
 ) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"), ("ada", "OWNS", "boats"), ada="Person", ben="Person")
     assert names(ask(stages, text)) == expected
+
+
+def test_who_without_a_relationship_is_of_the_types_that_others_with_it_are_of(stages: DemoStages) -> None:
+    kinds = {"ada": "Person", "ben": "Person", "till": "Organization", "gate": "Organization"}
+    write(stages, ("ada", "WORKS_ON", "boats"), ("till", "OWNS", "boats"), **kinds)
+    assert names(ask(stages, "Who works on nothing?")) == ["Ben"]
+    assert names(ask(stages, "Who owns nothing?")) == ["Gate"]
+    assert not names(ask(stages, "Who supplies nothing?"))
 
 
 def test_no_set_is_answered_from_the_side_of_a_relationship_on_which_the_type_never_stands(stages: DemoStages) -> None:

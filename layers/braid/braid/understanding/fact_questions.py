@@ -53,15 +53,21 @@ _KINDS: Final = tuple(
 """Groups of nouns for entities of one kind; an entity type belongs to the group that has a word of its name."""
 _WHO: Final = _KINDS[0] | _KINDS[1]
 _ASKING: Final = word_set("which what who whom whose where")
-_SET_WORDS: Final = word_set("list show name give tell all every any each me us number count how many everything")
+_SET_WORDS: Final = word_set(
+    "please list show name give tell all every any each me us number count how many everything"
+)
 _COUNT: Final = re.compile(r"\b(?:how many|number of|count)\b", re.IGNORECASE)
 _NOT: Final = re.compile(r"\b(?:not|never)\b|n['’]t\b", re.IGNORECASE)
-_EXIST: Final = re.compile(r"\b(?:are there|there are|do we have|exists?)\b", re.IGNORECASE)
+_EXIST: Final = re.compile(r"\b(?:are there|there are|do we have|exists?|what are)\b", re.IGNORECASE)
+_WHOLE: Final = word_set("all every each show count number our")
+"""Words before the noun of a set: "show me all the *services*"."""
 _NONE: Final = word_set("no without nobody none nothing")
 _NAMELESS: Final = _NONE | word_set("anyone anybody anything one exist exists there have we our")
 """Words of questions for a set of entities that need no explanation by a relationship."""
 _YEARS: Final = re.compile(r"(?<!\d)\d{4}(?!\d)")
-_ALL: Final = re.compile(r"^\s*(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE)
+_ALL: Final = re.compile(
+    r"^\s*(?:please\s+)?(?:list|show|name|give)\b|\b(?:all|every|everything|each)\b", re.IGNORECASE
+)
 
 
 def read_fact_question(
@@ -158,10 +164,10 @@ def _is_for_walks(text: str, intent: Intent, stated: Sequence[str]) -> bool:
 
 
 def _are_few(kinds: Sequence[Label], stats: GraphStats) -> bool:
-    """Return whether a question asks for one type, other than that of texts, whose entities can be looked up."""
-    if len(kinds) != 1 or kinds[0] == DOCUMENT_TYPE or stats.vertices > MAX_VERTICES:
+    """Return whether a question asks for types, other than that of texts, whose entities can be looked up."""
+    if not kinds or DOCUMENT_TYPE in kinds or stats.vertices > MAX_VERTICES:
         return False
-    return stats.by_entity_type.get(kinds[0], 0) <= MAX_OF_A_KIND
+    return sum(stats.by_entity_type.get(kind, 0) for kind in kinds) <= MAX_OF_A_KIND
 
 
 def _of_type(
@@ -175,34 +181,34 @@ def _of_type(
 ) -> Asked | None:
     """Return which set of all entities of a type a question asks for if it names none; None if it asks for no such set.
 
-    "How many services are there?" and "Which services have no owner?" do. Each of the question's words must be
-    explained, and the noun must be the type's own name: incidents are not all of the type Event.
+    "How many services are there?", "Which services have no owner?" and "Who has no manager?" do. Each of the question's
+    words must be explained, and the noun must be the type's own name: incidents are not all of the type Event.
 
     Parameters
     ----------
     kinds
-        The type.
+        The types.
     places
         Positions of the words that express the relationships.
     dated
         Positions, of those explained, of the words that repeat the question's ``as_of``.
     """
     tokens = question.tokens
-    own = "".join(map(singular, label_words(kinds[0])))
     beside = _ASKING | _SET_WORDS | _NAMELESS | STOP_WORDS
-    nouns = {tokens[place] for place in explained if place not in dated and tokens[place] not in beside}
-    unexplained = question.content({*explained, *places})
-    if {singular(base_form(noun)) for noun in nouns} != {own} or any(
-        tokens[one] not in _NAMELESS for one in unexplained
-    ):
+    said = {tokens[place] for place in explained if place not in dated and tokens[place] not in beside}
+    nouns = {singular(base_form(noun)) for noun in said}
+    is_who = tokens[0] == "who" and not nouns
+    if not is_who and (len(kinds) != 1 or nouns != {"".join(map(singular, label_words(kinds[0])))}):
+        return None
+    if any(tokens[one] not in _NAMELESS for one in question.content({*explained, *places})):
         return None
     if asked is Asked.NOT or not _NONE.isdisjoint(tokens):
         return Asked.NOT if places else None
-    if places:
+    if places or is_who:
         return None
-    return (
-        Asked.ALL if asked is Asked.ONE and _EXIST.search(question.text) else asked if asked is not Asked.ONE else None
-    )
+    if asked is Asked.ONE:
+        return Asked.ALL if _EXIST.search(question.text) else None
+    return asked
 
 
 def _asked(text: str) -> Asked:
@@ -232,6 +238,7 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]
     }
     noun = next((place for place in sorted(explained) if place and tokens[place - 1] in _ASKING), None)
     noun = _noun(tokens) if noun is None or tokens[noun] in _ASKING else noun
+    noun = _noun_of_a_set(tokens, types) if noun is None else noun
     if noun is not None and noun in heads:
         others = {tokens[place] for place in question.content({*explained, noun})}
         if heads[noun] or (_exactly(tokens[noun], types) and others <= _NAMELESS - _NONE):
@@ -264,6 +271,18 @@ def _noun(tokens: Sequence[str]) -> int | None:
         return None
     # After "what" a word is a noun only before an auxiliary: "What club does …", but not "What happened to …".
     return place if tokens[start] != "what" or AUXILIARY.issuperset(tokens[place + 1 : place + 2]) else None
+
+
+def _noun_of_a_set(tokens: Sequence[str], types: Mapping[Label, tuple[str, ...]]) -> int | None:
+    """Return the position of a type's name behind a word of :data:`_WHOLE`, or in "What are the services?"."""
+    for start, token in enumerate(tokens):
+        if token in _WHOLE or (start == 1 and list(tokens[:2]) == ["what", "are"]):
+            place = start + 1
+            while place < len(tokens) and (tokens[place] in _SET_WORDS or tokens[place] in {"the", "of", "our"}):
+                place += 1
+            if place < len(tokens) and _exactly(tokens[place], types):
+                return place
+    return None
 
 
 def _of_kind(noun: str, types: Mapping[Label, tuple[str, ...]]) -> list[Label]:

@@ -60,7 +60,11 @@ def find_entity_set(
         return given or None
     related = looked_up((QueryStep(types=asked.types, direction=Direction.BOTH),), QueryReturn.PATHS)
     out = None if related is None else _related(related, QuestionWords(query.text), asked)
-    return None if out is None else [hit for hit in given if hit.id not in out]
+    if out is not None and len(kinds) > 1:
+        # "Who works on nothing?" means those that could, people and not also teams.
+        types = {hit.entity_type for hit in given if hit.id in out}
+        given = [hit for hit in given if hit.entity_type in types]
+    return [hit for hit in given if hit.id not in out] if given and out is not None else None
 
 
 def _related(paths: Sequence[GraphHit], question: QuestionWords, asked: FactQuestion) -> set[str] | None:

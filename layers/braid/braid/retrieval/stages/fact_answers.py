@@ -393,7 +393,8 @@ def _result(
         facts=tuple(_fact(hit, records) for hit in group.hits),
     )
     first, best = group.hits[0], facts.facts[0]
-    title, content = _title_and_content(facts)
+    without = f"without {' or '.join(question.types)}" if asked is Asked.NOT and not first.path.types else ""
+    title, content = _title_and_content(facts, without)
     read = [record for hit in group.hits for one in hit.path.evidence if one and (record := records.get(one))]
     at = read[0].timestamp or read[0].created_at if read else None
     ends = {hit.entity_type for hit in group.hits}
@@ -415,7 +416,7 @@ def _result(
         fused_rank=1,
         ranks={Source.GRAPH: 1},
         sources=(Source.GRAPH,),
-        reasons=(f"fact: {_why(first.path, asked, question.types)}",),
+        reasons=(f"fact: {' → '.join(first.path.types) or without or 'is of the type that is asked for'}",),
         paths=tuple(hit.path for hit in group.hits[:3] if hit.path.types),
         citation=next((fact.citation for fact in facts.facts if fact.citation), None)
         or Citation(type=SourceType.DOCUMENT, title=GRAPH, excerpt=best.text, reliability=best.confidence),
@@ -428,22 +429,21 @@ def _result(
     )
 
 
-def _why(path: Path, asked: Asked, types: Iterable[Label]) -> str:
-    if path.types:
-        return " → ".join(path.types)
-    return f"without {' or '.join(types)}" if asked is Asked.NOT else "is of the type that is asked for"
+def _title_and_content(found: FactSet, without: str) -> tuple[str, str]:
+    """Return the title and text of a result: the facts as sentences, or the names of a set of entities.
 
-
-def _title_and_content(found: FactSet) -> tuple[str, str]:
-    """Return the title and text of a result: the facts as sentences, or names of entities without the relationship."""
+    Parameters
+    ----------
+    without
+        What the entities of the set lack, in words; empty if they are not a set of those without a relationship.
+    """
     sentences = list(dict.fromkeys(fact.text for fact in found.facts))
     related = bool(found.facts[0].path.types)
     title = sentences[0]
     if found.asked is not Asked.ONE or found.count > 1 or not related:
-        least = "" if found.complete else "at least "
-        which = "without this relationship " if found.asked is Asked.NOT and not related else ""
+        counted = f"{'' if found.complete else 'at least '}{found.count} {without}".rstrip()
         names = ", ".join(dict.fromkeys(fact.name for fact in found.facts))
-        title = f"{least}{found.count} {which}in the graph: {names}"
+        title = f"{counted} in the graph: {names}"
     lines = [f"{text}." for text in sentences] if related else [title]
     more = found.count - len({fact.answer for fact in found.facts})
     return title, "\n".join([*lines, *([f"… and {more} more."] if more > 0 else [])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from braid.models import Citation, Considered, Kind, RelatedEntity, Result, SourceType, Strategy
@@ -97,7 +98,9 @@ def related_entities(request: FuseRequest, results: Sequence[Result]) -> tuple[R
                     id=hit.id, name=hit.name or hit.id, entity_type=hit.entity_type, linked=False
                 )
     shown = {result.id for result in results}
-    types = {hit.id: hit.entity_type for found in (request.linked, request.expanded) if found for hit in found.hits}
+    found = [one for one in (request.linked, request.expanded) if one]
+    facts = (hit for one in found for group in one.facts for hit in group.hits)
+    types = {hit.id: hit.entity_type for hit in chain(facts, *(one.hits for one in found))}
     for result in results:
         for path in result.paths:
             names = path.names or path.ids
