@@ -78,6 +78,13 @@ def test_an_identifier_of_short_parts_is_a_name(question: str, phrase: str) -> N
     assert name_certainty(question, phrase) == 1.0
 
 
+def test_two_capitals_are_a_name_where_not_all_is_in_capitals() -> None:
+    assert {"qp", "it"} <= {*phrases("Does IT own QP?")}
+    assert name_certainty("Does IT own QP?", "qp") == 1.0
+    for question in ("WHO OWNS QP", "who owns qp", "Up in It", "A1 b"):
+        assert not {"qp", "up", "in", "it", "a1"} & {*phrases(question)}
+
+
 @pytest.mark.parametrize(
     ("question", "name"),
     [

@@ -56,8 +56,9 @@ def phrases(question: str) -> list[str]:
     """Return every run of 1 to 8 words of a question that could be a name, the longest first.
 
     A phrase needs one word of more than two characters that is not a function word, two Han characters, or three
-    letters of another script without case, or it is an identifier such as "TH-12" or "4.1.7"; a question is read up to
-    its 200th word, which bounds the look-up. In scripts without spaces, runs have up to 12 characters.
+    letters of another script without case, or it is an identifier such as "TH-12" or "4.1.7", or two capitals such as
+    "HR" in a question that is not all in capitals; a question is read up to its 200th word, which bounds the look-up.
+    In scripts without spaces, runs have up to 12 characters.
     """
     return list(_runs(question))
 
@@ -67,7 +68,8 @@ def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
     """Return the words, without case, of each of a question's :func:`phrases`, and the positions where they begin."""
     tokens = tokenize(question)[:MAX_QUESTION_WORDS]
     folded = [piece.text.casefold() for piece in tokens]
-    telling = [is_content_word(piece.text) for piece in tokens]
+    capitals_tell = any(piece.text.islower() for piece in tokens)
+    telling = [is_content_word(piece.text) or (capitals_tell and _is_two_capitals(piece.text)) for piece in tokens]
     glued = any(piece.glued for piece in tokens)
     identifiers = {_folded(word) for word in _JOINED_WORDS.findall(question) if any(map(str.isdecimal, word))}
     found: dict[str, tuple[tuple[str, ...], list[int]]] = {}
@@ -169,6 +171,10 @@ def looks_like_name(word: str) -> bool:
 def _is_identifier(word: str) -> bool:
     """Return whether a word is a letter with a digit somewhere after it, as no common word is."""
     return word[0].isalpha() and any(map(str.isdecimal, word))
+
+
+def _is_two_capitals(word: str) -> bool:
+    return len(word) == MIN_WORD_CHARACTERS - 1 and word.isalpha() and word.isupper()
 
 
 def is_content_word(word: str) -> bool:
