@@ -87,7 +87,7 @@ def test_two_entities_that_no_relationship_joins_as_asked_are_said_to_be_so(stag
             "What does Fern depend on?",
         )
     }
-    assert list(told.values()) == [True, True, False, False, False, False, False], told
+    assert list(told.values()) == [True, True, False, False, False, False, True], told
     for filters, expected in (({"trusted_only": True}, True), ({"entity_types": ("Team",)}, False)):
         reasons = ask(stages, "Does Fern depend on Quillon?", filters=filters).plan.reasons
         assert (NOT_RELATED in reasons) is expected
@@ -105,6 +105,26 @@ def test_a_part_of_a_name_answers_with_a_synonym_too(stages: DemoStages) -> None
         assert texts(ask(stages, text).results[0]) == [expected], text
     for text in ("Who is the manager of dele?", "Who is the manager of Dela?"):
         assert not any(result.facts for result in ask(stages, text).results), text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Who owns Fern?", True),
+        ("What is Fern owned by?", True),
+        ("Which team owns Fern?", True),
+        ("Who owns Moss?", False),
+        ("Who owns Fern in Lisbon?", False),
+        ("Why does Fern have no owner?", False),
+        ("What is Fern?", False),
+        ("Who owns it?", False),
+    ],
+)
+def test_that_nobody_is_so_related_to_what_a_question_names_is_said(
+    stages: DemoStages, text: str, expected: bool
+) -> None:
+    write(stages, ("ada", "OWNS", "moss"), ada="Person", fern="Service", till="Team")
+    assert (NOT_RELATED in ask(stages, text).plan.reasons) is expected
 
 
 def test_facts_stand_among_the_texts_and_share_their_places(stages: DemoStages) -> None:

@@ -357,16 +357,22 @@ def none_without(groups: Iterable[FactGroup]) -> bool:
 
 
 def not_related(text: str, question: FactQuestion | None, found: GraphFound | None) -> bool:
-    """Return whether no relationship of the graph answers a question such as "Does Fern depend on Quillon?".
+    """Return whether no relationship of the graph answers "Does Fern depend on Quillon?", or "Who owns Fern?".
 
-    Such a question begins with an auxiliary, expresses a relationship type of the graph, and names two entities, whose
-    edges were read.
+    Such a question expresses a relationship type of the graph, and either begins with an auxiliary and names two
+    entities, or names one and has no further words to be explained. The edges of these entities were read.
     """
     if question is None or question.asked is not Asked.ONE or not question.types:
         return False
-    if found is None or found.facts or found.truncated or not AUXILIARY.issuperset(words(text)[:1]):
+    if found is None or found.facts or found.truncated:
         return False
-    return len({link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}) > 1
+    named = {link.phrase for link in found.links if link.certainty >= LEAST_CERTAINTY}
+    asked = QuestionWords(text)
+    if len(named) > 1:
+        return AUXILIARY.issuperset(asked.tokens[:1])
+    skipped = {*question.explained, *(place for phrase in named for place in _places(asked.tokens, words(phrase)))}
+    said = {place for label in question.types for one in said_by(asked, label, skipped) for place in one.places}
+    return bool(named and said) and not asked.content(skipped | said)
 
 
 def _of_evidence(query: Query) -> Filters:
