@@ -561,6 +561,19 @@ class KnowledgeGraphContract:
         assert [one.names for one in graph.link(ACME, ["orchid", "billing"], as_of=AS_OF)] == [()]
         assert linked_names(graph, ACME, "What is the boiling point?", as_of=AS_OF) == []
 
+    def test_two_capitals_name_what_is_given_and_nothing_that_was_found_in_texts(self, graph: KnowledgeGraph) -> None:
+        graph.upsert([vertex("people", name="Human Resources", aliases=("HR",)), vertex("it", name="IT")], [])
+        graph.upsert([vertex("found:us", name="US", found=True), vertex("states", name="United State Ships")], [])
+        for question, named in (
+            ("Who is in HR?", ["Human Resources"]),
+            ("Who runs IT?", ["IT"]),
+            ("Who runs it?", []),
+            ("Which ships are from the US?", []),
+            ("Does US need US?", []),
+        ):
+            links = linked_names(graph, ACME, question, as_of=AS_OF)
+            assert [link.name for link in links] == named, question
+
     def test_superseded_entities_are_not_linked(self, graph: KnowledgeGraph) -> None:
         graph.upsert(
             [vertex("old", name="Atlas", invalid_at=day(10)), vertex("new", name="Atlas", valid_at=day(10))], []

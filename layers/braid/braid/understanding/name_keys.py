@@ -36,6 +36,7 @@ from braid.understanding.misspelling_keys import (
 from braid.understanding.question_phrases import (
     MIN_WORD_CHARACTERS,
     is_content_word,
+    is_two_letters,
     is_whole_name,
     looks_like_name,
     name_certainty,
@@ -175,7 +176,7 @@ def lookup_keys(question: str) -> dict[str, LookupKey]:
     keys = {phrase: LookupKey(phrase, 1.0) for phrase in offered}
     capitals = {normalise(word) for word in cased_words(question) if word.isupper()}
     for phrase in offered:
-        if name_certainty(question, phrase) < LEAST_CERTAINTY_OF_FORMS:
+        if is_two_letters(phrase) or name_certainty(question, phrase) < LEAST_CERTAINTY_OF_FORMS:
             continue
         size = phrase.count(" ") + 1
         keys[SHORTENED + phrase] = LookupKey(phrase, 1.0)

@@ -69,7 +69,7 @@ def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
     tokens = tokenize(question)[:MAX_QUESTION_WORDS]
     folded = [piece.text.casefold() for piece in tokens]
     capitals_tell = any(piece.text.islower() for piece in tokens)
-    telling = [is_content_word(piece.text) or (capitals_tell and _is_two_capitals(piece.text)) for piece in tokens]
+    telling = [is_content_word(piece.text) for piece in tokens]
     glued = any(piece.glued for piece in tokens)
     identifiers = {_folded(word) for word in _JOINED_WORDS.findall(question) if any(map(str.isdecimal, word))}
     found: dict[str, tuple[tuple[str, ...], list[int]]] = {}
@@ -82,6 +82,7 @@ def _runs(question: str) -> dict[str, tuple[tuple[str, ...], list[int]]]:
             if (
                 True in telling[start : start + size]
                 or (identifiers and tuple(words_of_run) in identifiers)
+                or (capitals_tell and size == 1 and run[0].text.isupper() and is_two_letters(run[0].text))
                 or _is_name_without_case([piece.text for piece in run])
             ):
                 phrase = _written(run, words_of_run) if glued else " ".join(words_of_run)
@@ -173,8 +174,9 @@ def _is_identifier(word: str) -> bool:
     return word[0].isalpha() and any(map(str.isdecimal, word))
 
 
-def _is_two_capitals(word: str) -> bool:
-    return len(word) == MIN_WORD_CHARACTERS - 1 and word.isalpha() and word.isupper()
+def is_two_letters(phrase: str) -> bool:
+    """Return whether a phrase is a name of two letters, such as "HR", of a script with case."""
+    return len(phrase) == MIN_WORD_CHARACTERS - 1 and phrase.isalpha() and phrase.lower() != phrase.upper()
 
 
 def is_content_word(word: str) -> bool:

@@ -9,9 +9,10 @@ from collections import defaultdict
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
+from braid.models.records import FOUND_PREFIX
 from braid.understanding.misspelling_keys import MISSPELT, one_letter_apart
 from braid.understanding.name_keys import INITIALS, PART, SHORTENED, lookup_keys
-from braid.understanding.question_phrases import COMMON_WORD, longest_match, name_certainty
+from braid.understanding.question_phrases import COMMON_WORD, is_two_letters, longest_match, name_certainty
 from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
@@ -103,6 +104,8 @@ def _by_kind(found: Sequence[EntityLink], keys: dict[str, LookupKey]) -> dict[_K
     links: dict[_Kind, list[EntityLink]] = {kind: [] for kind in _Kind}
     for link in found:
         key = keys[link.phrase]
+        if is_two_letters(key.phrase) and link.entity_id.startswith(FOUND_PREFIX):
+            continue  # "US" in texts is a hub that everything leads to
         by_name = _Kind.AS_WRITTEN if key.score_factor == 1.0 else _Kind.OTHER_FORM
         kind = _Kind.MISSPELT if key.misspelt else _KIND_BY_PREFIX.get(link.phrase[0], by_name)
         if kind is _Kind.AS_WRITTEN or len(found) < MAX_LOOKED_UP:
