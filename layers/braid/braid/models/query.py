@@ -232,6 +232,8 @@ class FactQuestion(Frozen):
     asked: Asked = Asked.ONE
     kinds: tuple[Label, ...] = ()
     """Entity types of the answers; empty means any."""
+    only_kinds: bool = False
+    """Whether an entity of any other given type is no answer, as the noun names no type of the graph: "laptops"."""
     types: tuple[Label, ...] = ()
     """Relationship types that the question's words name."""
     others: tuple[Label, ...] = ()

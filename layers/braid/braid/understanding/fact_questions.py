@@ -52,6 +52,11 @@ _KINDS: Final = tuple(
 )
 """Groups of nouns for entities of one kind; an entity type belongs to the group that has a word of its name."""
 _WHO: Final = _KINDS[0] | _KINDS[1]
+_PERSON: Final = _KINDS[0]
+_OF_A_PERSON: Final = ("er", "or", "ist", "ian")
+"""Endings of nouns for persons: actor, pianist, librarian."""
+_ANYTHING: Final = word_set("thing item one entity object element component part resource asset node neighbour kind")
+"""Nouns for entities of any type."""
 _ASKING: Final = word_set("which what who whom whose where")
 _SET_WORDS: Final = word_set(
     "please list show name give tell all every any each me us number count how many everything"
@@ -95,7 +100,7 @@ def read_fact_question(
     if not labels or len(question.tokens) > MAX_WORDS or _is_for_walks(text, intent, stated):
         return None, None
     said = {label: question.said(label_words(label), ()) for label in labels}
-    kinds, explained = _kinds(question, stats, _heads(said))
+    kinds, explained, only_kinds = _kinds(question, stats, _heads(said))
     dated = {
         begin + place
         for phrase in map(words, stated)
@@ -121,6 +126,7 @@ def read_fact_question(
     return FactQuestion(
         asked=asked,
         kinds=tuple(kinds),
+        only_kinds=only_kinds,
         types=tuple(types),
         others=tuple(others[: MAX_TYPES - len(types)]),
         explained=tuple(sorted(explained)),
@@ -219,8 +225,8 @@ def _asked(text: str) -> Asked:
     return Asked.ALL if _ALL.search(text) else Asked.ONE
 
 
-def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]) -> tuple[list[Label], set[int]]:
-    """Return the entity types that a question asks for, and the positions of their words.
+def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]) -> tuple[list[Label], set[int], bool]:
+    """Return the entity types that a question asks for, the positions of their words, and whether no other may answer.
 
     Parameters
     ----------
@@ -247,10 +253,27 @@ def _kinds(question: QuestionWords, stats: GraphStats, heads: Mapping[int, bool]
         explained.add(noun)
         kinds = _of_kind(tokens[noun], types)
         if kinds or tokens[0] not in {"who", "whom"}:
-            return kinds, explained
+            return (kinds, explained, False) if kinds else _of_unknown(tokens, noun, types, explained)
     if {"who", "whom"}.intersection(tokens):
-        return [label for label, parts in types.items() if _WHO.intersection(parts)], explained
-    return [], explained
+        return [label for label, parts in types.items() if _WHO.intersection(parts)], explained, False
+    return [], explained, False
+
+
+def _of_unknown(
+    tokens: Sequence[str], noun: int, types: Mapping[Label, tuple[str, ...]], explained: set[int]
+) -> tuple[list[Label], set[int], bool]:
+    """Return what :func:`_kinds` does for a noun that names no type of the graph, or for a word before the noun.
+
+    "Which payment *services*" asks for services, an *actor* is a person, an *item* may be anything, and *laptops* are
+    nothing that the graph has a type for. Nouns of :data:`_KINDS` are used loosely: sites may be organisations.
+    """
+    if noun + 1 in explained and (kinds := _of_kind(tokens[noun + 1], types)):
+        return kinds, explained, False
+    one = singular(base_form(tokens[noun]))
+    if one in _ANYTHING or any(one in group for group in _KINDS):
+        return [], explained, False
+    is_person = one.endswith(_OF_A_PERSON)
+    return [label for label, parts in types.items() if is_person and _PERSON.intersection(parts)], explained, True
 
 
 def _noun(tokens: Sequence[str]) -> int | None:

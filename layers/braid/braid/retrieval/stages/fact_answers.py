@@ -27,6 +27,7 @@ from braid.models import (
     SourceType,
 )
 from braid.models.enums_and_scalars import can_be_id
+from braid.models.records import DEFAULT_ENTITY_TYPE
 from braid.ports.graph_query import MAX_FAN_OUT, MAX_LIMIT, GraphQuery, QueryReturn, QueryStart, QueryStep
 from braid.ranking.graph_queries_and_facts import LEAST_FACT_SCORE, RankedFacts, rank_facts
 from braid.ranking.scoring import final_score, recency
@@ -127,6 +128,8 @@ class _Lookup:
                 continue
             # One of another kind may be what who asks means, but is none of a set of things of this kind.
             if self.asked.asked is not Asked.ONE and self.asked.kinds and hit.entity_type not in self.asked.kinds:
+                continue
+            if self.asked.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
                 continue
             explained = explain(self.question, self.asking_places, anchors, hit)
             if explained is not None:
