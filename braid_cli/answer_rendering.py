@@ -152,9 +152,7 @@ def _show_remarks(console: Console, answer: Answer) -> None:
         meant = BY_DATE if field in DATES else ""
         console.print(Text(f"no record has the field {printable(field)!r} in its metadata{meant}", style="yellow"))
     if NOT_RELATED in answer.plan.reasons:
-        console.print(
-            Text("not in the graph: no relationship answers this for what the question names", style="yellow")
-        )
+        console.print(Text(NOT_RELATED, style="yellow"))
     if NONE_WITHOUT in answer.plan.reasons:
         console.print(Text(f"none in the graph: {NONE_WITHOUT}", style="yellow"))
     if NOTHING_PASSES in answer.plan.reasons:

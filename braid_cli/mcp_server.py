@@ -170,7 +170,7 @@ def _remarks(found: Results, *, dated: bool) -> list[str]:
     if found.answer.set_not_answered:
         remarks.append(f"The question asks for {ASKED[found.answer.set_not_answered]}, which the graph did not answer.")
     if NOT_RELATED in found.answer.plan.reasons:
-        remarks.append("No relationship of the graph answers this for what the question names.")
+        remarks.append(f"None in the graph: {NOT_RELATED}.")
     if NONE_WITHOUT in found.answer.plan.reasons:
         remarks.append(f"None in the graph: {NONE_WITHOUT}.")
     if NOTHING_PASSES in found.answer.plan.reasons:

@@ -315,6 +315,46 @@ def test_a_set_counts_only_what_is_of_the_kind_that_is_asked_for(stages: DemoSta
     assert texts(ask(stages, "Which person owns Atlas?").results[0]) == ["Boats owns Atlas", "Cars owns Atlas"]
 
 
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("How many laptops does Ada own?", []),
+        ("Which cars does Ada own?", []),
+        ("Which things does Ada own?", ["Boats"]),
+        ("Which payment services does Ada own?", ["Boats"]),
+        ("Which sites does Ada own?", ["Boats"]),
+        ("Which pianists own Boats?", ["Ada"]),
+        ("Which pianists does Ada own?", []),
+        ("What laptops does Bob own?", ["Tarn"]),
+        ("How many laptops does Ada have?", []),
+    ],
+)
+def test_a_noun_that_names_no_type_of_the_graph_is_not_ignored(
+    stages: DemoStages, text: str, answers: list[str]
+) -> None:
+    write(stages, ("ada", "OWNS", "boats"), ("bob", "OWNS", "tarn"), ada="Person", bob="Person", tarn="Concept")
+    answer = ask(stages, text)
+    assert [fact.name for result in answer.results if result.facts for fact in result.facts.facts] == answers
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        ("How many people does Till have?", ["Ada"]),
+        ("How many services does Till have?", ["Boats"]),
+        ("Services of Till", ["Boats"]),
+        ("What are the services of Till?", ["Boats"]),
+        ("Which services does Ada have?", []),
+        ("Which services are in Till?", []),
+        ("How many teams does Till have?", []),
+    ],
+)
+def test_what_belongs_to_something_is_what_it_has(stages: DemoStages, text: str, answers: list[str]) -> None:
+    write(stages, ("ada", "PART_OF", "till"), ("till", "OWNS", "boats"), ada="Person", till="Team")
+    answer = ask(stages, text)
+    assert [fact.name for result in answer.results if result.facts for fact in result.facts.facts] == answers
+
+
 def test_a_set_that_the_graph_does_not_answer_is_marked(stages: DemoStages) -> None:
     write(stages, ("boats", "DEPENDS_ON", "atlas"))
     stages.index.upsert([Record(id="r", tenant_id=TENANT, content="Atlas has forty wheels")])

@@ -220,7 +220,7 @@ SUPPLIES = STATS.model_copy(
         ("Which supplier supplies Atlas?", ("Supplier",), True),
         ("Which suppliers do not supply Atlas?", ("Supplier",), True),
         ("Which employees work on Atlas?", ("Person",), True),
-        ("Which developers work on Atlas?", (), True),
+        ("Which developers work on Atlas?", ("Person",), True),
         ("List all suppliers", ("Supplier",), True),
         ("How many suppliers are there?", ("Supplier",), True),
         ("What suppliers does Atlas have?", (), False),

@@ -250,7 +250,7 @@ class FactQuestion(Frozen):
 NOTHING_PASSES: Final = "no record meets the filters; facets without them count the values of a field"
 """Reason of a plan, where conditions on metadata and the other filters let no record pass."""
 
-NOT_RELATED: Final = "no relationship of the graph answers this for what the question names"
+NOT_RELATED: Final = "the graph has no such relationship of what the question names; texts may say more"
 """Reason of a plan, of a question such as "Does A depend on B?" or "Who owns A?" that no fact answers."""
 
 NONE_WITHOUT: Final = "every entity of the type that is asked for stands in that relation"

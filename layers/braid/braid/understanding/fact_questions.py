@@ -297,7 +297,12 @@ def _noun(tokens: Sequence[str]) -> int | None:
 
 
 def _noun_of_a_set(tokens: Sequence[str], types: Mapping[Label, tuple[str, ...]]) -> int | None:
-    """Return the position of a type's name behind a word of :data:`_WHOLE`, or in "What are the services?"."""
+    """Return the position of a type's name behind a word of :data:`_WHOLE`, or in "What are the services?".
+
+    Or at the beginning of "Services of the Till team".
+    """
+    if tokens[1:2] == ["of"] and _exactly(tokens[0], types):
+        return 0
     for start, token in enumerate(tokens):
         if token in _WHOLE or (start == 1 and list(tokens[:2]) == ["what", "are"]):
             place = start + 1

@@ -337,21 +337,31 @@ def _is_passive(parts: Sequence[str]) -> bool:
 _MEMBERSHIP: Final = frozenset(
     place for place, (same, _) in enumerate(_SYNONYMS) if same.split()[0] in {"part", "locate", "join"}
 )
+_OWNING: Final = frozenset(place for place, (same, _) in enumerate(_SYNONYMS) if same.startswith("own"))
 
 
 def said_by_preposition(question: QuestionWords, parts: Sequence[str]) -> Occurrence | None:
-    """Return where a preposition alone expresses a membership: "people in the Till team"; None if it does not.
+    """Return where a preposition or "have" alone expresses a membership or who owns; None if neither does.
+
+    "People in the Till team", "services of the Till team" and "How many services does the Till team have?" do.
 
     Parameters
     ----------
     parts
-        The words of the label; a label that is no membership gives None.
+        The words of the label; a label that is neither gives None.
     """
     content = _content(parts)
-    if not content or not _MEMBERSHIP & {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side}:
+    groups = {group for group, side in _MEANINGS.get(_key(content[0]), ()) if not side} if content else set()
+    prepositions = {"in", "of", "at", "on"} if groups & _MEMBERSHIP else {"of"} if groups & _OWNING else None
+    if prepositions is None:
         return None
-    place = next((at for at, token in enumerate(question.tokens) if at and token in {"in", "of", "at", "on"}), None)
-    return None if place is None else Occurrence(frozenset({place}), SYNONYM, Side.BEFORE)
+    last = len(question.tokens) - 1
+    place = next((at for at, token in enumerate(question.tokens) if at and token in prepositions), None)
+    if place is None and question.tokens[last:] != ["have"]:
+        return None
+    # The name, after a preposition and before "have", is the target of a membership and the source of who owns.
+    before = (place is None) is bool(groups & _OWNING)
+    return Occurrence(frozenset({last if place is None else place}), SYNONYM, Side.BEFORE if before else Side.AFTER)
 
 
 def said_by(question: QuestionWords, label: Label, skipped: Collection[int]) -> list[Occurrence]:

@@ -105,6 +105,8 @@ class _Lookup:
         self.asking_places = _asking_places(asked, self.question, self.name_places)
         """Positions of the words that say what is asked for, and no relationship."""
         self.skipped = self.name_places | self.asking_places
+        self.only_kinds = asked.only_kinds and self.asking_places.issuperset(asked.explained)
+        """Whether the noun for what is asked, which no relationship is compared with, excludes other types."""
 
     def groups(self) -> tuple[FactGroup, ...]:
         """Return the paths along two relationships that answer the question; if there are none, paths along one."""
@@ -129,7 +131,7 @@ class _Lookup:
             # One of another kind may be what who asks means, but is none of a set of things of this kind.
             if self.asked.asked is not Asked.ONE and self.asked.kinds and hit.entity_type not in self.asked.kinds:
                 continue
-            if self.asked.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
+            if self.only_kinds and hit.entity_type not in (*self.asked.kinds, DEFAULT_ENTITY_TYPE):
                 continue
             explained = explain(self.question, self.asking_places, anchors, hit)
             if explained is not None:
