@@ -204,6 +204,8 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
+    if result.copies:
+        lines.add_row(Text("also", style="dim"), Text(printable(", ".join(result.copies)), style="dim"))
     for name, told in _dates(result) if full else ():
         lines.add_row(Text(name, style="dim"), Text(told))
     for name, value in result.metadata.items() if full else ():

@@ -58,6 +58,8 @@ _MAX_TOKENS: Final = 20_000
 """Limit of a tool's budget, and of a resource."""
 _LEAST_TEXT: Final = 60
 """Minimum of a result's text, in tokens: with less room, fewer results are shown. Titles and paths are cut to it."""
+_COPIES: Final = 3
+"""Limit of the ids of a result's copies."""
 _MORE: Final = "… and more, with a larger `budget` or `limit`"
 _MAX_WORDS: Final = 10_000
 _ARGUMENT: Final = 64
@@ -397,7 +399,8 @@ def _head(result: Result) -> str:
     """Return a result's head: a line with rank, title, id and source, and one with the path that led to it."""
     title, origin = cut(result.title, _LEAST_TEXT), cut(result.citation.title, _LEAST_TEXT)
     page = None if result.citation.page is None else f"page {result.citation.page}"
-    about = filter(None, (origin if origin != title else None, page, f"score {result.final:.2f}"))
+    copies = f"the same text: {', '.join(result.copies[:_COPIES])}" if result.copies else None
+    about = filter(None, (origin if origin != title else None, page, f"score {result.final:.2f}", copies))
     head = f"{result.rank}. {title} [{result.id}] ({', '.join(about)})"
     paths = [" → ".join(path.names or path.ids) for path in result.paths[:1] if path.types]
     return "\n".join([head, *(f"   path: {cut(path, _LEAST_TEXT)}" for path in paths)])

@@ -172,7 +172,7 @@ def _asked(kind: str, query: Query, stages: RecordingStages, relevant: frozenset
 
 
 def _given(result: Result) -> list[str]:
-    return [result.id, *(fact.answer for fact in (result.facts.facts if result.facts else ()))]
+    return [result.id, *result.copies, *(fact.answer for fact in (result.facts.facts if result.facts else ()))]
 
 
 def _other_questions(name: str) -> list[str]:

@@ -84,7 +84,8 @@ def pipeline_with(name: str, meaning: str, **changes: Any) -> Configuration:  # 
 
     def answer(query: Query, application: Application) -> RankedIds:
         found = pipeline.answer(query.model_copy(update={"top_k": CURVE, **changes}), application)
-        return RankedIds(tuple(one.id for one in found.results), bool(found.degraded), found.plan.intent.value)
+        ids = tuple(one for result in found.results for one in (result.id, *result.copies))
+        return RankedIds(ids, bool(found.degraded), found.plan.intent.value)
 
     return Configuration(name, meaning, answer)
 

@@ -127,7 +127,7 @@ def diagnose(question: JudgedQuery, application: Application, *, ndcg: float, re
     query: Query = question.query.model_copy(update={"top_k": MAX_RANK})
     answer = pipeline.answer(query, recording)
     strands = _ranks(recording.fuse_request)
-    results = {result.id: result for result in answer.results}
+    results = {one: result for result in answer.results for one in (result.id, *result.copies)}
     records = {record.id: record for record in application.index.get_many(query.tenant_id, sorted(question.relevant))}
     relevant = []
     for identity in sorted(question.relevant, key=lambda one: (-question.relevant[one], one)):

@@ -130,6 +130,13 @@ def test_the_heading_above_a_chunk_is_shown_where_it_is_cited() -> None:
     assert "document “Manual”, “Printer on fire”, page 5, chunk 7" in " ".join(told.split())
 
 
+def test_copies_are_named_below_where_a_result_is_read() -> None:
+    assert "also copy.pdf#chunk-7, [old].pdf#chunk-3" in shown(
+        answer(result(copies=("copy.pdf#chunk-7", "[old].pdf#chunk-3")))
+    )
+    assert "also" not in shown(answer(result()))
+
+
 def test_the_legend_says_what_the_score_and_the_strands_found_mean() -> None:
     text = shown(answer(result(sources=(Source.VECTOR,))))
     assert "from 0 to 1, higher is better" in text

@@ -16,7 +16,7 @@ from braid import Braid
 from braid.client.in_process import InProcess
 from braid.engines.rerankers.hosted_calls import tokens
 from braid.errors import ConfigurationError
-from braid.models import Vertex
+from braid.models import Record, Vertex
 from braid.settings import Settings
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.server import MCPServer
@@ -88,6 +88,13 @@ def test_an_answer_is_cited_fenced_and_of_the_tenant(stages: DemoStages) -> None
     other = called(store(stages, "pellworth"), "search", question=QUESTION)[1]
     assert other.count("[") > 0
     assert other != text
+
+
+def test_a_model_is_told_which_other_records_have_the_text_of_a_result(stages: DemoStages) -> None:
+    text = "Walnut shells are burnt in the third oven, which is cleaned on Fridays. " * 4
+    stages.index.upsert([Record(id=one, tenant_id="bakery", content=text) for one in ("shells", "shells-copy")])
+    told = called(store(stages, "bakery"), "search", question="Where are walnut shells burnt?")[1]
+    assert re.search(r"\[(shells|shells-copy)\] \(.*the same text: (shells|shells-copy)\)", told)
 
 
 def test_a_model_narrows_what_it_reads_by_metadata(stages: DemoStages) -> None:

@@ -38,7 +38,7 @@ def written(answer: Answer) -> int:
     "letter", ["word ", "ü", "語", "fire 🜂 ", '"'], ids=["ascii", "latin", "cjk", "beyond", "quotes"]
 )
 def test_fifty_long_texts_are_shortened_until_a_workflow_can_hand_them_on(letter: str) -> None:
-    answer = answered([letter * 20_000] * 50)
+    answer = answered([f"{letter * 20_000}{place}" for place in range(50)])
     assert written(answer) + ENVELOPE_BYTES < STATE_BYTES
     assert [result.id for result in answer.results] == [name for name, _ in FIFTY]
     assert all(result.shortened and result.content.startswith(letter) for result in answer.results)

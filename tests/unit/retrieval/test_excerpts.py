@@ -117,7 +117,7 @@ def test_an_answer_marks_the_sentence_in_the_citation_and_in_the_content() -> No
 
 
 def test_a_text_that_is_shortened_still_shows_its_marked_sentence() -> None:
-    contents = [f"{FILLER * 200}{FREEZE} {FILLER * 200}"] * 50
+    contents = [f"{FILLER * 200}{FREEZE} {FILLER * 200}{place}" for place in range(50)]
     records = [record(f"r{place:02}", content=content) for place, content in enumerate(contents)]
     hits = searched(*((one.id, 0.9) for one in records))
     answer = fused(records, searched=hits, query=query(text="Who ordered the write freeze?", top_k=50))

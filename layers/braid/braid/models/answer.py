@@ -318,6 +318,8 @@ class Result(Frozen):
     """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
     """False if the record was written as untrusted: its text should not reach a model that acts on its input."""
+    copies: Annotated[tuple[RecordId, ...], Field(exclude_if=lambda copies: not copies)] = ()
+    """Ids of records with the same text that were found too, at most 20; they take no place of their own."""
     facts: Annotated[FactSet | None, Field(exclude_if=lambda facts: facts is None)] = None
     """The facts of a result that is relationships of the graph; None of a result that is a record."""
 

@@ -34,6 +34,7 @@ from braid.retrieval.stages.fact_answers import evidence_of, fact_results, none_
 from braid.retrieval.stages.reordering_by_text import cohere, keep_best_text
 from braid.retrieval.stages.results_and_citations import (
     Placed,
+    first_distinct,
     related_entities,
     result_of,
     runners_up,
@@ -454,9 +455,9 @@ def _placeholders(ranked: Sequence[Ranked]) -> list[Ranked]:
 def make_results(
     request: FuseRequest, ranked: Sequence[Ranked], facts: Sequence[Result], now: datetime, uses: Mapping[str, float]
 ) -> tuple[list[Result], list[Placed], datetime]:
-    """Score candidates and facts by the ranking profile, and make results of the first ``top_k``.
+    """Score candidates and facts by the ranking profile, and make results of the first ``top_k`` distinct ones.
 
-    A fact is ranked before records of the same score.
+    A fact is ranked before records of the same score. Copies of a text take no place of their own.
 
     Returns
     -------
@@ -468,13 +469,13 @@ def make_results(
     scored: list[tuple[float, Ranked | Result]] = [(fact.final, fact) for fact in facts]
     scored += zip(_final_scores(query, ranked, now, uses), ranked, strict=True)
     scored.sort(key=itemgetter(0), reverse=True)  # stable: facts stay before records of the same score
+    shown, copies, cut = first_distinct(scored, query.top_k)
     order_until = order_stable_until(
         (ScoredCandidate(final, item.kind, item.aged_from) for final, item in scored),
-        shown=query.top_k,
+        shown=cut,
         ranking=query.ranking,
         now=now,
     )
-    shown = scored[: query.top_k]
     links = [link for found in (request.linked, request.expanded) if found for link in found.links]
     excerpts = Excerpts(
         query.text,
@@ -485,10 +486,17 @@ def make_results(
     results = [
         item.model_copy(update={"rank": rank})
         if isinstance(item, Result)
-        else result_of(item, excerpts, rank=rank, fresh=recency(item.aged_from, now), final=final)
+        else result_of(
+            item,
+            excerpts,
+            rank=rank,
+            fresh=recency(item.aged_from, now),
+            final=final,
+            copies=copies.get(item.record.id, ()),
+        )
         for rank, (final, item) in enumerate(shown, start=1)
     ]
-    others = scored[query.top_k :] if query.explain else ()
+    others = scored[cut:] if query.explain else ()
     not_returned = [Placed(item, final) for final, item in others if isinstance(item, Ranked)]
     return results, not_returned, order_until
 

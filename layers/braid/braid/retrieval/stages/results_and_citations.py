@@ -20,11 +20,60 @@ if TYPE_CHECKING:
     from braid.retrieval.stages.stage_messages import FuseRequest
 
 
+MAX_COPIES: Final = 20
+"""Most copies of a result that it names."""
+TELLING_CHARACTERS: Final = 200
+"""Fewest characters of a text that is a copy whatever its title."""
 RUNNERS_UP_FROM: Final = 5
 """Worst rank in a strand with which a candidate that was not returned is a runner-up."""
 
 
-def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, final: float) -> Result:
+def first_distinct(
+    scored: Sequence[tuple[float, Ranked | Result]], most: int
+) -> tuple[list[tuple[float, Ranked | Result]], dict[str, list[str]], int]:
+    """Return the first ``most`` scored candidates that are no copies of one before, the ids of copies, and the cut.
+
+    A chunk is a copy if it has the same text; a short one only with the same title and heading too, as many documents
+    have a section "Contact" of the same words.
+
+    Parameters
+    ----------
+    scored
+        Scores with candidates or facts, best first.
+
+    Returns
+    -------
+    tuple
+        The first ones; the ids of at most :data:`MAX_COPIES` copies of each, by its id; and the number of candidates
+        that were looked at.
+    """
+    shown: list[tuple[float, Ranked | Result]] = []
+    originals: dict[object, str] = {}
+    copies: dict[str, list[str]] = {}
+    for place, (final, item) in enumerate(scored):
+        if len(shown) == most:
+            return shown, copies, place
+        if not isinstance(item, Result) and item.record.kind is Kind.CHUNK and item.record.content:
+            original = originals.setdefault(_said(item.record), item.record.id)
+            if original != item.record.id:
+                if len(known := copies.setdefault(original, [])) < MAX_COPIES:
+                    known.append(item.record.id)
+                continue
+        shown.append((final, item))
+    return shown, copies, len(scored)
+
+
+def _said(record: Record) -> object:
+    """Return what two chunks have in common if one is a copy of the other."""
+    text = record.content.strip()
+    if len(text) >= TELLING_CHARACTERS:
+        return text, record.trusted
+    return text, record.trusted, record.name or record.id, str(record.metadata.get("heading"))
+
+
+def result_of(
+    item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, final: float, copies: Sequence[str] = ()
+) -> Result:
     """Return a candidate as a result, with excerpt and citation.
 
     Parameters
@@ -33,6 +82,8 @@ def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, fina
         Its recency, in [0, 1].
     final
         Its score by the ranking profile.
+    copies
+        Ids of the candidates that are copies of it.
     """
     record, candidate = item.record, item.candidate
     matched_from = record.content_from(candidate.part_start)
@@ -60,6 +111,7 @@ def result_of(item: Ranked, excerpts: Excerpts, *, rank: int, fresh: float, fina
         sources=candidate.sources,
         reasons=candidate.reasons,
         paths=candidate.paths,
+        copies=tuple(copies),
         matched_from=matched_from,
         marked=sentence,
         citation=citation,
