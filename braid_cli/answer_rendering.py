@@ -200,7 +200,7 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
     if result.facts:
         _show_facts(console, result.facts, title=result.title)
         return
-    console.print(Padding(_whole_text(result) if full else _excerpt(result.citation), (0, 0, 0, 4)))
+    console.print(Padding(_whole_text(result) if full else _excerpt(result.citation), (0, 0, 0, 4), expand=False))
     for path in result.paths[:1]:
         lines.add_row(Text("path", style="dim"), path_text(path))
     lines.add_row(Text("read", style="dim"), Text(where(result), style="dim"))
@@ -214,7 +214,7 @@ def _show_result(console: Console, result: Result, *, explain: bool, full: bool)
         lines.add_row(Text("rank", style="dim"), _origin(result))
         if result.reasons:
             lines.add_row(Text("why", style="dim"), Text("; ".join(result.reasons), style="dim"))
-    console.print(Padding(lines, (0, 0, 0, 4)))
+    console.print(Padding(lines, (0, 0, 0, 4), expand=False))
 
 
 def _dates(result: Result) -> list[tuple[str, str]]:
@@ -239,9 +239,9 @@ def _show_facts(console: Console, facts: FactSet, *, title: str) -> None:
             [*map(Text, said), *(Text(printable(part), style="dim") for part in (since, until, known) if part)]
         )
         if line:
-            console.print(Padding(line, (0, 0, 0, 4)))
+            console.print(Padding(line, (0, 0, 0, 4), expand=False))
     if len({fact.answer for fact in facts.facts}) < facts.count:
-        console.print(Padding(Text(f"… of {facts.count}", style="dim"), (0, 0, 0, 4)))
+        console.print(Padding(Text(f"… of {facts.count}", style="dim"), (0, 0, 0, 4), expand=False))
 
 
 def _excerpt(citation: Citation) -> Text:

@@ -9,7 +9,7 @@ import os
 import re
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -26,7 +26,10 @@ EXIT_FAILED, EXIT_BAD_INPUT, EXIT_INTERRUPTED = 1, 2, 130
 GARBAGE = (10_000, 10, 10)
 """Thresholds of garbage collection; high, because most objects of a short command are modules, which stay alive."""
 
-out = Console(highlight=False)
+MAX_WIDTH: Final = 100_000
+"""Width of output that is not printed on a terminal, where lines are not wrapped: above that of any line."""
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() or "COLUMNS" in os.environ else MAX_WIDTH)
 err = Console(stderr=True, highlight=False)
 
 

@@ -16,7 +16,7 @@ from rich.text import Text
 from braid_cli.answer_rendering import printable
 from braid_cli.options import DEFAULT_TENANT, AsJson, Engine, Tenant
 from braid_cli.question_validation import check_known, check_tenant
-from braid_cli.terminal import err, examples, open_application, out, print_json
+from braid_cli.terminal import MAX_WIDTH, err, examples, open_application, out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,8 +30,6 @@ MAX_VERTICES: Final = 100_000
 """Limit of vertices that are read to find the best connected entities."""
 MIN_FOLDED: Final = 24
 """Fewest characters to which a title is folded."""
-MAX_WIDTH: Final = 100_000
-"""Above the width of any row."""
 
 app = typer.Typer()
 listing = typer.Typer(
@@ -171,8 +169,7 @@ def _skipped(file: FileState) -> dict[str, Any]:
 def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: int) -> None:
     """Print rows as a table, whose second column may fold; on a narrow terminal as two lines a row.
 
-    Ids, in the first column, are not cut, so that they can be copied. What is not printed on a terminal has one line
-    a row, however long.
+    Ids, in the first column, are not cut, so that they can be copied.
     """
     shown = [tuple(map(printable, row)) for row in islice(rows, limit + 1)]
     if not shown:
@@ -185,15 +182,12 @@ def _table(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]], limit: in
         table.add_row(*map(Text, row))
     unfolded = Measurement.get(out, out.options.update(max_width=MAX_WIDTH), table).maximum
     titles = max(cell_len(row[1]) for row in (headings, *shown[:limit]))
-    if not out.is_terminal:
-        table.width = unfolded
-        out.print(table, no_wrap=True, overflow="ignore", crop=False)
-    elif unfolded - max(titles - MIN_FOLDED, 0) <= out.width:
+    if unfolded - max(titles - MIN_FOLDED, 0) <= out.width:
         out.print(table)
     else:
         for row in shown[:limit]:
             named = (row[1], row[2], f"{headings[3]} {row[3]}" if row[3] else "")
             out.print(Text(row[0], style="bold"), soft_wrap=True)
-            out.print(Padding(Text(" · ".join(filter(None, named))), (0, 0, 0, 4)))
+            out.print(Padding(Text(" · ".join(filter(None, named))), (0, 0, 0, 4), expand=False))
     if len(shown) > limit:
         out.print(Text("and more; --limit shows them", style="dim"))

@@ -194,10 +194,12 @@ def _show_failure(console: Console, number: int, failure: Failure) -> None:
     console.print(Text(printable(" · ".join(parts)), style="dim"))
     console.print(Text("should have come", style="bold"))
     for record in failure.relevant:
-        console.print(Padding(_relevant(record), (0, 0, 0, 2)))
+        console.print(Padding(_relevant(record), (0, 0, 0, 2), expand=False))
     console.print(Text(f"came instead, the first {INSTEAD}", style="bold"))
     for result in failure.answer.results[:INSTEAD]:
-        console.print(Padding(_instead(result, relevant=result.id in failure.question.relevant), (0, 0, 0, 2)))
+        console.print(
+            Padding(_instead(result, relevant=result.id in failure.question.relevant), (0, 0, 0, 2), expand=False)
+        )
 
 
 def _relevant(record: RelevantRecord) -> Table:

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 from braid_cli.commands import listing
+from braid_cli.terminal import MAX_WIDTH
 
 HEADINGS = ("document", "title", "format", "chunks")
 SHORT = ("a.md", "Harbour", "markdown", "3")
@@ -13,10 +14,8 @@ LONG = (f"company/{'deep/' * 12}contract 7.pdf", "A contract whose title is long
 SKIPPED = ("company/scan.pdf", "skipped: is scanned: it has pages and no text", "", "")
 
 
-def printed(
-    monkeypatch: pytest.MonkeyPatch, *rows: tuple[str, ...], width: int = 80, terminal: bool = True, limit: int = 9
-) -> list[str]:
-    console = Console(width=width, force_terminal=terminal, color_system=None, highlight=False)
+def printed(monkeypatch: pytest.MonkeyPatch, *rows: tuple[str, ...], width: int = 80, limit: int = 9) -> list[str]:
+    console = Console(width=width, force_terminal=True, color_system=None, highlight=False)
     monkeypatch.setattr(listing, "out", console)
     with console.capture() as capture:
         listing._table(HEADINGS, rows, limit)
@@ -39,7 +38,7 @@ def test_on_a_narrow_terminal_nothing_of_a_row_is_lost_and_its_id_can_be_copied(
 
 
 def test_elsewhere_each_row_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    heading, _, *lines = printed(monkeypatch, LONG, SKIPPED, terminal=False)
+    heading, _, *lines = printed(monkeypatch, LONG, SKIPPED, width=MAX_WIDTH)
     assert heading.split() == list(HEADINGS)
     assert len(lines) == 2
     assert all(cell in lines[0] for cell in LONG)

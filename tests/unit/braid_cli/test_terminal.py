@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from io import StringIO
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -67,6 +69,18 @@ def test_a_bar_says_a_file_s_name_as_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     with progress(f"Reading {{b}} {{task.id.real}} {HOSTILE}") as tell:
         tell(1, 2)
     assert f"Reading {{b}} {{task.id.real}} {SHOWN}" in shown.getvalue()
+
+
+@pytest.mark.parametrize(("columns", "lines"), [(None, 1), ("40", 13)])
+def test_what_is_not_printed_on_a_terminal_is_not_wrapped_unless_a_width_is_set(
+    columns: str | None, lines: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns:
+        monkeypatch.setenv("COLUMNS", columns)
+    program = "from braid_cli.terminal import out; out.print('word ' * 100)"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    assert len(printed.stdout.splitlines()) == lines
 
 
 def test_ids_and_names_of_a_path_do_not_turn_around_what_stands_beside_them() -> None:
