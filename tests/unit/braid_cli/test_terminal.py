@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from io import StringIO
@@ -71,15 +72,13 @@ def test_a_bar_says_a_file_s_name_as_it_is(monkeypatch: pytest.MonkeyPatch) -> N
     assert f"Reading {{b}} {{task.id.real}} {SHOWN}" in shown.getvalue()
 
 
-@pytest.mark.parametrize(("columns", "lines"), [(None, 1), ("40", 13)])
+@pytest.mark.parametrize(("width", "lines"), [({}, 1), ({"COLUMNS": "40"}, 13)])
 def test_what_is_not_printed_on_a_terminal_is_not_wrapped_unless_a_width_is_set(
-    columns: str | None, lines: int, monkeypatch: pytest.MonkeyPatch
+    width: dict[str, str], lines: int
 ) -> None:
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if columns:
-        monkeypatch.setenv("COLUMNS", columns)
-    program = "from braid_cli.terminal import out; out.print('word ' * 100)"
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    program = [sys.executable, "-c", "from braid_cli.terminal import out; out.print('word ' * 100)"]
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"} | width
+    printed = subprocess.run(program, capture_output=True, text=True, check=True, env=environment)  # noqa: S603 - our own code
     assert len(printed.stdout.splitlines()) == lines
 
 
