@@ -90,6 +90,8 @@ def test_prose_and_lists_full_of_names_are_told_from_title_case() -> None:
         ("We met. Call Bob Tanaka", {"bob tanaka"}),
         ("1. Call Bob Tanaka\n2. Restart Keelson", {"bob tanaka", "keelson"}),
         ("Fragen Sie Bob Tanaka.", {"bob tanaka"}),
+        ("After 15 minutes Bob Tanaka leaves. Over 9000 parcels came.", {"bob tanaka"}),
+        ("It is after 15. The band After 7 sang. Because of Keelson it rains.", {"after 7", "keelson"}),
         ("Der Umzug", set()),
         ("Die Deutsche Bank ist in der Stadt von Bob Tanaka.", {"deutsche bank", "stadt von bob tanaka"}),
         ("El Banco de España es de todos.", {"banco de espana"}),

@@ -347,6 +347,10 @@ def _is_acronym(word: str) -> bool:
     return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
 
 
+_BEFORE_NUMBERS: Final = word_set("after before over under about until since below above within only")
+"""Words that begin a sentence before a number: "After 15 minutes"."""
+
+
 def _drops_first_word(words: Sequence[_Word]) -> bool:
     """Return whether the first word of a run does not belong to a name."""
     first = re.split("['\u2019]", words[0].text.casefold())[0]
@@ -356,6 +360,8 @@ def _drops_first_word(words: Sequence[_Word]) -> bool:
         return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
     more = len(words) > 1 and words[1].text[:1].isupper()
     verb = words[0].begins and first.endswith("ing") and len(words) > 1 and not more
+    if words[0].begins and first in _BEFORE_NUMBERS and len(words) > 1 and words[1].text[0].isdigit():
+        return True
     return verb or first in FUNCTION_WORDS or first in OPENERS or first.isdigit() or (first in _HONORIFICS and more)
 
 

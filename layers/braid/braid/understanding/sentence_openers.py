@@ -22,7 +22,7 @@ OPENERS: Final = word_set("""
     among between against across along around below above toward towards per via plus first second third finally
     originally currently recently eventually initially together nothing something everything nobody somebody
     everybody anyone someone everyone many few most more less much each what why when where how which who whom
-    whose it this that these those there none true false
+    whose because besides regarding concerning it this that these those there none true false
 """)
 """Words that begin a sentence and belong to no name."""
 IMPERATIVES: Final = word_set("""
