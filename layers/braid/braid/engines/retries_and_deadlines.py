@@ -1,13 +1,14 @@
 """The retry policy of OpenSearch, Neptune, DynamoDB and parts of S3 objects, and the deadline of one call to a store.
 
-It is used by ``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py``, ``rerankers/hosted_calls.py`` and
-modules of ``aws/``, with the numbers of attempts in ``…_attempts`` of :mod:`braid.settings`. These modules also set the
-time-outs of single requests when they open a client, from ``…_timeout_s``.
+It is used by ``opensearch/client.py`` and ``bulk.py``, ``neptune/connection.py`` and modules of ``aws/``, with the
+numbers of attempts in ``…_attempts`` of :mod:`braid.settings`. These modules also set the time-outs of single requests
+when they open a client, from ``…_timeout_s``.
 
 Other retries are separate: botocore's in each AWS client (:mod:`braid.engines.aws.clients`), urllib3's in the HTTP
-client (:mod:`braid.client.deployed`), those of a question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`),
-of reads of an object that is replaced meanwhile (``retry_if_replaced`` in :mod:`braid.ports.object_store`), and of
-concurrent changes of a re-embedding job (:mod:`braid.reembedding.jobs`).
+client (:mod:`braid.client.deployed`), those of hosted rerankers (:mod:`braid.engines.rerankers.hosted_calls`), of a
+question's stages (``_retrying`` in :mod:`braid.retrieval.pipeline`), of reads of an object that is replaced meanwhile
+(``retry_if_replaced`` in :mod:`braid.ports.object_store`), and of concurrent changes of a re-embedding job
+(:mod:`braid.reembedding.jobs`).
 """
 
 from __future__ import annotations
