@@ -2,7 +2,7 @@
 
 ::
 
-    handler.py        handles one request: authentication, routing, response, logs
+    handler.py        joins the routes (make_api), and handles one request: authentication, routing, response, logs
     router.py         Powertools' router, one per thread
     question_routes.py  record_routes.py  service_routes.py      the routes
     authorisation.py  tenant and role of a caller whose token was verified before, by API Gateway or the laptop's server

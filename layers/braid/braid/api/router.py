@@ -1,7 +1,8 @@
 """Powertools' router for API Gateway's HTTP API, made safe for several threads: one router per thread.
 
 Powertools keeps the current request in attributes of a class, as a Lambda function answers one at a time. A server on a
-laptop answers several, so here each router keeps its own.
+laptop answers several, so here each router keeps its own. The routes are in ``question_routes.py``,
+``record_routes.py`` and ``service_routes.py``.
 """
 
 from __future__ import annotations

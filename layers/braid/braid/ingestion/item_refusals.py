@@ -1,6 +1,8 @@
 """Checks of the items of a write request, before anything is written.
 
-Each check removes the items that it refuses, and adds an error with the item, the field, and what to do instead.
+Each check removes the items that it refuses, and adds an error with the item, the field, and what to do instead. They
+are called by ``check`` of :mod:`braid.ingestion.request_checks`; fields that no caller may set are refused by
+:mod:`braid.ingestion.item_parsing`.
 """
 
 from __future__ import annotations
