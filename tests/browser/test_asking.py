@@ -315,6 +315,22 @@ def test_a_long_text_scrolls_in_a_box_of_its_own(visit: Visits, stages: DemoStag
     assert result.get_by_role("region", name="The whole text").evaluate("(box) => box.scrollHeight > box.clientHeight")
 
 
+def test_a_text_that_several_documents_have_is_shown_once_with_links_to_the_others(
+    visit: Visits, stages: DemoStages
+) -> None:
+    text = "Walnut shells are burnt in the third oven, which is cleaned on Fridays. " * 4
+    stages.index.upsert(
+        [Record(id=f"{one}.md#chunk-0", tenant_id="bakery", content=text) for one in ("oven", "oven (copy)")]
+    )
+    tab = visit().ask("Where are walnut shells burnt?", tenant="bakery")
+    assert len(tab.titles()) == 1
+    link = tab.page.locator("#results .cite a")
+    assert tab.page.locator("#results .cite").last.inner_text().startswith("the same text · oven")
+    tab.seen("copies")
+    link.click()
+    tab.page.get_by_text("which is cleaned on Fridays").first.wait_for()
+
+
 def test_text_that_is_written_from_right_to_left_is_shown_so_and_leaves_the_rest_in_its_place(
     visit: Visits, stages: DemoStages
 ) -> None:

@@ -32,7 +32,7 @@ function item(result, asked, wanted, before, { onEntity, onPoint }) {
       result.needs_transformation ? h("span", { class: "chip warn" }, "older schema") : null,
     ),
     result.facts ? null : h("p", { class: "cite" }, cited(result)),
-    result.copies ? h("p", { class: "cite" }, "The same text: ", result.copies.map((id) => h("code", {}, link(pageOf(id, "chunk"), id)))) : null,
+    result.copies ? h("p", { class: "cite" }, "the same text", result.copies.map((id) => h("code", {}, link(pageOf(id, "chunk"), id)))) : null,
     h("div", { class: "below" }, more(result, wanted, onEntity), result.facts ? null : judging(result, asked)),
   );
 }
