@@ -325,7 +325,7 @@ def test_a_text_that_several_documents_have_is_shown_once_with_links_to_the_othe
     tab = visit().ask("Where are walnut shells burnt?", tenant="bakery")
     assert len(tab.titles()) == 1
     link = tab.page.locator("#results .cite a")
-    assert tab.page.locator("#results .cite").last.inner_text().startswith("the same text · oven")
+    assert tab.page.locator("#results .cite").last.inner_text().startswith("the same text")
     tab.seen("copies")
     link.click()
     tab.page.get_by_text("which is cleaned on Fridays").first.wait_for()
