@@ -84,6 +84,9 @@ def test_texts_about_what_the_question_names_cover_its_names_and_say_how_many_th
     assert features(query(question), None, results[:1]).titles == 1.0
     assert features(query(question), None, results[2:3]).titles < 0.1
     assert features(query("Who built it?"), None, results).titles == 0.0
+    incident = results[0].model_copy(update={"title": "INC-131: Outage of the harbour"})
+    assert features(query("What happened in INC-131?"), None, [incident]).titles == 1.0
+    assert features(query("What happened in INC-132?"), None, [incident]).titles == 0.0
 
 
 @pytest.mark.parametrize(
@@ -100,6 +103,21 @@ def test_texts_about_what_the_question_names_cover_its_names_and_say_how_many_th
 )
 def test_words_are_met_in_other_forms_and_scripts(question: str, text: str) -> None:
     assert coverage(question, text) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "of_it"),
+    [
+        ("What is the penalty of contract C-2207?", "The penalty of contract C-2206 is 4 %.", 0.0),
+        ("What is the penalty of contract C-2207?", "The penalty of contract C-2207 is 4 %.", 1.0),
+        ("What is the penalty of contract C-2207?", "The penalty of contract c2207 is 4 %.", 0.5),
+        ("What is the penalty of C-2207's owner?", "The penalty of the owner of C-22071.", 0.0),
+        ("Was INC-2024-131 an outage?", "The outage INC 2024 132.", 0.0),
+        ("Which outages were in 2024?", "The outages of 2024.", 1.0),
+    ],
+)
+def test_what_has_none_of_the_questions_identifiers_covers_nothing(question: str, text: str, of_it: float) -> None:
+    assert coverage(question, text) == of_it
 
 
 def test_a_word_is_met_at_its_beginning_only() -> None:

@@ -9,6 +9,7 @@ corpus or a form of question. ``in_words`` of :mod:`braid.models.answer` has the
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from braid.models import Filters
@@ -46,6 +47,10 @@ USUAL: Final = 200
 """Records of the smallest index that the model was fitted on. BM25 grows with the logarithm of their number."""
 MAX_TITLES: Final = 2.0
 """Most titles named in a question that count."""
+_JOINED: Final = re.compile(r"[^\W_]+(?:[./_-][^\W_]+)*")
+_PARTS: Final = re.compile(r"[^\W\d_]+|\d+")
+FEWEST_DIGITS: Final = 3
+"""Fewest digits of an identifier that a text must have to answer: "C-2207" is one, "Q3" and "COVID-19" are not."""
 
 
 class Coefficient(NamedTuple):
@@ -66,9 +71,11 @@ class Features(NamedTuple):
     coverage: float | None
     """Share of the question's names in a text times share of its other words, in [0, 1]: the mean of the best text's
     and that of the first texts together, as a question of several hops takes several texts. Or, where that is more, the
-    share of its other words in the texts together, times :attr:`titles`, at most 1."""
+    share of its other words in the texts together, times :attr:`titles`, at most 1. 0 if none of the texts has an
+    identifier of the question: "C-2207" is not answered by what a text says of C-2206."""
     titles: float
-    """Number of the question's names that are titles of the first texts, each weighted by its certainty as a name."""
+    """Number of the question's names that are titles of the first texts, or the identifier that a title begins with;
+    each weighted by its certainty as a name."""
     fact: float
     """Relevance of the best fact among the first results; 0 without one."""
 
@@ -155,14 +162,24 @@ def _bm25(score: float) -> float:
 
 def _titles_named(question: str, results: Sequence[Result]) -> float:
     asked = f" {normalise(question)} "
-    titles = dict.fromkeys(normalise(without_brackets(result.title)) for result in results if result.title)
+    whole = [without_brackets(result.title) for result in results if result.title]
+    titles = dict.fromkeys(normalise(_without_subtitle(title)) for title in whole)
     return min(MAX_TITLES, sum(name_certainty(question, title) for title in titles if title and f" {title} " in asked))
+
+
+def _without_subtitle(title: str) -> str:
+    """Return the identifier of a title such as "INC-131: Outage of the harbour"; any other title whole."""
+    first, rest = (*title.split(" ", 1), "")[:2]
+    is_identifier = rest and first.endswith(":") and any(map(str.isdecimal, first))
+    return first if is_identifier else title
 
 
 def _coverage(question: str, results: Sequence[Result], titles: float) -> float | None:
     texts = [f"{result.title} {result.content[result.matched_from :]}" for result in results if result.content]
     if not texts:
         return None
+    if not _has_identifiers(question, results):
+        return 0.0
     plain = without_marks(question)
     searched = search_words(plain)
     asked = {stem(word) for word in searched if word not in STOP_WORDS} or set(searched)
@@ -174,6 +191,23 @@ def _coverage(question: str, results: Sequence[Result], titles: float) -> float 
     shares = [(_share(names, text), _share(asked - names, text)) for text in (*written, "".join(written))]
     *each, together = (of_names * of_others for of_names, of_others in shares)
     return max((max(each) + together) / 2, min(1.0, titles) * shares[-1][1])
+
+
+def _has_identifiers(question: str, results: Sequence[Result]) -> bool:
+    """Return whether each identifier of a question is in one of the results; "C2207" is also "C-2207" and "C 2207"."""
+    read = [place for result in results for place in (result.id, result.title, result.content)]
+    return all(
+        any(map(pattern.search, read))
+        for word in _JOINED.findall(question)
+        if (pattern := _pattern_of_identifier(word)) is not None
+    )
+
+
+def _pattern_of_identifier(word: str) -> re.Pattern[str] | None:
+    if not (word[0].isalpha() and any(map(str.isupper, word)) and sum(map(str.isdecimal, word)) >= FEWEST_DIGITS):
+        return None
+    parts = r"[\W_]?".join(_PARTS.findall(word))
+    return re.compile(rf"(?<![^\W_]){parts}(?!\d)", re.IGNORECASE)
 
 
 def _share(beginnings: Set[str], text: str) -> float:
