@@ -120,7 +120,8 @@ def ingest(
     documents = not lines and not (is_dataset(source) and not source.is_file())
     if moved_from and not name:
         name = source.resolve().name
-    options = Options(metadata=pairs("--where", where or ()), mapping=mapping, name=name, threads=os.cpu_count())
+    metadata = pairs("--where", where or ())
+    options = Options(metadata, mapping, name, threads=os.cpu_count(), keep_if_empty=watch)
     if not documents and (where or mapping or name or watch):
         raise InvalidRequest("--where, --map, --name, --moved-from, --watch: are for documents, and this is a dataset")
     application = open_application(engine, graph)

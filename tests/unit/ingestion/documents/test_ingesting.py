@@ -478,6 +478,23 @@ def test_a_watched_folder_is_ingested_again_after_each_wait(store: DemoStages, f
     assert any("word2" in record.content for record in records(store).values())
 
 
+def test_a_watched_folder_that_is_emptied_keeps_its_documents(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    away = folder.rename(folder.with_name("away"))
+    folder.mkdir()
+    done = ingest(store, folder, keep_if_empty=True)
+    assert (done.removed, done.documents, [skipped.path for skipped in done.skipped]) == (0, 3, ["handbook"])
+    folder.rmdir()
+    away.rename(folder)
+    back = ingest(store, folder, keep_if_empty=True)
+    assert (back.unchanged, back.read, back.removed) == (3, 0, 0)
+    (folder / "gates.md").unlink()
+    assert ingest(store, folder, keep_if_empty=True).removed == 1
+    folder.rename(away)
+    folder.mkdir()
+    assert ingest(store, folder).removed == 2
+
+
 def test_a_watched_file_that_becomes_unreadable_is_named_once(
     store: DemoStages, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -52,6 +52,7 @@ _AHEAD = 16
 _PAGES_AHEAD = 2
 """Pages whose embedding is begun before the one that is written."""
 _IDS_PER_CALL = 500
+_EMPTIED = "is empty; its documents are kept, until it has files again or is ingested without --watch"
 
 
 class DocumentStore(WriteStore, Protocol):
@@ -79,6 +80,8 @@ class Options:
         Limits of reading one file.
     threads
         Threads of the encoder.
+    keep_if_empty
+        Whether a folder's documents are kept if the folder is empty now, as one is whose volume is not mounted.
     """
 
     metadata: Mapping[str, Plain] = field(default_factory=dict)
@@ -86,6 +89,7 @@ class Options:
     name: str | None = None
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     threads: int | None = None
+    keep_if_empty: bool = False
 
 
 def ingest_documents(
@@ -212,7 +216,11 @@ class _Folder:
             hidden=found.hidden,
         )
         yield from self._write_all(changed, chunker, options_hash, estimate)
-        self._remove_gone(file for path, file in known.items() if path not in found.files and not found.may_hold(path))
+        gone = [file for path, file in known.items() if path not in found.files and not found.may_hold(path)]
+        if self._options.keep_if_empty and not found.files and any(file.chunks for file in gone):
+            yield self._skipped("", _EMPTIED)
+        else:
+            self._remove_gone(gone)
         self._state.compact()
         stored = [file for file in self._state.files.values() if file.chunks]
         yield replace(
