@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from braid.understanding.given_names_in_texts import LONGEST_PIECE, MAX_NAME_WORDS, PIECE
 from braid.understanding.name_keys import without_brackets
 from braid.understanding.question_phrases import MIN_WORD_CHARACTERS
-from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, OPENERS, function_words_of
+from braid.understanding.sentence_openers import ALL_OPENERS, IMPERATIVES, OPENERS, PREPOSITIONS, function_words_of
 from braid.understanding.tokens import FUNCTION_WORDS, STOP_WORDS, normalise, word_set
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ _MONTHS: Final = word_set("""
 """)
 _WEEKDAYS: Final = word_set("monday tuesday wednesday thursday friday saturday sunday")
 _DATES: Final = _MONTHS | _WEEKDAYS | {f"{day}s" for day in _WEEKDAYS}
+_BEFORE_DATES: Final = PREPOSITIONS | word_set("in")
+_BEFORE_OBJECTS: Final = IMPERATIVES | PREPOSITIONS
 _NEXT_SENTENCE: Final = OPENERS | FUNCTION_WORDS
 """Words that begin a sentence even where the space after the full stop before it is missing."""
 _GIVEN_NAMES: Final = word_set("april may june august jan")
@@ -192,7 +194,7 @@ def _capitals_tell(words: Sequence[_Word]) -> bool:
 
 
 def _without_openers(words: Sequence[_Word], title: str) -> Sequence[_Word]:
-    """Return the words without imperative verbs and foreign function words at the beginning of sentences.
+    """Return the words without imperatives, prepositions and foreign function words at the beginning of sentences.
 
     Only before a word with a capital, and only if neither the text nor its title has both words together elsewhere:
     "Call" is left out of "Call Bob Tanaka", but "Los" is not of "Los Angeles" if the text also has "in Los Angeles".
@@ -200,11 +202,12 @@ def _without_openers(words: Sequence[_Word], title: str) -> Sequence[_Word]:
     starts = {
         place
         for place, word in enumerate(words)
-        if word.text[:1].isupper() and word.text.casefold() in ALL_OPENERS and _begins_item(words, place)
+        if word.text[:1].isupper() and word.text.casefold() in ALL_OPENERS
+        if _begins_item(words, place) and not _is_before_date(words, place)
     }
     if not starts:
         return words
-    openers = IMPERATIVES | function_words_of(word.text for word in words)
+    openers = IMPERATIVES | PREPOSITIONS | function_words_of(word.text for word in words)
     texts = [word.text for word in words]
     elsewhere = {pair for place, pair in enumerate(pairwise(texts)) if place not in starts}
     elsewhere.update(pairwise(title.split()))
@@ -214,7 +217,7 @@ def _without_openers(words: Sequence[_Word], title: str) -> Sequence[_Word]:
         while end + 1 < len(words) and texts[end].casefold() in openers and _continues_name(words[end + 1]):
             end += 1
         if end > start and (texts[start], texts[start + 1]) not in elsewhere:
-            is_object = any(text.casefold() in IMPERATIVES for text in texts[start:end])
+            is_object = any(text.casefold() in _BEFORE_OBJECTS for text in texts[start:end])
             kept[end] = words[end]._replace(begins=not is_object, apart=True)
             for place in range(start, end):
                 del kept[place]
@@ -229,6 +232,12 @@ def _begins_item(words: Sequence[_Word], place: int) -> bool:
 
 def _continues_name(word: _Word) -> bool:
     return word.text[:1].isupper() and not word.apart and not word.begins
+
+
+def _is_before_date(words: Sequence[_Word], place: int) -> bool:
+    """Return whether a word is a preposition with a month or a day of the week after it."""
+    after = words[place + 1].text.casefold() if place + 1 < len(words) else ""
+    return after in _DATES and words[place].text.casefold() in _BEFORE_DATES
 
 
 def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
@@ -323,9 +332,10 @@ def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[Candidate]:
     words = list(run)
     bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins
-    while words and _drops_first_word(words):
+    before = ""
+    while words and _drops_first_word(words, before):
         begins = begins and words[0].text.isupper() and words[0].text.casefold() in _HEADINGS
-        del words[0]
+        before = words.pop(0).text.casefold()
     while words and _drops_last_word(words):
         del words[-1]
     if not words or len(words) > MAX_NAME_WORDS or (len(words) == 1 and _type_by_form(words[0].text)):
@@ -347,20 +357,18 @@ def _is_acronym(word: str) -> bool:
     return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
 
 
-_BEFORE_NUMBERS: Final = word_set("after before over under about until since below above within only")
-"""Words that begin a sentence before a number: "After 15 minutes"."""
-
-
-def _drops_first_word(words: Sequence[_Word]) -> bool:
-    """Return whether the first word of a run does not belong to a name."""
+def _drops_first_word(words: Sequence[_Word], before: str) -> bool:
+    """Return whether the first word of a run, or of what is left of it after ``before``, does not belong to a name."""
     first = re.split("['\u2019]", words[0].text.casefold())[0]
     if _is_acronym(words[0].text):
         return first in _HEADINGS
     if first in _DATES:
-        return first not in _GIVEN_NAMES or len(words) == 1 or not words[1].text.isalpha()
+        is_given_name = first in _GIVEN_NAMES and len(words) > 1 and words[1].text.isalpha()
+        return not is_given_name or before in _BEFORE_DATES
     more = len(words) > 1 and words[1].text[:1].isupper()
     verb = words[0].begins and first.endswith("ing") and len(words) > 1 and not more
-    if words[0].begins and first in _BEFORE_NUMBERS and len(words) > 1 and words[1].text[0].isdigit():
+    is_before = words[0].begins and first in PREPOSITIONS
+    if is_before and len(words) > 1 and (words[1].text[0].isdigit() or _is_before_date(words, 0)):
         return True
     return verb or first in FUNCTION_WORDS or first in OPENERS or first.isdigit() or (first in _HONORIFICS and more)
 

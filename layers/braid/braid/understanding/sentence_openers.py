@@ -68,8 +68,10 @@ _FUNCTION_WORDS: Final = (
 _EVIDENCE: Final = tuple(words - FUNCTION_WORDS for words in _FUNCTION_WORDS)
 _BEGIN_NAMES: Final = word_set("el la las los le les il lo de die")
 """Articles with which many names of places and works begin; with a capital they do not indicate the language."""
-ALL_OPENERS: Final = IMPERATIVES.union(*_EVIDENCE)
-"""All words that :func:`function_words_of` may return, and the imperatives."""
+PREPOSITIONS: Final = word_set("after before over under about until since during only")
+"""Words before a name or number with which titles begin too: "After Anna Berg left", "After 15 minutes"."""
+ALL_OPENERS: Final = IMPERATIVES.union(PREPOSITIONS, *_EVIDENCE)
+"""All words that :func:`function_words_of` may return, imperatives and prepositions."""
 
 
 def function_words_of(words: Iterable[str]) -> frozenset[str]:
