@@ -11,6 +11,7 @@ from braid.errors import StoreError
 from braid.models import Answer, Asked, FactSet, Filters, Kind, Query, Record, Relationship, Result, Source, Vertex
 from braid.models.query import NONE_WITHOUT, NOT_RELATED
 from braid.retrieval.stages import graph_expand
+from braid.retrieval.stages.answer_size import MAX_WORKFLOW_ANSWER_BYTES
 from braid.settings import Settings
 
 from tests.fakes import NOW, TENANT
@@ -280,6 +281,39 @@ def test_who_without_a_relationship_is_of_the_types_that_others_with_it_are_of(s
 def test_no_set_is_answered_from_the_side_of_a_relationship_on_which_the_type_never_stands(stages: DemoStages) -> None:
     write(stages, ("ada", "OWNS", "boats"), ada="Person", cars="Service")
     assert not names(ask(stages, "Which services own nothing?"))
+
+
+@pytest.mark.parametrize("text", ["Which services are there?", "Which services do not depend on Atlas?"])
+@pytest.mark.parametrize("letter", ["x", "\U00020000"])
+def test_of_a_set_with_very_long_names_a_part_is_shown_and_all_are_counted(
+    stages: DemoStages, text: str, letter: str
+) -> None:
+    write(stages, ("boats", "DEPENDS_ON", "atlas"))
+    long = [
+        Vertex(tenant_id=TENANT, id=f"s{n}", name=f"{letter * 500} {n}", entity_type="Service", has_record=False)
+        for n in range(60)
+    ]
+    stages.graph.upsert(long, [])
+    answer = ask(stages, text)
+    facts = stated(answer)
+    assert facts.complete
+    assert facts.count >= 60
+    assert 1 <= len(facts.facts) < 50
+    assert "more" in answer.results[0].content
+    assert len(json.dumps(answer.model_dump(mode="json"))) <= MAX_WORKFLOW_ANSWER_BYTES
+
+
+def test_of_facts_whose_evidence_has_very_long_titles_a_part_is_shown_and_all_are_counted(stages: DemoStages) -> None:
+    ids = [f"s{number}" for number in range(40)]
+    title = "\U00020000" * 500
+    stages.index.upsert([Record(id=f"of {one}", tenant_id=TENANT, name=title, content="A text.") for one in ids])
+    write(stages, *((one, "DEPENDS_ON", "atlas", {"evidence": f"of {one}"}) for one in ids))
+    answer = ask(stages, "Which services depend on Atlas?")
+    facts = stated(answer)
+    assert facts.count == 40
+    assert 1 <= len(facts.facts) < 40
+    assert answer.results[0].shortened
+    assert len(json.dumps(answer.model_dump(mode="json"))) <= MAX_WORKFLOW_ANSWER_BYTES
 
 
 @pytest.mark.parametrize("text", ["Which services have no owner?", "Which services do not depend on Atlas?"])

@@ -1,4 +1,4 @@
-"""Cuts an answer to the limit of a workflow's state: the longest texts to one size, else its last results.
+"""Cuts an answer to the limit of a workflow's state: the longest texts to one size, else facts and its last results.
 
 Hits of walks are cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`; an HTTP
 response that is too large all the same is refused by :mod:`braid.api.handler`.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from braid.retrieval.stages.excerpts import EXCERPT_CHARACTERS
@@ -22,6 +23,8 @@ MAX_WORKFLOW_ANSWER_BYTES: Final = 240 * 1024
 without a chance to catch it."""
 METADATA_BYTES: Final = 2 * 1024
 """Largest metadata of a result, as JSON, in an answer that has to be shortened."""
+FACTS_BYTES: Final = 32 * 1024
+"""Largest facts of a result, as JSON, in an answer that is too large even without texts; the first always stays."""
 _JSON_ESCAPE = 12
 """Most bytes of one character in JSON that is ASCII only."""
 _ESCAPED_BYTES = 3
@@ -33,7 +36,7 @@ def shortened(answer: Answer, most_bytes: int = MAX_WORKFLOW_ANSWER_BYTES) -> An
     """Return the answer, with its longest texts cut to an equal size if it is too large as a whole.
 
     A text that is cut keeps its beginning or, if that does not contain it, the part that matched the question. If the
-    answer is too large even without texts, its last results are dropped.
+    answer is too large even without texts, it shows fewer facts; if it still is, its last results are dropped.
 
     Parameters
     ----------
@@ -55,6 +58,8 @@ def shortened(answer: Answer, most_bytes: int = MAX_WORKFLOW_ANSWER_BYTES) -> An
         return most_bytes - _size(_with_results(answer, bare).model_dump(mode="json"))
 
     if room(len(results)) < 0:
+        results = [_with_fewer_facts(result) for result in results]
+    if room(len(results)) < 0:
         results = results[: bisect_right(range(1, len(results)), 0, key=lambda count: -room(count))]
     sizes = [_size(result.content[:most_bytes]) for result in results]
     longest = _level(sizes, room(len(results)))
@@ -71,6 +76,17 @@ def _with_short_metadata(result: Result) -> Result:
     if _size(result.metadata) <= METADATA_BYTES:
         return result
     return result.model_copy(update={"metadata": {}, "shortened": True})
+
+
+def _with_fewer_facts(result: Result) -> Result:
+    if result.facts is None:
+        return result
+    facts = result.facts.facts
+    sizes = list(accumulate(_size(fact.model_dump(mode="json")) for fact in facts))
+    if sizes[-1] <= FACTS_BYTES:
+        return result
+    first = facts[: max(1, bisect_right(sizes, FACTS_BYTES))]
+    return result.model_copy(update={"facts": result.facts.model_copy(update={"facts": first}), "shortened": True})
 
 
 def _with_short_text(result: Result, size: int, longest: int) -> Result:

@@ -275,9 +275,11 @@ def _weight(link: EntityLink) -> float:
 
 
 def _set_of(hits: Iterable[GraphHit], score: float) -> tuple[FactGroup, ...]:
-    """Return a complete set of entities as a group, by name."""
+    """Return a complete set of entities as a group, with the first ones by name as far as the bounds allow."""
     found = sorted(hits, key=lambda hit: (hit.name or hit.id, hit.id))
-    return (FactGroup(score=score, count=len(found), complete=True, hits=tuple(found[:MAX_SHOWN])),)
+    if not found:
+        return (FactGroup(score=score, count=0, complete=True, hits=()),)
+    return _shown([RankedFacts(score, found)], complete=True)
 
 
 def _shown(ranked: Iterable[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
