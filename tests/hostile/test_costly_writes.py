@@ -249,7 +249,7 @@ def test_edges_of_many_types_to_a_hub_are_counted_by_going_through_its_edges_onc
             connection.set_progress_handler(None, 0)
 
     monkeypatch.setattr(graph_change_log, "_new_endpoints", counted)
-    monkeypatch.setattr(graph_change_log, "LOOKED_AT", 10)
+    monkeypatch.setattr(graph_change_log, "LOOKED_AT", 200)
     given = [edge("last", "hub", f"KIND_{number}") for number in range(20)]
     stages.graph.upsert([], given)
     assert stages.graph.stats(ACME).targets_by_relationship_type["KIND_7"] == 1
