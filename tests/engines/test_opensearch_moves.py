@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from braid.engines.opensearch import search_index
 from braid.engines.opensearch.index_placement import indexes_by_alias, next_alias, previous_alias
 from braid.engines.opensearch.one_index import SingleIndex
 from braid.engines.opensearch.search_index import OpenSearchIndex
 from braid.errors import StoreError
+from braid.ports.reembedding import WriteBackResult
 
 from tests.contract.index_moves import (
     SPACES,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from braid.engines.opensearch.migration import OpenSearchMigration
+    from braid.models import Record
     from braid.settings import Settings
     from opensearchpy import OpenSearch
 
@@ -150,6 +153,27 @@ def test_a_record_that_is_removed_while_it_is_copied_does_not_come_back(
     assert (settled.written, settled.lost) == (1, ("a",))
     moves.switch()
     assert [each.id for each in index.scan(ACME).records] == ["b"]
+
+
+def test_a_version_that_has_reached_the_next_index_alone_so_far_is_not_overwritten_by_a_copy(
+    index: OpenSearchIndex, moves: OpenSearchMigration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index.upsert([record("a", "old", cosine=0.5)])
+    moves.begin("old", "new", SPACES)
+    read = pending(index, moves)
+    upsert, settled = SingleIndex.upsert, list[WriteBackResult]()
+
+    def copied_in_between(self: SingleIndex, records: list[Record]) -> None:
+        if not self._alias.endswith("_next"):
+            settled.append(moves.fill(ACME, [with_wide(each) for each in read]))
+        upsert(self, records)
+
+    monkeypatch.setattr(SingleIndex, "upsert", copied_in_between)
+    monkeypatch.setattr(search_index, "settle", lambda *_: None)  # the writer stops before it compares both
+    index.upsert([record("a", "new").model_copy(update={"embeddings": both(0.5)})])
+    assert [result.lost for result in settled] == [("a",)]
+    moves.switch()
+    assert index.get_many(ACME, ["a"])[0].content == "new"
 
 
 @pytest.mark.parametrize("removed_first", [False, True])

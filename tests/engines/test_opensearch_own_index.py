@@ -102,24 +102,56 @@ RECORDS = [
 def test_a_write_that_did_not_reach_the_previous_index_is_no_unchanged_one_when_it_is_repeated(
     index: OpenSearchIndex, moves: OpenSearchMigration, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    index.upsert([record("seed", "frost")])
+    own = moves.of_tenant(ACME)
+    own.begin("default", "default", {})
+    fill(own, index)
     written = record("r", "harbour").model_copy(update={"content_hash": "0" * 64})
-    move(moves, index, drop=False)
-    kept, write = previous_alias(tenant_alias(settings.opensearch_index, ACME)), SingleIndex._write
+    write = SingleIndex._write
 
-    def throttled(one: SingleIndex, operations: Any) -> list[str]:
-        if one._alias == kept:
-            raise TransientStoreError("throttled")
-        return write(one, operations)
+    def stopped_by_the_switch(one: SingleIndex, operations: Any) -> list[str]:
+        write(one, operations)
+        own.switch()
+        raise TransientStoreError("stopped")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SingleIndex, "_write", throttled)
+        patch.setattr(SingleIndex, "_write", stopped_by_the_switch)
         with pytest.raises(TransientStoreError):
             index.upsert([written])
     assert index.written(ACME, ["r"])["r"].content_hash is None
     index.upsert([written])
     assert index.written(ACME, ["r"])["r"].content_hash == written.content_hash
-    moves.of_tenant(ACME).rollback()
-    assert set(whole(OpenSearchIndex.connect(settings, DIMENSIONS))) == {"r"}
+    own.rollback()
+    assert set(whole(OpenSearchIndex.connect(settings, DIMENSIONS))) == {"r", "seed"}
+
+
+@pytest.mark.parametrize("switched", [False, True])
+def test_what_did_not_reach_both_indexes_of_a_move_is_not_seen_as_done(
+    index: OpenSearchIndex,
+    moves: OpenSearchMigration,
+    monkeypatch: pytest.MonkeyPatch,
+    switched: bool,
+) -> None:
+    index.upsert([record("deleted", "frost")])
+    own = moves.of_tenant(ACME)
+    own.begin("default", "default", {})
+    fill(own, index)
+    if switched:
+        own.switch()
+    write, calls = SingleIndex._write, itertools.count()
+
+    def second_is_throttled(one: SingleIndex, operations: Any) -> list[str]:
+        if next(calls) % 2:
+            raise TransientStoreError("throttled")
+        return write(one, operations)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SingleIndex, "_write", second_is_throttled)
+        with pytest.raises(TransientStoreError):
+            index.upsert([record("written", "harbour")])
+        with pytest.raises(TransientStoreError):
+            index.delete(ACME, ["deleted"])
+    assert set(index.written(ACME, ["written", "deleted"])) == {"deleted"}
 
 
 @pytest.mark.parametrize("writers", [*itertools.product(["write", "end", "delete"], repeat=2)], ids="-then-".join)
@@ -145,13 +177,13 @@ def test_both_indexes_have_the_same_when_two_writers_of_a_record_reach_them_in_d
             by.delete(ACME, ["r"])
 
     def overtaken(one: SingleIndex, operations: Any) -> list[str]:
-        if one._alias == kept and not overtaking:
+        if one._alias == active_alias and not overtaking:
             overtaking.append(second)
             do(second, index, "second")
         return write(one, operations)
 
     overtaking: list[str] = []
-    kept = previous_alias(tenant_alias(settings.opensearch_index, ACME))
+    active_alias = tenant_alias(settings.opensearch_index, ACME)
     write = SingleIndex._write
     monkeypatch.setattr(SingleIndex, "_write", overtaken)
     do(first, late, "first")

@@ -199,6 +199,11 @@ def test_a_write_that_a_move_overtakes_again_and_again_is_not_taken_for_done() -
     assert dual_write(lambda: {"records": next(switched)}, str.upper) == ["RECORDS", "RECORDS"]
 
 
+def test_the_active_index_of_a_move_is_written_last() -> None:
+    aliases = {"records": "index-1", "records_next": "index-2"}
+    assert dual_write(lambda: aliases, str.upper) == ["RECORDS_NEXT", "RECORDS"]
+
+
 def test_a_bulk_request_is_bounded_in_items_and_bytes() -> None:
     sent: list[str] = []
 

@@ -33,7 +33,9 @@ _MAX_SETTLED: Final = 20
 
 
 def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str], R]) -> list[R]:
-    """Write to the active index, then to the next or the previous one, and return all results.
+    """Write to the next or the previous index, if there is one, then to the active one, and return all results.
+
+    The active one is last: repeats compare with it, so that a write which breaks off in between is repeated whole.
 
     A migration may begin, switch or end meanwhile. Then the write is repeated through the changed aliases: a write only
     to the formerly active index would be lost.
@@ -52,7 +54,7 @@ def dual_write(read_aliases: Callable[[], dict[str, str]], write: Callable[[str]
     for attempt in range(_MAX_ALIAS_CHANGES):
         before = read_aliases()
         try:
-            for alias in before:
+            for alias in reversed(before):
                 results.append(write(alias))  # noqa: PERF401 - what was done before another index is missing counts
         except IndexMissing:  # it was removed on the way
             if attempt == _MAX_ALIAS_CHANGES - 1:
@@ -126,8 +128,9 @@ class ConditionalWriter:
     ) -> WriteBackResult:
         """Copy each record that is unchanged in the source to the target, with its vectors of these spaces.
 
-        Dual writes go to the source first and then to the target. So a document of the target that changed since it
-        was read is newer and is kept; and one that was deleted from the source while it was copied is removed again.
+        Dual writes go to the target first and then to the source. So a document of the target that changed since it
+        was read, or has other content, may be newer and is kept; and one that was deleted from the source while it was
+        copied is removed again.
         """
         ids = [change.read.id for change in changes]
         # The target is read first, so that a concurrent dual write makes the condition on it fail.
@@ -137,7 +140,7 @@ class ConditionalWriter:
         for change in changes:
             name = change.read.id
             now, before = stored.get(name), there.get(name)
-            if now is None or not change.is_as_read(now.record):
+            if now is None or not change.is_as_read(now.record) or (before and _content(before) != _content(now)):
                 continue
             held = [*now.record.embeddings, *(before.record.embeddings if before else ())]
             known = {each.space: each for each in held if each.space in spaces}

@@ -188,14 +188,14 @@ class OpenSearchMigration:
         return [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
 
     def write_back(self, tenant_id: str, changes: Sequence[ReembeddedRecord]) -> WriteBackResult:
-        """Write each record that is unchanged since it was read, to the active index and then to the other one."""
+        """Write each record that is unchanged since it was read, to the active index after the other one, if any."""
         if not changes:
             return WriteBackResult(written=0)
         settled: list[WriteBackResult] = []
-        for alias, index in aliases_of(self._aliases(), self._shared, tenant_id).items():
+        for alias, index in reversed(aliases_of(self._aliases(), self._shared, tenant_id).items()):
             self._at(alias, index).prepare_spaces([change.write for change in changes])
             settled.append(self._writer.update(alias, tenant_id, changes))
-        return settled[0]
+        return settled[-1]
 
     def begin(self, active: str, target: str, spaces: Mapping[str, int]) -> MigrationState:
         """Begin a migration, or resume the one to the same profile."""

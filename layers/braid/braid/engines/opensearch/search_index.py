@@ -143,6 +143,7 @@ class OpenSearchIndex:
         The content hash is None of a record that an interrupted write left otherwise in the index to roll back to, so
         that repeating the write completes it.
         """
+        self._read_aliases()  # a switch just now made the index to compare with
         found = self._of(tenant_id).written(tenant_id, ids)
         previous = previous_alias(alias_of(self._aliases, self._shared, tenant_id))
         if found and previous in self._aliases:
