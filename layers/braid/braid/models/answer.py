@@ -315,7 +315,7 @@ class Result(Frozen):
     invalid_at: datetime | None = None
     metadata: dict[str, MetadataValue] = Field(default_factory=dict)
     shortened: bool = False
-    """Whether text or metadata were left out to keep the answer short enough to send; the record has them."""
+    """Whether text, metadata or facts were left out to keep the answer short enough to send; the record has them."""
     trusted: bool = True
     """False if the record was written as untrusted: its text should not reach a model that acts on its input."""
     copies: Annotated[tuple[RecordId, ...], Field(exclude_if=lambda copies: not copies)] = ()

@@ -79,7 +79,7 @@ def _with_short_metadata(result: Result) -> Result:
 
 
 def _with_fewer_facts(result: Result) -> Result:
-    if result.facts is None:
+    if result.facts is None or not result.facts.facts:
         return result
     facts = result.facts.facts
     sizes = list(accumulate(_size(fact.model_dump(mode="json")) for fact in facts))
