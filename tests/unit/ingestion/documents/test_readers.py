@@ -330,6 +330,36 @@ def test_a_message_has_its_subject_sender_and_date_and_names_what_is_attached() 
     assert headings(found) == [("From: Ann",)], "by which a message is found by who wrote it"
 
 
+def test_a_forwarded_message_is_read_below_its_subject_and_sender() -> None:
+    from email.message import EmailMessage
+
+    def message(subject: str, sender: str, text: str, subtype: str = "plain") -> EmailMessage:
+        made = EmailMessage()
+        made["Subject"], made["From"] = subject, f"{sender} <{sender.lower()}@example.org>"
+        made.set_content(text, subtype=subtype)
+        return made
+
+    innermost = message("Offer", "Cleo", "4,200 euros.")
+    inner = message("Gates", "Bert", "Open at six.")
+    inner.add_attachment(b"x", maintype="application", subtype="pdf", filename="plan.pdf")
+    inner.add_attachment(innermost)
+    outer = message("Fwd: Gates", "Ann", "<p>As asked.</p>", "html")
+    outer.add_attachment(inner)
+    found = document("a.eml", outer.as_bytes())
+    assert [(section.heading, section.text.strip()) for section in found.sections] == [
+        (("From: Ann",), "As asked."),
+        (("From: Ann", "Gates", "From: Bert"), "Open at six."),
+        (("From: Ann", "Offer", "From: Cleo"), "4,200 euros."),
+    ]
+    assert (found.title, found.metadata) == ("Fwd: Gates", {"from": "Ann <ann@example.org>", "attachments": "plan.pdf"})
+
+
+def test_the_text_after_an_attachment_is_read_too() -> None:
+    parts = ["Content-Type: text/plain\n\nBefore.", "Content-Type: text/plain\n\nAfter."]
+    whole = "Content-Type: multipart/mixed; boundary=x\n\n--x\n" + "\n--x\n".join(parts) + "\n--x--\n"
+    assert [section.text.strip() for section in document("a.eml", whole).sections] == ["Before.", "After."]
+
+
 @pytest.mark.parametrize(
     ("sender", "heading"),
     [

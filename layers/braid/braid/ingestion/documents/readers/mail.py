@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import email
+from collections import deque
 from dataclasses import replace
 from email.policy import EmailPolicy
 from email.utils import parseaddr, parsedate_to_datetime
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
@@ -13,14 +15,14 @@ from braid.ingestion.documents.readers.html import html_document
 from braid.ingestion.documents.readers.text import decode, one_line, tidied
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from email.message import EmailMessage
 
     from braid.ingestion.documents.document import Plain, Source
 
 _HEADERS = {"from": "From", "to": "To", "cc": "Cc"}
 _BODIES = {"text/plain": 0, "text/html": 1}
-"""Content types that may be a message's text, with their rank; the lowest is taken."""
+"""Content types that may be a message's text, with their rank; those of the lowest are taken."""
 _PARTS = 1_000
 _HEADER_CHARACTERS, _NAME_CHARACTERS = 10_000, 200
 
@@ -35,27 +37,24 @@ class _ShortHeaders(EmailPolicy):
 
 
 def read_mail(source: Source) -> Document:
-    """Read a message: subject, text, sender, recipients and date; attachments are named, but not read."""
+    """Read a message and those attached to it: subject, text, sender, recipients, date, and names of other attachments.
+
+    The text of an attached message stands below its subject and sender. Recipients and date are those of the message.
+    """
     message = cast("EmailMessage", email.message_from_bytes(source.content, policy=_ShortHeaders()))
-    subject = one_line(tidied(_header(message, "Subject")))
-    body, best, attached, parts = None, len(_BODIES), list[str](), 0
-    for part in message.walk():
-        parts += 1
-        if parts > _PARTS:
-            raise Unreadable(f"has more than {_PARTS:,} parts")
-        if part.is_multipart():
-            continue
-        if part.get_filename():
-            attached.append(one_line(tidied(str(part.get_filename()))))
-        elif (rank := _BODIES.get(part.get_content_type())) is not None and rank < best:
-            body, best = part, rank
-    sections = _below(_sender(message), _body(body, source))
-    metadata: dict[str, Plain] = {
-        key: value for key, name in _HEADERS.items() if (value := one_line(tidied(_header(message, name))))
-    }
+    sender, sections, attached = _sender(message), list[Section](), list[str]()
+    for one, parts in _messages(message):
+        headings = [sender] if one is message else [sender, _line(one, "Subject")[:_NAME_CHARACTERS], _sender(one)]
+        attached += [one_line(tidied(str(part.get_filename()))) for part in parts if part.get_filename()]
+        texts = [part for part in parts if not part.get_filename() and part.get_content_type() in _BODIES]
+        best = min((_BODIES[part.get_content_type()] for part in texts), default=None)
+        bodies = [_body(part, source) for part in texts if _BODIES[part.get_content_type()] == best]
+        sections += _below(headings, chain.from_iterable(bodies))
+    subject = _line(message, "Subject")
+    metadata: dict[str, Plain] = {key: value for key, name in _HEADERS.items() if (value := _line(message, name))}
     if attached:
         metadata["attachments"] = ", ".join(attached)
-    return Document(subject or source.stem, "email", bounded(sections, source.limits), metadata, _date(message))
+    return Document(subject or source.stem, "email", bounded(tuple(sections), source.limits), metadata, _date(message))
 
 
 def _sender(message: EmailMessage) -> str:
@@ -68,9 +67,34 @@ def _sender(message: EmailMessage) -> str:
     return sender and f"From: {sender}"
 
 
-def _below(sender: str, sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Return the sections below a heading with their sender, so that each chunk is found by who wrote it."""
-    return tuple(replace(one, heading=(sender, *one.heading)) for one in sections) if sender else tuple(sections)
+def _below(headings: Sequence[str], sections: Iterable[Section]) -> list[Section]:
+    """Return the sections below the headings that are not empty, so that each chunk is found by who wrote it."""
+    return [replace(one, heading=(*filter(None, headings), *one.heading)) for one in sections]
+
+
+def _messages(message: EmailMessage) -> Iterator[tuple[EmailMessage, list[EmailMessage]]]:
+    """Yield a message and the ones attached to it, as mail programs forward them, each with its own parts."""
+    waiting, count = deque([message]), 0
+    while waiting:
+        one = waiting.popleft()
+        own: list[EmailMessage] = []
+        inside = [one]
+        while inside:
+            part = inside.pop()
+            count += 1
+            if count > _PARTS:
+                raise Unreadable(f"has more than {_PARTS:,} parts")
+            if not part.is_multipart():
+                own.append(part)
+            elif part.get_content_type() == "message/rfc822":
+                waiting.extend(cast("list[EmailMessage]", part.get_payload()))
+            else:
+                inside.extend(reversed(cast("list[EmailMessage]", part.get_payload())))
+        yield one, own
+
+
+def _line(message: EmailMessage, name: str) -> str:
+    return one_line(tidied(_header(message, name)))
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -80,9 +104,7 @@ def _header(message: EmailMessage, name: str) -> str:
         return ""
 
 
-def _body(part: EmailMessage | None, source: Source) -> tuple[Section, ...]:
-    if part is None:
-        return ()
+def _body(part: EmailMessage, source: Source) -> tuple[Section, ...]:
     content = part.get_payload(decode=True)
     content = content if isinstance(content, bytes) else str(content).encode()
     try:
@@ -91,7 +113,7 @@ def _body(part: EmailMessage | None, source: Source) -> tuple[Section, ...]:
         text = decode(content)
     if part.get_content_type() == "text/html":
         return html_document(text, source).sections
-    return (Section(tidied(text)),)
+    return (Section(tidied(text)),) if text.strip() else ()
 
 
 def _date(message: EmailMessage) -> str | None:
