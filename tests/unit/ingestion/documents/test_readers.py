@@ -207,6 +207,29 @@ def test_headers_and_footers_of_two_lines_are_left_out_and_what_only_looks_like_
     ]
 
 
+@pytest.mark.parametrize(
+    ("stated", "title"),
+    [
+        ("Gates of the harbour", "Gates of the harbour"),
+        ("Guide to Node.js 2.0", "Guide to Node.js 2.0"),
+        ("Microsoft Word - draft_v3.doc", "report"),
+        ("Untitled", "report"),
+        ("C:\\scans\\draft 3.docx", "report"),
+        ("", "report"),
+    ],
+)
+def test_a_pdf_has_its_stated_title_unless_a_program_made_it_up(stated: str, title: str) -> None:
+    from io import BytesIO
+
+    from pypdf import PdfReader, PdfWriter
+
+    writer = PdfWriter(PdfReader(BytesIO(pdf(["The gates open at six."]))))
+    writer.add_metadata({"/Title": stated})
+    out = BytesIO()
+    writer.write(out)
+    assert document("report.pdf", out.getvalue()).title == title
+
+
 def test_lines_of_a_pdf_are_put_together_to_paragraphs_and_its_hyphens_undone() -> None:
     found = document("a.pdf", pdf(["The gate of the harbour is o-\npened at six every morn-\ning by Ann.\nNext one."]))
     assert found.sections[0].text.startswith("The gate of the harbour is opened at six every morning by Ann.")

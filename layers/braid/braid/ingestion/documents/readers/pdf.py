@@ -25,6 +25,12 @@ _REPEATED_PAGES = 4
 """Least number of pages for which a first or last line that most of them share is taken for a header or footer."""
 _SHORT = 0.6
 """Share of the longest line below which a line ends its paragraph."""
+_MADE_BY_A_PROGRAM = re.compile(
+    r"microsoft (word|excel|powerpoint) -|(untitled|unbenannt|document|dokument|slide|presentation)[ -]?\d*$"
+    r"|[^\n]{1,200}\.(docx?|xlsx?|pptx?|odt|ods|odp|rtf|pdf|indd|tex|dvi|html?|txt|pages|key)$",
+    re.IGNORECASE,
+)
+"""Titles that are no title: a program's own words, or the name of a file that is mostly another one."""
 
 
 def read_pdf(source: Source) -> Document:
@@ -53,6 +59,7 @@ def read_pdf(source: Source) -> Document:
     title, date = "", None
     if stated is not None:
         title = one_line(tidied(str(stated.title or "")))
+        title = "" if _MADE_BY_A_PROGRAM.match(title) else title
         if stated.author:
             metadata["author"] = tidied(str(stated.author))
         date = _date(stated)
