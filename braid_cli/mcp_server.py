@@ -32,6 +32,7 @@ from mcp.types import ToolAnnotations
 from pydantic import Field, ValidationError
 
 from braid_cli.answer_rendering import ASKED
+from braid_cli.terminal import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -165,16 +166,21 @@ class _Server(MCPServer):
 
 
 def _remarks(found: Results, *, dated: bool) -> list[str]:
-    """Return remarks on an answer for a model: failed stages, a date without ``as_of``, a set that is not answered."""
+    """Return remarks on an answer for a model: what it leaves out, and what the graph did not answer."""
     remarks = [f"Degraded: without {', '.join(found.degraded)}."] if found.degraded else []
     if dated:
         remarks.append("The question names a date and is answered by what is valid now; as_of asks what held then.")
+    if found.answer.superseded:
+        remarks.append(f"Left out: {counted(found.answer.superseded, 'record')} not valid at the time asked about.")
+    if found.answer.truncated:
+        remarks.append("The graph's part was cut short: more may be reachable.")
     if found.answer.set_not_answered:
         remarks.append(f"The question asks for {ASKED[found.answer.set_not_answered]}, which the graph did not answer.")
     if NOT_RELATED in found.answer.plan.reasons:
-        remarks.append(f"None in the graph: {NOT_RELATED}.")
+        remarks.append(f"{NOT_RELATED.capitalize()}.")
     if NONE_WITHOUT in found.answer.plan.reasons:
         remarks.append(f"None in the graph: {NONE_WITHOUT}.")
+    remarks += [f"No record has the field {field!r} in its metadata." for field in found.answer.plan.unknown_fields]
     if NOTHING_PASSES in found.answer.plan.reasons:
         remarks.append("No record meets the conditions.")
     return remarks

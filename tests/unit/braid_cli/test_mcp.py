@@ -99,7 +99,10 @@ def test_a_model_is_told_which_other_records_have_the_text_of_a_result(stages: D
 
 def test_a_model_narrows_what_it_reads_by_metadata(stages: DemoStages) -> None:
     braid = store(stages, "saltmarrow")
-    nothing = {"search": "Nothing found.", "context": "Nothing stored is worth reading first."}
+    nothing = {
+        "search": "No record has the field 'nothing' in its metadata.\nNothing found.",
+        "context": "Nothing stored is worth reading first.",
+    }
     for tool, told in nothing.items():
         assert called(braid, tool, question=QUESTION, where=["nothing=1"]) == (False, told)
 
