@@ -356,6 +356,12 @@ class SearchIndexContract:
         for word, expected in {"quillfeather": "name", "marrowgate": "title", "OAKENSHAW": "alias"}.items():
             assert ids(ask(index, word).lexical) == [expected]
 
+    @pytest.mark.parametrize("asked", ["50000", "50,000", "50.000", "50'000", "EUR 50 000"])
+    def test_a_number_is_found_however_its_thousands_are_set_apart(self, index: SearchIndex, asked: str) -> None:
+        texts = {"plain": "It costs 50000.", "grouped": "It costs 50,000.", "other": "It costs 51000."}
+        index.upsert([record(name, text) for name, text in texts.items()])
+        assert set(ids(ask(index, f"What costs {asked}?").lexical)[:2]) == {"plain", "grouped"}
+
     def test_case_and_diacritics_do_not_matter(self, index: SearchIndex) -> None:
         index.upsert([record("de", "Über Müller in Zürich"), record("plain", "a cafe in Lyon"), record("x", "else")])
         assert ids(ask(index, "zurich").lexical) == ["de"]

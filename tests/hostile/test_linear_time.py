@@ -215,7 +215,7 @@ QUESTIONS: dict[str, Read] = {
     "its names": name_keys.lookup_keys,
     "its excerpts": excerpts.Excerpts,
     "its conditions": conditions,
-    "its words": tokens.search_words,
+    "its words": tokens.lexical_words,
     "its episodes": message_selection.episode_words,
     "its validation": valid(QueryText),
     "its tokens": lambda text: hosted_calls.prepare(text, [text], window=512),

@@ -159,6 +159,20 @@ def search_words(text: str) -> list[str]:
     return ([word for word in found if word not in FUNCTION_WORDS] or found)[:MAX_WORDS]
 
 
+_GROUPED_NUMBER: Final = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:[.,'’\u00a0\u202f ][0-9]{3})+(?!\w|[.,][0-9])")
+_LONG_NUMBER: Final = re.compile(r"(?<![\w.,-])[1-9][0-9]{4,14}(?![\w-]|[.,][0-9])")
+
+
+def lexical_words(text: str) -> list[str]:
+    """Return the words of :func:`search_words`, with numbers of five digits and more as written in groups, and joined.
+
+    Thus "50000" finds "50,000" too, which has the words "50" and "000", and "50,000" finds "50000".
+    """
+    joined = ["".join(filter(str.isdecimal, number)) for number in _GROUPED_NUMBER.findall(text)]
+    groups = [group for number in _LONG_NUMBER.findall(text) for group in f"{int(number):,}".split(",")]
+    return list(dict.fromkeys([*search_words(text), *joined, *groups]))[:MAX_WORDS]
+
+
 def space_ideographs(text: str) -> str:
     """Return a text with a space on either side of each ideograph."""
     return _IDEOGRAPH.sub(r" \g<0> ", text) if has_ideographs(text) else text

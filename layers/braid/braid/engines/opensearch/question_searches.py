@@ -25,7 +25,7 @@ from braid.models import Hit
 from braid.models.enums_and_scalars import microseconds, moment_of
 from braid.ports.search_index import MAX_OUTDATED, SearchHits
 from braid.ranking import scoring
-from braid.understanding.tokens import search_words
+from braid.understanding.tokens import lexical_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -121,7 +121,7 @@ def strands(request: SearchRequest, *, with_vector: bool, with_pairs: bool = Tru
     """
     valid = filter_clause(request, valid=True)
     retired = filter_clause(request, valid=False)
-    words = search_words(request.text) if request.text is not None else []
+    words = lexical_words(request.text) if request.text is not None else []
     embedding = request.embedding if with_vector else None
     vector: tuple[dict[str, Any], ...] = ()
     lexical: tuple[dict[str, Any], ...] = ()

@@ -25,7 +25,7 @@ from braid.engines.embedded.tables import TOKENIZER, is_trusted, words_table
 from braid.engines.embedded.write_generations import Generation
 from braid.errors import StoreCorrupt
 from braid.ranking.scoring import from_bm25
-from braid.understanding.tokens import search_words
+from braid.understanding.tokens import lexical_words, search_words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -382,7 +382,7 @@ def search(
 
     Sorted best first or newest first; a row without a timestamp is the oldest.
     """
-    words = search_words(text)
+    words = lexical_words(text)
     if not words or row_filter.few == []:
         return [], set()
     matches = Matches(known.reader(connection, tenant, words), words, row_filter.few)
