@@ -11,7 +11,7 @@ from braid.ingestion.documents.document import Document, ReadingLimits, Source, 
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.reader_selection import read
 
-from tests.document_files import SENTENCE, docx, every_format, pdf, pptx, xlsx
+from tests.document_files import SENTENCE, docx, every_format, pdf, pptx, saved, xlsx
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -281,6 +281,32 @@ def test_a_table_has_the_columns_that_its_first_row_names_whatever_divides_them(
 def test_rows_of_a_table_say_their_columns() -> None:
     (section,) = document("a.csv", "name,tons\nHeron,10\n\nAuk,2\n").sections
     assert (section.text, section.rows, section.line) == ("name: Heron; tons: 10\nname: Auk; tons: 2", True, 2)
+
+
+def test_cells_beyond_the_named_columns_are_kept() -> None:
+    table = "name,tons,,\nHeron,10,closed,,,x\nAuk,2,,at noon,,\n,,,,column 3,y\n"
+    (section,) = document("a.csv", table).sections
+    assert section.text == (
+        "name: Heron; tons: 10; column 3: closed; column 6: x\n"
+        "name: Auk; tons: 2; column 4: at noon\n"
+        "column 5: column 3; column 6: y"
+    )
+    (row,) = document("a.csv", "column 3,name\nHeron,10,closed\n", text="name").sections
+    assert row.metadata == {"column 3": "Heron", "column 3 3": "closed"}
+
+
+def test_equal_cells_of_a_row_are_all_kept() -> None:
+    import docx as library
+
+    file = library.Document()
+    table = file.add_table(3, 4)
+    for row, texts in zip(
+        table.rows, (("in", "out", "left", ""), ("5", "5", "", "0"), ("wide", "", "x", "x")), strict=True
+    ):
+        for cell, text in zip(row.cells, texts, strict=True):
+            cell.text = text
+    table.cell(2, 0).merge(table.cell(2, 1))
+    assert document("a.docx", saved(file)).sections[0].text == "in | out | left | \n5 | 5 |  | 0\nwide | x | x"
 
 
 def test_with_a_mapping_each_row_is_a_section_of_its_own() -> None:

@@ -107,7 +107,7 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
 
 
 def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python-docx
-    """Yield the rows, each text of a row once; a vertically merged cell has its text in every row that it spans.
+    """Yield the rows; a vertically merged cell has its text in every row that it spans, a horizontal one has it once.
 
     Not by ``row.cells``, which makes a cell for each column of a spanning one, and follows merged cells to their begin.
     """
@@ -121,7 +121,8 @@ def _docx_rows(table: Any) -> Iterator[str]:  # noqa: ANN401 - a table of python
             texts[column] = above[column] if goes_on else one_line(_Cell(cell, table).text)
             column += cell.grid_span
         above = texts
-        yield " | ".join(dict.fromkeys(texts.values()))
+        if any(texts.values()):
+            yield " | ".join(texts.values())
 
 
 def read_pptx(source: Source) -> Document:
@@ -163,7 +164,8 @@ def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of py
         elif one.has_text_frame:
             yield one.text_frame.text
         elif getattr(one, "has_table", False):
-            yield "\n".join(" | ".join(one_line(cell.text) for cell in row.cells) for row in one.table.rows)
+            rows = ([one_line(cell.text) for cell in row.cells] for row in one.table.rows)
+            yield "\n".join(" | ".join(cells) for cells in rows if any(cells))
 
 
 def read_xlsx(source: Source) -> Document:

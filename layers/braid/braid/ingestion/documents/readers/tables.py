@@ -63,7 +63,10 @@ def _delimiter(text: str, suffix: str) -> str:
 
 
 def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterator[Row]:
-    """Yield the rows that are not empty, after the first of them, whose cells are the names of the columns."""
+    """Yield the rows that are not empty, after the first of them, whose cells are the names of the columns.
+
+    Columns beyond those of the first row are named by their number.
+    """
     names: list[str] = []
     characters = 0
     for number, line in enumerate(lines, start=1):
@@ -73,6 +76,8 @@ def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterato
         if not names:
             names = _distinct(cells)
             continue
+        if any(further := cells[len(names) :]):
+            names += _distinct([""] * len(further), names)
         row = {name: cell for name, cell in zip(names, cells, strict=False) if cell}
         characters += sum(len(name) + len(cell) for name, cell in row.items())
         if characters > limits.characters:
@@ -89,15 +94,15 @@ def _written(cell: object) -> str:
     return "" if cell is None else str(cell)
 
 
-def _distinct(cells: Sequence[str]) -> list[str]:
-    """Return distinct names of columns: long ones are cut, empty and repeated ones numbered."""
-    names: dict[str, None] = {}
-    for number, cell in enumerate(cells, start=1):
+def _distinct(cells: Sequence[str], before: Sequence[str] = ()) -> list[str]:
+    """Return distinct names of columns after those before: long ones are cut, empty and repeated ones numbered."""
+    names = dict.fromkeys(before)
+    for number, cell in enumerate(cells, start=len(before) + 1):
         name = one_line(cell)[:_NAME_CHARACTERS] or f"column {number}"
         while name in names:
             name = f"{name} {number}"
         names[name] = None
-    return list(names)
+    return list(names)[len(before) :]
 
 
 def table_sections(rows: Iterable[Row], mapping: Mapping[str, str], heading: tuple[str, ...] = ()) -> list[Section]:
