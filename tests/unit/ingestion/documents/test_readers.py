@@ -309,6 +309,98 @@ def test_equal_cells_of_a_row_are_all_kept() -> None:
     assert document("a.docx", saved(file)).sections[0].text == "in | out | left | \n5 | 5 |  | 0\nwide | x | x"
 
 
+def test_text_of_word_that_stands_in_no_plain_paragraph_is_read() -> None:
+    import docx as library
+    from docx.opc.packuri import PackURI
+    from docx.opc.part import Part
+    from docx.oxml import parse_xml
+    from docx.oxml.ns import nsdecls
+
+    def run(text: str, tag: str = "t") -> str:
+        return f"<w:r><w:{tag}>{text}</w:{tag}></w:r>"
+
+    box = f"<w:txbxContent><w:p>{run('In a box.')}</w:p><w:p>{run('Second line.')}</w:p></w:txbxContent>"
+    drawn = "<m:r><m:t>E=mc</m:t></m:r><m:sup><m:r><m:t>2</m:t></m:r></m:sup>"
+    inner = f"<w:tbl><w:tr><w:tc><w:p>{run('inner')}</w:p></w:tc></w:tr></w:tbl>"
+    prompt = f"<w:sdt><w:sdtPr><w:showingPlcHdr/></w:sdtPr><w:sdtContent>{run('Click here')}</w:sdtContent></w:sdt>"
+    contents = (
+        '<w:sdt><w:sdtPr><w:docPartObj><w:docPartGallery w:val="Table of Contents"/></w:docPartObj></w:sdtPr>'
+        f"<w:sdtContent><w:p>{run('Gates 1')}</w:p></w:sdtContent></w:sdt>"
+    )
+    content = f"""
+        {contents}
+        <w:sdt><w:sdtContent><w:p>{run("Due ")}<w:sdt><w:sdtContent>{run("in May")}</w:sdtContent></w:sdt>{prompt}</w:p>
+        </w:sdtContent></w:sdt>
+        <w:p>{run("The fee is ")}<w:del>{run("4", "delText")}</w:del><w:ins>{run("5")}</w:ins>{run(" euros")}
+          <w:r><w:footnoteReference w:id="2"/></w:r><w:fldSimple w:instr="REF x">{run(", as in 7")}</w:fldSimple></w:p>
+        <w:p><m:oMath>{drawn}</m:oMath></w:p>
+        <w:p>{run("Beside it.")}<w:r><mc:AlternateContent><mc:Choice Requires="wps"><w:drawing>
+          <wps:txbx>{box}</wps:txbx></w:drawing></mc:Choice><mc:Fallback><w:pict>{box}</w:pict></mc:Fallback></mc:AlternateContent></w:r></w:p>
+        <w:tbl><w:tr><w:tc><w:p>{run("outer")}</w:p>{inner}</w:tc><w:tc><w:p>{run("right")}</w:p></w:tc></w:tr></w:tbl>
+    """
+    spaces = (
+        nsdecls("w", "m") + ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+        ' xmlns:wps="http://schemas.microsoft.com/office/word/2010/wordprocessingShape"'
+    )
+    file = library.Document()
+    for element in reversed(parse_xml(f"<w:body {spaces}>{content}</w:body>")):
+        file.element.body.insert(0, element)
+    note = f'<w:footnote w:id="2"><w:p>{run("Since June.")}</w:p></w:footnote>'
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    part = Part(
+        PackURI("/word/footnotes.xml"),
+        kind,
+        f"<w:footnotes {nsdecls('w')}>{note}</w:footnotes>".encode(),
+        file.part.package,
+    )
+    file.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes")
+    assert document("a.docx", saved(file)).sections[0].text.split("\n\n") == [
+        "Due in May",
+        "The fee is 5 euros, as in 7",
+        "Since June.",
+        "E=mc2",
+        "Beside it.",
+        "In a box.",
+        "Second line.",
+        "outer inner | right",
+    ]
+
+
+def test_charts_and_diagrams_of_a_slide_are_read() -> None:
+    import pptx as library
+    from pptx.chart.data import CategoryChartData
+    from pptx.enum.chart import XL_CHART_TYPE
+    from pptx.opc.package import Part
+    from pptx.opc.packuri import PackURI
+    from pptx.oxml import parse_xml
+    from pptx.oxml.ns import nsdecls
+
+    file = library.Presentation()
+    slide = file.slides.add_slide(file.slide_layouts[5])
+    slide.shapes.title.text = "Cargo"
+    data = CategoryChartData()
+    data.categories = ["2023", "2024"]
+    data.add_series("Grain", (4.5, 6))
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, data).chart
+    chart.chart_title.text_frame.text = "Tons by year"
+    texts = "".join(f"<a:p><a:r><a:t>{text}</a:t></a:r></a:p>" for text in ("Unload", "Weigh"))
+    space = 'xmlns:dgm="http://schemas.openxmlformats.org/drawingml/2006/diagram"'
+    model = f"<dgm:dataModel {space} {nsdecls('a')}><dgm:pt><dgm:t>{texts}</dgm:t></dgm:pt></dgm:dataModel>"
+    part = Part(PackURI("/ppt/diagrams/data1.xml"), "application/xml", file.part.package, model.encode())
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData"
+    related = slide.part.relate_to(part, kind)
+    slide.shapes._spTree.append(
+        parse_xml(
+            f"<p:graphicFrame {nsdecls('p', 'a', 'r')} {space}><p:nvGraphicFramePr><p:cNvPr id='9' name='d'/>"
+            "<p:cNvGraphicFramePr/><p:nvPr/></p:nvGraphicFramePr><p:xfrm><a:off x='0' y='0'/><a:ext cx='1' cy='1'/>"
+            f"</p:xfrm><a:graphic><a:graphicData uri='x'><dgm:relIds r:dm='{related}'/></a:graphicData></a:graphic>"
+            "</p:graphicFrame>"
+        )
+    )
+    (section,) = document("a.pptx", saved(file)).sections
+    assert section.text == "Tons by year\n\nGrain: 2023 4.5; 2024 6\n\nUnload\n\nWeigh"
+
+
 def test_with_a_mapping_each_row_is_a_section_of_its_own() -> None:
     table = "Subject,Body,When,Team\nStuck,The gate is stuck.,2024-05-01,north\n"
     (section,) = document("a.csv", table, title="Subject", text="Body", timestamp="When", owner="Team").sections

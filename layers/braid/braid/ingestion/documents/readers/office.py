@@ -12,7 +12,7 @@ from braid.ingestion.documents.readers.tables import rows_of, table_sections
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
@@ -22,6 +22,10 @@ _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 _HEADING = re.compile("Heading [1-9]")
 _HIDDEN_RUNS = './/w:r[w:rPr/w:vanish[not(@w:val="0" or @w:val="false" or @w:val="off")]]'
 """Text of a DOCX that is formatted as hidden."""
+_WRAPPERS = ("w:sdt", "w:sdtContent", "w:fldSimple", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:bdo", "w:dir")
+"""Elements of a DOCX that stand around runs, paragraphs, cells or rows."""
+_NO_TEXT_OF_ITS_OWN = "w:sdtPr[w:showingPlcHdr or w:docPartObj/w:docPartGallery/@w:val = 'Table of Contents']"
+"""What marks a content control that shows a prompt to fill it in, or the headings."""
 _SHEET_ROWS = 1_048_576
 """Rows of an Excel sheet."""
 _RATIO_FROM_BYTES = 16 * 1024 * 1024
@@ -65,6 +69,7 @@ def read_docx(source: Source) -> Document:
     import docx
 
     file = docx.Document(io.BytesIO(source.content))
+    _bring_text_to_paragraphs(file)
     for hidden in file.element.body.xpath(_HIDDEN_RUNS):
         hidden.getparent().remove(hidden)
     title, metadata, date = _core(file.core_properties)
@@ -75,6 +80,62 @@ def read_docx(source: Source) -> Document:
     )
     title = title or heading or source.stem
     return Document(title, "docx", bounded(sections, source.limits), metadata, date)
+
+
+def _bring_text_to_paragraphs(file: Any) -> None:  # noqa: ANN401 - a document of python-docx
+    """Move what python-docx passes over to where it reads: into runs, paragraphs and tables of the body.
+
+    It passes over footnotes, content controls, fields, tracked insertions, equations, text boxes, and tables in cells.
+    """
+    from docx.oxml import OxmlElement
+    from docx.oxml.ns import qn
+
+    body = file.element.body
+    notes = _docx_notes(file)
+    # By `iter`, as XPath takes quadratic time to order what several expressions find.
+    for reference in reversed(list(body.iter(qn("w:footnoteReference"), qn("w:endnoteReference")))):
+        _move_below_paragraph(reference, notes.pop((reference.tag, reference.get(qn("w:id"))), ()))
+    # For programs that cannot show the same drawing beside it, which has the same texts.
+    for older in body.xpath(".//*[local-name() = 'Fallback']"):
+        older.getparent().remove(older)
+    for control in body.xpath(f".//w:sdt[{_NO_TEXT_OF_ITS_OWN}]"):
+        control.getparent().remove(control)
+    for wrapper in list(body.iter(*map(qn, _WRAPPERS))):
+        for child in list(wrapper):
+            wrapper.addprevious(child)
+        wrapper.getparent().remove(wrapper)
+    for equation in body.xpath(".//m:oMath"):
+        run = OxmlElement("w:r")
+        run.text = "".join(text.text or "" for text in equation.iter(qn("m:t")))
+        equation.getparent().replace(equation, run)
+    for box in reversed(body.xpath(".//w:txbxContent")):
+        _move_below_paragraph(box, list(box))
+    for table in body.xpath(".//w:tbl[ancestor::w:tc]"):
+        for paragraph in table.xpath(".//w:p"):
+            table.addprevious(paragraph)
+        table.getparent().remove(table)
+
+
+def _docx_notes(file: Any) -> dict[tuple[str, str], list[Any]]:  # noqa: ANN401 - a document of python-docx
+    """Return the paragraphs of each footnote and endnote by the tag and id of the reference to it."""
+    from docx.oxml import parse_xml
+    from docx.oxml.ns import qn
+
+    parts = [
+        parse_xml(relation.target_part.blob)
+        for relation in file.part.rels.values()
+        if relation.reltype.endswith(("/footnotes", "/endnotes")) and not relation.is_external
+    ]
+    return {(f"{note.tag}Reference", note.get(qn("w:id"))): list(note) for part in parts for note in part}
+
+
+def _move_below_paragraph(inside: Any, moved: Sequence[Any]) -> None:  # noqa: ANN401 - elements of lxml
+    """Move elements below the paragraph that another element is inside of."""
+    from docx.oxml.ns import qn
+
+    paragraph = next(inside.iterancestors(qn("w:p")), None)
+    for element in reversed(moved if paragraph is not None else ()):
+        paragraph.addnext(element)
 
 
 def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
@@ -155,7 +216,7 @@ def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of
 
 
 def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of python-pptx
-    """Yield the texts of a shape, of its table, or of the shapes of its group."""
+    """Yield the texts of a shape, of its table, chart or diagram, or of the shapes of its group."""
     waiting = [shape]
     while waiting:
         one = waiting.pop()
@@ -166,6 +227,30 @@ def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of py
         elif getattr(one, "has_table", False):
             rows = ([one_line(cell.text) for cell in row.cells] for row in one.table.rows)
             yield "\n".join(" | ".join(cells) for cells in rows if any(cells))
+        elif getattr(one, "has_chart", False):
+            yield from _chart_texts(one.chart._chartSpace)  # noqa: SLF001 - python-pptx counts as many points as are stated
+        else:
+            yield from _diagram_texts(one)
+
+
+def _chart_texts(chart: Any) -> Iterator[str]:  # noqa: ANN401 - an element of python-pptx
+    """Yield a chart's title, and each series as "name: label value; label value"."""
+    yield "".join(chart.xpath("c:chart/c:title//a:t/text()"))
+    for series in chart.xpath(".//c:ser"):
+        labels = {point.get("idx"): "".join(point.itertext()) for point in series.xpath("(c:cat | c:xVal)//c:pt")}
+        points = series.xpath("(c:val | c:yVal)//c:pt")
+        values = (f"{labels.get(point.get('idx'), '')} {''.join(point.itertext())}" for point in points)
+        yield f"{' '.join(series.xpath('c:tx//c:v/text()'))}: {'; '.join(values)}"
+
+
+def _diagram_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of python-pptx
+    """Yield the texts of a diagram of SmartArt."""
+    from pptx.oxml import parse_xml
+    from pptx.oxml.ns import qn
+
+    for part in shape.element.xpath(".//*[local-name() = 'relIds']/@r:dm"):
+        for paragraph in parse_xml(shape.part.related_part(part).blob).iter(qn("a:p")):
+            yield "".join(text.text or "" for text in paragraph.iter(qn("a:t")))
 
 
 def read_xlsx(source: Source) -> Document:
