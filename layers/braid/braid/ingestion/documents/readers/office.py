@@ -134,8 +134,9 @@ def _move_below_paragraph(inside: Any, moved: Sequence[Any]) -> None:  # noqa: A
     from docx.oxml.ns import qn
 
     paragraph = next(inside.iterancestors(qn("w:p")), None)
-    for element in reversed(moved if paragraph is not None else ()):
-        paragraph.addnext(element)
+    if paragraph is not None:
+        for element in reversed(moved):
+            paragraph.addnext(element)
 
 
 def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
