@@ -12,7 +12,7 @@ from braid.app import Application
 from braid.engines.embedded import message_queue
 from braid.engines.embedded.cache_schemas_jobs_members import NO_WAIT_S, PUT_WAIT_MS, EmbeddedCache
 from braid.engines.embedded.graph.knowledge_graph import EmbeddedKnowledgeGraph
-from braid.engines.embedded.message_queue import EmbeddedQueue
+from braid.engines.embedded.message_queue import DEAD_LETTERS_S, MAX_RECEIVES, EmbeddedQueue
 from braid.engines.embedded.object_store import EmbeddedObjectStore
 from braid.engines.embedded.search.index import EmbeddedSearchIndex
 from braid.engines.embedded.store import BUSY_TIMEOUT_MS, EmbeddedStore
@@ -211,6 +211,21 @@ def test_questions_fill_the_queue_up_to_a_bound(store: EmbeddedStore, monkeypatc
     queue.delete([queue.receive(1, 30)[0].receipt])
     queue.send([message("d")])
     assert queue.depth() == 3
+
+
+def test_dead_letters_make_room_after_a_fortnight(store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_queue, "MAX_MESSAGES", 1)
+    clock = Clock()
+    queue = EmbeddedQueue(store, clock=clock.now)
+    queue.send([message("a")])
+    for _ in range(MAX_RECEIVES + 1):
+        queue.receive(1, 30)
+        clock.advance(31)
+    with pytest.raises(TransientStoreError):
+        queue.send([message("b")])
+    clock.advance(DEAD_LETTERS_S)
+    queue.send([message("b")])
+    assert [delivery.message.deduplication_id for delivery in queue.receive(9, 30)] == [message("b").deduplication_id]
 
 
 def test_a_receipt_counts_until_the_message_is_handed_out_again(store: EmbeddedStore) -> None:

@@ -1,7 +1,7 @@
 """Writes the items of one call or of one message of the ingestion queue.
 
 A message is the body of one call, with its tenant. A message that fails stays in the queue until its redrive policy
-moves it to the dead-letter queue; the other messages of its batch are written. Delivery is at least once, and writing a
+moves it to the dead-letter queue; messages of other groups are written. Delivery is at least once, and writing a
 message again changes nothing.
 """
 

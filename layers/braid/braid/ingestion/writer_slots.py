@@ -1,4 +1,8 @@
-"""Slots that limit concurrent writes over all processes: of imported or re-embedded batches, and of requests."""
+"""Slots that limit concurrent writes over all processes: of imported or re-embedded batches, and of writing requests.
+
+:mod:`braid.ingestion.bulk.import_steps` states the limits and takes slots, in the function that writes. Within one
+process :mod:`braid.ingestion.tenant_locks` limits writes; requests of all kinds are limited by :mod:`braid.api.quotas`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hits, candidates, paths, and the answer to a question."""
+"""Hits, candidates, paths, and the answer to a question, with what its confidence means in words."""
 
 from __future__ import annotations
 

@@ -314,8 +314,8 @@ class Settings(BaseSettings):
     front_key_secret: SecretArn = ""
     """ARN of a secret whose string is the key, instead of the key."""
     quota_requests_at_once: Annotated[int, Field(ge=0)] = 0
-    """Most requests of one tenant over HTTP that are answered at once, by all processes together; 0 sets no limit,
-    here and below."""
+    """Most requests of one tenant over HTTP that are answered at once, by all processes together, and, in a deployment,
+    most of its writes that run at once, those of broken-off requests included; 0 sets no limit, here and below."""
     quota_questions_per_minute: Annotated[int, Field(ge=0)] = 0
     """Most questions of one tenant over HTTP in a minute."""
     quota_writes_per_minute: Annotated[int, Field(ge=0)] = 0

@@ -9,6 +9,6 @@
 - ``name_keys``, ``misspelling_keys``: keys by which names are stored and looked up
 - ``name_finding``, for writes: finds names in texts, both by their form (``name_patterns``, ``sentence_openers``) and
   by the tenant's given names (``given_names_in_texts``)
-- ``encoder_windows``: splits a long text into parts that fit the encoder's window
-- ``tokens``: words, search terms, stop words, ideographs, normalisation in linear time
+- ``encoder_windows``: splits a long text into parts that fit the encoder's window, and embeds them with it
+- ``tokens``: words, search terms, numbers with and without separators, stop words, ideographs, normalisation
 """

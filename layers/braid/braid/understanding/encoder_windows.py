@@ -1,4 +1,4 @@
-"""Splits a long text into parts that fit an encoder's window, so that all of it is embedded.
+"""Splits a long text into parts that fit an encoder's window, and embeds them, so that all of it has a vector.
 
 The record stays whole. Documents are cut into records by :mod:`braid.ingestion.documents.chunking`.
 

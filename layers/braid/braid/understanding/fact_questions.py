@@ -87,8 +87,8 @@ def read_fact_question(
     intent
         The question's intent: causal and temporal questions are answered by walks instead.
     as_of
-        The question's ``as_of``: a date in the question (of that year, if it has a year) then does not make it
-        temporal.
+        The question's ``as_of``: a question that is temporal only because of a date (of that year, if it has a
+        year) is then about facts as well.
     """
     question = QuestionWords(text)
     labels = [

@@ -1,4 +1,4 @@
-"""Detects a question's mode, intent and embedding type, and the causal or temporal walks that answer it."""
+"""Detects a question's mode, intent and embedding type, its dates, and the causal or temporal walks that answer it."""
 
 from __future__ import annotations
 

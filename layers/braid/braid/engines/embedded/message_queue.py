@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 MAX_RECEIVES = 5
 """Deliveries of a message that is never deleted, before it is set aside as a dead letter."""
 MAX_MESSAGES = 10_000
-"""Most messages, dead letters included: questions fill the queue, and only ``braid reembed --queue`` empties it."""
+"""Most messages, dead letters included: questions fill the queue, and ``braid reembed --queue`` empties it."""
+DEAD_LETTERS_S = 14 * 24 * 3600
+"""How long a dead letter is kept, as in a deployment."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -48,6 +50,10 @@ class EmbeddedQueue:
             return
         now = self._clock()
         with self._store.transaction() as connection:
+            connection.execute(
+                "DELETE FROM messages WHERE set_aside = 1 AND visible_at <= ?",
+                (to_microseconds(now - timedelta(seconds=DEAD_LETTERS_S)),),
+            )
             room = MAX_MESSAGES - len(bodies)
             if connection.execute("SELECT 1 FROM messages LIMIT 1 OFFSET ?", (room,)).fetchone():
                 raise TransientStoreError(f"the queue has {MAX_MESSAGES:,} messages; run braid reembed --queue")

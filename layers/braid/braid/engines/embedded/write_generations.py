@@ -1,7 +1,8 @@
 """Write generations of a tenant, and a cache of values that are valid for one generation.
 
 A generation is a counter in the database, by which a process notices the writes of others. There is one for records and
-one for the graph. Cached answers are invalidated by another one, of the cache (:mod:`braid.ports.cache`).
+one for the graph. Cached answers are invalidated by the sum of the two, which the embedded cache returns as its own
+(``cache_schemas_jobs_members``).
 """
 
 from __future__ import annotations

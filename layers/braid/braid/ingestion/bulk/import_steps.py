@@ -1,4 +1,4 @@
-"""Steps of the import workflow, each of which may be repeated.
+"""Steps of the import workflow, each of which may be repeated, and the deployed write of one request (``InlineWrite``).
 
 ``split`` reads the object once and stores the offsets of its batches; ``page`` lists the next of them; ``batch``
 writes one; ``lost`` records one that failed; ``finish`` gathers the results into a report. All steps read the version

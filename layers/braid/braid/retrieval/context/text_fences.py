@@ -2,7 +2,7 @@
 
 A fence is two lines with a key that the text cannot contain: a hash of the text and of a nonce that its author does not
 know. Everything from the store, ids and titles too, is between the two lines. Untrusted items are removed earlier, by
-:mod:`braid.retrieval.context.building`.
+who calls: :mod:`braid.retrieval.context.building` for contexts, ``braid_cli.mcp_server`` for agents.
 """
 
 from __future__ import annotations

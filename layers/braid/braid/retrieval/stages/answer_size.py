@@ -1,6 +1,7 @@
 """Cuts an answer to the limit of a workflow's state: the longest texts to one size, else facts and its last results.
 
-Hits of walks are cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`; an HTTP
+Hits of walks and of propagation are cut by ``fit_to_state`` of :mod:`braid.retrieval.stages.walk_seeds_and_scores`,
+those of constraints by :mod:`braid.retrieval.stages.graph_constraint`; an HTTP
 response that is too large all the same is refused by :mod:`braid.api.handler`.
 """
 

@@ -171,7 +171,7 @@ def hydrate(
 
 
 def without_text(query: Query, fused: Sequence[Candidate], *, has_record: Collection[str]) -> list[Ranked]:
-    """Return the candidates without their text, if the index fails after the search.
+    """Return the candidates without their text, if the index does not answer.
 
     Text hits met the query's filters inside the index, and graph hits are trusted if the query requires it. With any
     other filter, graph hits are dropped.

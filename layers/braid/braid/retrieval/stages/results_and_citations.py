@@ -1,4 +1,4 @@
-"""Parts of an answer: results, citations, related entities, runners-up; and the log of a slow one."""
+"""Parts of an answer: results without copies of a text, citations, related entities, runners-up; slow ones' log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits and seeds of walks and of propagation, and scores, reasons and ranks of their hits."""
+"""Limits and seeds of walks and propagation; scores, reasons and ranks of their hits, cut to a workflow's state."""
 
 from __future__ import annotations
 
