@@ -121,6 +121,10 @@ def to_format(connection: sqlite3.Connection, wanted: int) -> None:
 
 
 _ADDED = {
+    16: [
+        "DROP INDEX edges_by_evidence",
+        "CREATE INDEX edges_by_evidence ON edges (tenant, evidence) WHERE evidence IS NOT NULL",
+    ],
     15: [
         "DROP TABLE record_generations",
         "DROP TABLE removed_vectors",

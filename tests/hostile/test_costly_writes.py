@@ -409,9 +409,34 @@ def test_the_edges_of_an_evidence_are_found_by_an_index_and_not_among_all_of_the
         assert stages.graph.distrust_relationships(ACME, ["other"]) == 1
         connection.set_trace_callback(None)
         # A statement is traced again for each trigger that it sets off.
-        changes = dict.fromkeys(statement for statement in statements if statement.startswith("UPDATE edges"))
-        plans = [connection.execute(f"EXPLAIN QUERY PLAN {change}").fetchone()[3] for change in changes]
-    assert plans == ["SEARCH edges USING INDEX edges_by_evidence (tenant=? AND evidence=?)"] * 2
+        begin = ("UPDATE edges INDEXED", "SELECT tenant, source, type")
+        looks = dict.fromkeys(statement for statement in statements if statement.startswith(begin))
+        plans = [connection.execute(f"EXPLAIN QUERY PLAN {look}").fetchone()[3] for look in looks]
+    asked = "SEARCH edges USING INDEX edges_by_evidence (tenant=? AND evidence=?)"
+    # By trust too: others hardly wait where few edges of very many are trusted, whoever marks their evidence by turns.
+    assert plans == [
+        asked,
+        "SEARCH edges USING COVERING INDEX edges_by_evidence (tenant=? AND evidence=? AND trusted=?)",
+    ]
+
+
+def test_the_edges_of_an_evidence_that_is_not_trusted_any_more_are_marked_few_at_a_time(
+    stages: DemoStages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph_change_log, "ROWS_AT_ONCE", 30)
+    write(stages, record("said", "what was said"))
+    store_hub(stages, evidence="said")
+    really, most = edge_rows.distrust_edges, list[int]()
+
+    def distrust(*given: Any, **named: Any) -> int:
+        most.append(really(*given, **named))
+        return most[-1]
+
+    monkeypatch.setattr(edge_rows, "distrust_edges", distrust)
+    write(stages, record("said", "what was said", trusted=False))
+    assert sum(most) == 200
+    assert max(most) == 30
+    assert {edge.trusted for edge in stages.graph.scan(ACME).relationships if edge.evidence == "said"} == {False}
 
 
 def test_the_objects_of_one_import_are_found_by_an_index_and_not_among_all_of_the_tenant(stages: DemoStages) -> None:

@@ -265,6 +265,7 @@ def _commit(
         if prepared.records is None:
             break
         require()
+        store.graph.distrust_most_relationships(tenant_id, _doubted(tenant_id, prepared.accepted, store))
         with suppress(_Overtaken), store.transaction(tenant_id):
             if prepared.is_overtaken(store):
                 if times_overtaken < MAX_OVERTAKEN:

@@ -394,6 +394,13 @@ class WritableGraph(KnowledgeGraph, Protocol):
         :meth:`distrust_unmentioned` does.
         """
 
+    def distrust_most_relationships(self, tenant_id: TenantId, evidence: Collection[RecordId]) -> int:
+        """Mark such edges in batches until few trusted ones are left, and return how many; outside a transaction.
+
+        So no single transaction marks very many. They stay marked if the record itself is then not stored as untrusted.
+        A store whose writes block no other ones marks none.
+        """
+
     def given_names(
         self, tenant_id: TenantId, names: Sequence[str], *, as_of: Timestamp, limit: int
     ) -> list[GivenName]:

@@ -60,6 +60,10 @@ DELETE FROM names WHERE substr(phrase, 1, 1) = '{MISSPELT}';
     15: f"""{tables.FILTER_INDEXES}{tables.VECTOR_LOG}
 INSERT INTO record_generations SELECT number, record_generation, lower(hex(randomblob(8))) FROM tenants;
 """,  # noqa: S608 - tables of the code
+    16: """
+DROP INDEX edges_by_evidence;
+CREATE INDEX edges_by_evidence ON edges (tenant, evidence, trusted) WHERE evidence IS NOT NULL;
+""",
 }
 """SQL of the changes of each format; the tables of a new store have all of them."""
 

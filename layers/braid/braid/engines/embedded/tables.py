@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-FORMAT = 15
+FORMAT = 16
 """Version of the tables, in ``PRAGMA user_version``; :mod:`.table_creation_and_upgrades` migrates older ones to it."""
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 """FTS5's tokenizer."""
@@ -130,7 +130,7 @@ CREATE TABLE edges (
     PRIMARY KEY (tenant, source, type, target, predicate)
 ) WITHOUT ROWID;
 CREATE INDEX edges_by_target ON edges (target);
-CREATE INDEX edges_by_evidence ON edges (tenant, evidence) WHERE evidence IS NOT NULL;
+CREATE INDEX edges_by_evidence ON edges (tenant, evidence, trusted) WHERE evidence IS NOT NULL;
 
 CREATE TABLE schemas (
     tenant INTEGER NOT NULL,

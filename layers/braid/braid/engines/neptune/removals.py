@@ -216,6 +216,10 @@ class GremlinRemovals:
         self.distrust_unmentioned(tenant_id, sorted(ends))
         return changed
 
+    def distrust_most_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:  # noqa: ARG002 - the port's
+        """Return 0 and mark none: :meth:`distrust_relationships` works in batches itself."""
+        return 0
+
     def _change(
         self,
         tenant_id: str,

@@ -162,5 +162,6 @@ def distrust_edges_of(unwritten: Iterable[str], tenant_id: str, store: WriteStor
     for ids in batches(unwritten, _IDS_AT_ONCE):
         stored = store.index.written(tenant_id, ids)
         if absent := [each for each in ids if each not in stored]:
+            store.graph.distrust_most_relationships(tenant_id, absent)
             with store.transaction(tenant_id):
                 store.graph.distrust_relationships(tenant_id, absent)

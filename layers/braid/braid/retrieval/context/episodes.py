@@ -226,6 +226,8 @@ def _write(store: EpisodeStore, *, record_id: str | None, timestamp: datetime | 
         field = "text" if found.field == "content" else found.field
         raise InvalidRequest(f"{field}: {found.message}", field=field)
     record = record.model_copy(update={"schema_version": store.schemas.current(record.tenant_id)})
+    if record_id is not None and not record.trusted:
+        store.graph.distrust_most_relationships(record.tenant_id, [record.id])
     with store.transaction(record.tenant_id):
         refuse_while_deleted(record.tenant_id, store.cache)
         if record_id is not None:

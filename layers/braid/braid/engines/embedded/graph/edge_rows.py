@@ -33,6 +33,11 @@ _EDGE_COLUMNS = (
     " e.position"
 )
 
+_TRUSTED_OF_EVIDENCE = (
+    "edges INDEXED BY edges_by_evidence"
+    " WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?)) AND trusted = 1"
+)
+
 
 def upsert_edges(connection: sqlite3.Connection, tenant: int, relationships: Sequence[Relationship]) -> None:
     """Insert or replace edges of one tenant; in an edge's identity no predicate equals an empty one.
@@ -180,15 +185,32 @@ def ends_not_moved(
     return refused
 
 
-def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str]) -> int:
-    """Mark the trusted edges with this evidence as untrusted, and stubs that have none left; return how many edges."""
-    edges = "edges INDEXED BY edges_by_evidence"
-    these = "WHERE tenant = ? AND evidence IN (SELECT value FROM json_each(?))"
-    values = (tenant, json.dumps(list(evidence)))
-    ends = _ends_of_trusted(connection, f"{edges} {these}", values)
-    changed = connection.execute(f"UPDATE {edges} SET trusted = 0 {these} AND trusted", values).rowcount  # noqa: S608 - SQL of ours
-    distrust_stubs(connection, tenant, ends)
-    return changed
+def has_more_trusted_edges_of(
+    connection: sqlite3.Connection, tenant: int, evidence: Collection[str], *, than: int
+) -> bool:
+    """Return whether more than ``than`` trusted edges have this evidence."""
+    row = connection.execute(
+        f"SELECT 1 FROM {_TRUSTED_OF_EVIDENCE} LIMIT 1 OFFSET ?",  # noqa: S608 - SQL of ours
+        (tenant, json.dumps(list(evidence)), than),
+    ).fetchone()
+    return row is not None
+
+
+def distrust_edges(connection: sqlite3.Connection, tenant: int, evidence: Collection[str], *, at_most: int = -1) -> int:
+    """Mark the trusted edges with this evidence as untrusted, and stubs that have none left; return how many edges.
+
+    All of them, unless ``at_most`` is stated.
+    """
+    edges = connection.execute(
+        f"SELECT tenant, source, type, target, predicate FROM {_TRUSTED_OF_EVIDENCE} LIMIT ?",  # noqa: S608 - SQL of ours
+        (tenant, json.dumps(list(evidence)), at_most),
+    ).fetchall()
+    connection.executemany(
+        "UPDATE edges SET trusted = 0 WHERE tenant = ? AND source = ? AND type = ? AND target = ? AND predicate = ?",
+        edges,
+    )
+    distrust_stubs(connection, tenant, {end for _, source, _, target, _ in edges for end in (source, target)})
+    return len(edges)
 
 
 def reassign_mentions(connection: sqlite3.Connection, tenant: int, successors: Mapping[str, str]) -> int:

@@ -164,6 +164,17 @@ class EmbeddedKnowledgeGraph:
         """Mark the edges of these records' evidence as untrusted, and stubs; return how many edges were changed."""
         return self._change(tenant_id, evidence, edge_rows.distrust_edges)
 
+    def distrust_most_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
+        """Mark such edges in short transactions, until few trusted ones are left."""
+        changed, at_once = 0, graph_change_log.ROWS_AT_ONCE
+        while True:
+            with self._store.read_tenant(tenant_id) as (connection, tenant):
+                if tenant is None or not edge_rows.has_more_trusted_edges_of(
+                    connection, tenant, evidence, than=at_once
+                ):
+                    return changed
+            changed += self._change(tenant_id, evidence, partial(edge_rows.distrust_edges, at_most=at_once))
+
     def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[GivenName]:
         """Return those of these names that trusted entities have, found names excepted."""
         with within(self._question_s), self._store.read_tenant(tenant_id) as (connection, tenant):
