@@ -362,6 +362,11 @@ class SearchIndexContract:
         index.upsert([record(name, text) for name, text in texts.items()])
         assert set(ids(ask(index, f"What costs {asked}?").lexical)[:2]) == {"plain", "grouped"}
 
+    def test_a_number_of_four_digits_is_found_with_a_comma_unless_it_is_a_year(self, index: SearchIndex) -> None:
+        index.upsert([record("price", "It costs 1,500."), record("year", "In 2,024 cases")])
+        assert ids(ask(index, "1500").lexical) == ["price"]
+        assert ids(ask(index, "2024").lexical) == []
+
     def test_case_and_diacritics_do_not_matter(self, index: SearchIndex) -> None:
         index.upsert([record("de", "Über Müller in Zürich"), record("plain", "a cafe in Lyon"), record("x", "else")])
         assert ids(ask(index, "zurich").lexical) == ["de"]

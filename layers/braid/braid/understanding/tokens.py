@@ -160,11 +160,11 @@ def search_words(text: str) -> list[str]:
 
 
 _GROUPED_NUMBER: Final = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:[.,'’\u00a0\u202f ][0-9]{3})+(?!\w|[.,][0-9])")
-_LONG_NUMBER: Final = re.compile(r"(?<![\w.,-])[1-9][0-9]{4,14}(?![\w-]|[.,][0-9])")
+_LONG_NUMBER: Final = re.compile(r"(?<![\w.,-])(?!(?:19|20)[0-9]{2}(?![0-9]))[1-9][0-9]{3,14}(?![\w-]|[.,][0-9])")
 
 
 def lexical_words(text: str) -> list[str]:
-    """Return the words of :func:`search_words`, with numbers of five digits and more as written in groups, and joined.
+    """Return the words of :func:`search_words`, with numbers from 1000 on (but years) as written in groups, and joined.
 
     Thus "50000" finds "50,000" too, which has the words "50" and "000", and "50,000" finds "50000".
     """
