@@ -6,8 +6,9 @@ import uuid
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import boto3
 import pytest
 from braid.app import Application
@@ -19,6 +20,7 @@ from braid.retrieval.pipeline import answer
 from braid.settings import EngineKind, Refresh, Settings
 from braid.understanding.question_phrases import phrases
 from moto import mock_aws
+from opensearchpy import Urllib3HttpConnection
 
 from braid_cli.datasets.dataset import Dataset, read_dataset
 from braid_cli.datasets.ingest import ingest
@@ -114,6 +116,57 @@ def test_every_demo_question_has_the_same_answer(
     assert shared / results >= 0.94
     assert first / len(dataset.judged) >= 0.9
     assert surer / len(dataset.judged) <= 0.05
+
+
+def test_a_question_takes_few_round_trips_and_bytes(
+    both: tuple[Application, Application], dataset: Dataset, monkeypatch: pytest.MonkeyPatch, figures: list[str]
+) -> None:
+    deployed = both[1]
+    requests: list[int] = []
+    """Bytes there and back of each request to OpenSearch."""
+    frames: list[tuple[bool, int]] = []
+    """Of each frame of the socket to Gremlin Server: whether it was sent, and its bytes."""
+    perform = Urllib3HttpConnection.perform_request
+    send, receive = aiohttp.ClientWebSocketResponse.send_bytes, aiohttp.ClientWebSocketResponse.receive
+
+    def performed(*given: Any, **named: Any) -> Any:
+        found = perform(*given, **named)
+        body = named.get("body") or (given[4] if len(given) > 4 else None) or b""
+        requests.append(len(body) + len(found[2]))
+        return found
+
+    async def sent(socket: aiohttp.ClientWebSocketResponse, data: bytes, *rest: Any) -> None:
+        frames.append((True, len(data)))
+        await send(socket, data, *rest)
+
+    async def received(socket: aiohttp.ClientWebSocketResponse, *rest: Any) -> aiohttp.WSMessage:
+        message = await receive(socket, *rest)
+        frames.append((False, len(message.data or b"")))
+        return message
+
+    monkeypatch.setattr(Urllib3HttpConnection, "perform_request", performed)
+    monkeypatch.setattr(aiohttp.ClientWebSocketResponse, "send_bytes", sent)
+    monkeypatch.setattr(aiohttp.ClientWebSocketResponse, "receive", received)
+    counted = deployed.graph.stats(TENANT)  # in a deployment DynamoDB keeps it
+    monkeypatch.setattr(deployed.graph, "stats", lambda _: counted)
+    taken: list[tuple[int, int, int, int]] = []
+    for judged in dataset.judged:
+        requests.clear()
+        frames.clear()
+        found = answer(Query(text=judged.query.text, tenant_id=TENANT), deployed)
+        assert not found.degraded
+        traversals = sum(is_sent for is_sent, _ in frames)
+        taken.append((len(requests), sum(requests), traversals, sum(size for _, size in frames)))
+    for store, trips, size, most_trips, most_kb in (("OpenSearch", 0, 1, 3, 250), ("Gremlin", 2, 3, 12, 250)):
+        each_trips = sorted(one[trips] for one in taken)
+        each_kb = sorted(one[size] / 1024 for one in taken)
+        middle = len(taken) // 2
+        figures.append(
+            f"{store}, a question: {each_trips[middle]} round trips (at most {each_trips[-1]}),"
+            f" {each_kb[middle]:.0f} KiB there and back (at most {each_kb[-1]:.0f})"
+        )
+        assert each_trips[-1] <= most_trips
+        assert each_kb[-1] <= most_kb
 
 
 def test_links_and_walks_of_every_question_are_the_same_to_the_letter(
