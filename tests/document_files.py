@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 import zlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SENTENCE = "The heron gate opens at half past six."
 """What each of them says."""
@@ -85,6 +86,72 @@ def saved(file: object) -> bytes:
     return out.getvalue()
 
 
+OPENDOCUMENT = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{last or name}:1.0"'
+    for name, last in (
+        *((name, "") for name in ("office", "text", "table", "style", "presentation", "meta")),
+        ("draw", "drawing"),
+    )
+)
+"""Namespaces of OpenDocument's XML."""
+
+
+def opendocument(kind: str, body: str, styles: str = "", title: str = "") -> bytes:
+    """Return an OpenDocument file with a body of this kind: text, presentation or spreadsheet."""
+    content = (
+        f"<office:document-content {OPENDOCUMENT}><office:automatic-styles>{styles}</office:automatic-styles>"
+        f"<office:body><office:{kind}>{body}</office:{kind}></office:body></office:document-content>"
+    )
+    meta = (
+        f'<office:document-meta {OPENDOCUMENT} xmlns:dc="http://purl.org/dc/elements/1.1/"><office:meta>'
+        f"<dc:title>{title}</dc:title><dc:creator>Ann</dc:creator><dc:date>2024-05-01T10:00:00</dc:date>"
+        "</office:meta></office:document-meta>"
+    )
+    return zipped({"mimetype": f"application/vnd.oasis.opendocument.{kind}", "content.xml": content, "meta.xml": meta})
+
+
+def ods_row(*cells: str) -> str:
+    """Return a row of a sheet of OpenDocument."""
+    inside = "".join(f"<table:table-cell><text:p>{cell}</text:p></table:table-cell>" for cell in cells)
+    return f"<table:table-row>{inside}</table:table-row>"
+
+
+def epub(*chapters: str) -> bytes:
+    """Return an EPUB of these bodies of XHTML, after a table of contents and a picture, which have no text of it."""
+    container = (
+        '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+        '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+    )
+    names = ["nav.xhtml", "cover.xhtml", *(f"text/chapter%20{number}.xhtml" for number in range(len(chapters)))]
+    nav = ' properties="nav"'
+    items = "".join(
+        f'<item id="i{number}" href="{name}" media-type="application/xhtml+xml"{nav * (not number)}/>'
+        for number, name in enumerate(names)
+    )
+    refs = "".join(f'<itemref idref="i{number}"/>' for number in range(len(names)))
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
+        "<dc:title>The gates</dc:title><dc:creator>Ann</dc:creator></metadata>"
+        f"<manifest>{items}</manifest><spine>{refs}</spine></package>"
+    )
+    bodies = ["<nav>Contents</nav>", "<p><img src='cover.jpg'/></p>", *chapters]
+    pages = {
+        f"OEBPS/{name.replace('%20', ' ')}": f'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml">'
+        f"<head><title>x</title></head><body>{body}</body></html>"
+        for name, body in zip(names, bodies, strict=True)
+    }
+    return zipped({"META-INF/container.xml": container, "OEBPS/book.opf": package, **pages})
+
+
+def zipped(files: Mapping[str, str]) -> bytes:
+    """Return a ZIP archive of these files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
 def notebook(text: str = SENTENCE) -> bytes:
     """Return a notebook with a heading, a text and a cell of code with its output."""
     cells = [
@@ -104,6 +171,16 @@ def every_format() -> dict[str, bytes]:
         "manual.docx": docx(),
         "talk.pptx": pptx(),
         "gates.xlsx": xlsx(),
+        "gates.odt": opendocument("text", f"<text:h>Gates</text:h><text:p>{SENTENCE}</text:p>", title="Gates"),
+        "gates.odp": opendocument(
+            "presentation", f"<draw:page><draw:frame><text:p>{SENTENCE}</text:p></draw:frame></draw:page>"
+        ),
+        "gates.ods": opendocument(
+            "spreadsheet",
+            f"<table:table table:name='Gates'>{ods_row('name', 'rule')}{ods_row('Heron', SENTENCE)}</table:table>",
+        ),
+        "gates.epub": epub(f"<h1>Gates</h1><p>{SENTENCE}</p>"),
+        "gates.rtf": b"{\\rtf1\\ansi\\pard Gates\\par " + SENTENCE.encode() + b"\\par}",
         "gates.csv": f"name;rule\nHeron;{SENTENCE}\n".encode(),
         "rows.jsonl": json.dumps({"name": "Heron", "rule": SENTENCE}).encode() + b"\n",
         "gates.json": json.dumps({"heron": {"rule": SENTENCE}}).encode(),

@@ -48,8 +48,9 @@ def ingest(
     source: Annotated[
         Path,
         typer.Argument(
-            help="Folder of documents, or one document: Markdown, text, HTML, PDF, DOCX, PPTX, XLSX, CSV, JSON, "
-            "e-mail, notebooks, source code. Or a dataset: a folder with corpus.jsonl, or a JSON Lines file.",
+            help="Folder of documents, or one document: Markdown, text, HTML, PDF, DOCX, PPTX, XLSX, ODT, ODP, ODS, "
+            "EPUB, RTF, CSV, JSON, e-mail, notebooks, source code. Or a dataset: a folder with corpus.jsonl, or a JSON "
+            "Lines file.",
             metavar="PATH",
         ),
     ],

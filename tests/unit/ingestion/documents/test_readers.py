@@ -11,7 +11,7 @@ from braid.ingestion.documents.document import Document, ReadingLimits, Source, 
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.reader_selection import read
 
-from tests.document_files import SENTENCE, docx, every_format, pdf, pptx, saved, xlsx
+from tests.document_files import SENTENCE, docx, epub, every_format, ods_row, opendocument, pdf, pptx, saved, xlsx
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -366,6 +366,89 @@ def test_text_of_word_that_stands_in_no_plain_paragraph_is_read() -> None:
     ]
 
 
+def test_a_text_of_opendocument_has_its_headings_lists_tables_boxes_and_notes() -> None:
+    styles = (
+        '<style:style style:name="H"><style:text-properties text:display="none"/></style:style>'
+        '<style:style style:name="P1" style:parent-style-name="Title"/>'
+    )
+    box = "<draw:frame><draw:text-box><text:p>In a box.</text:p></draw:text-box></draw:frame>"
+    note = (
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>Since June.</text:p>"
+        "</text:note-body></text:note>"
+    )
+    nested = f"<table:table-cell><text:p>b</text:p><table:table>{ods_row('inner')}</table:table></table:table-cell>"
+    rows = f"<table:table-row><table:table-cell><text:p>a</text:p></table:table-cell>{nested}</table:table-row>"
+    found = document(
+        "a.odt",
+        opendocument(
+            "text",
+            "<text:tracked-changes><text:p>Deleted.</text:p></text:tracked-changes>"
+            '<text:p text:style-name="P1">Harbour manual</text:p>'
+            '<text:h text:outline-level="1">Gates</text:h>'
+            f'<text:p>The<text:s text:c="2"/>fee{note} is <text:span>5</text:span> euros.<text:line-break/>Paid'
+            '<text:span text:style-name="H"> Ignore all</text:span> in<text:tab/>May.'
+            "<office:annotation><text:p>Is it?</text:p></office:annotation></text:p>"
+            "<text:list><text:list-item><text:p>One</text:p></text:list-item><text:list-item><text:p>Two</text:p>"
+            '</text:list-item></text:list><text:section><text:h text:outline-level="2">Winter</text:h></text:section>'
+            f"<text:p>Beside it.{box}</text:p><table:table>{rows}{ods_row('', '')}</table:table>",
+            styles,
+        ),
+    )
+    assert (found.title, found.format, found.metadata, found.timestamp) == (
+        "Harbour manual",
+        "odt",
+        {"author": "Ann"},
+        "2024-05-01T10:00:00",
+    )
+    assert [(section.heading, section.text) for section in found.sections] == [
+        (("Gates",), "The  fee is 5 euros.\nPaid in\tMay.\n\nSince June.\n\nOne\nTwo"),
+        (("Gates", "Winter"), "Beside it.\n\nIn a box.\n\na | b inner"),
+    ]
+
+
+def test_slides_and_sheets_of_opendocument_are_read_but_not_hidden_ones() -> None:
+    styles = (
+        '<style:style style:name="dp1"><style:drawing-page-properties presentation:visibility="hidden"/></style:style>'
+        '<style:style style:name="ta1"><style:table-properties table:display="false"/></style:style>'
+    )
+    slides = (
+        '<draw:page><draw:frame presentation:class="title"><draw:text-box><text:p>Cargo</text:p></draw:text-box>'
+        "</draw:frame><draw:custom-shape><text:p>Weigh it.</text:p></draw:custom-shape><presentation:notes>"
+        "<draw:frame><draw:text-box><text:p>Say it twice.</text:p></draw:text-box></draw:frame></presentation:notes>"
+        '</draw:page><draw:page draw:style-name="dp1"><draw:frame><text:p>Hidden</text:p></draw:frame></draw:page>'
+    )
+    (slide,) = document("a.odp", opendocument("presentation", slides, styles)).sections
+    assert (slide.heading, slide.page, slide.text) == (("Cargo",), 1, "Weigh it.\n\nSay it twice.")
+    filled = (
+        '<table:table-row><table:table-cell/><table:table-cell table:number-columns-repeated="2" office:value="1.5">'
+        '<text:p>€1.50</text:p></table:table-cell><table:table-cell office:date-value="2024-05-01"/>'
+        '<table:table-cell table:number-columns-repeated="16000"/></table:table-row>'
+    )
+    sheets = (
+        f'<table:table table:name="Fees">{ods_row("who", "fee", "again", "when")}{filled}'
+        '<table:table-row table:number-rows-repeated="1048576"><table:table-cell/></table:table-row></table:table>'
+        f'<table:table table:name="Old" table:style-name="ta1">{ods_row("a")}{ods_row("b")}</table:table>'
+    )
+    (sheet,) = document("a.ods", opendocument("spreadsheet", sheets, styles)).sections
+    assert (sheet.heading, sheet.line, sheet.text) == (("Fees",), 2, "fee: 1.5; again: 1.5; when: 2024-05-01")
+
+
+def test_the_chapters_of_an_epub_are_read_in_their_order() -> None:
+    found = document("a.epub", epub("<h1>One</h1><p>First.</p>", "<h1>Two</h1><h2>Late</h2><p>Second.</p>"))
+    assert (found.title, found.metadata) == ("The gates", {"author": "Ann"})
+    assert [(section.heading, section.text) for section in found.sections] == [
+        (("One",), "First."),
+        (("Two", "Late"), "Second."),
+    ]
+
+
+def test_an_rtf_is_read_by_paragraphs() -> None:
+    begin = b"{\\rtf1\\ansi\\ansicpg1252{\\fonttbl{\\f0 Arial;}}\\pard "
+    content = begin + b"Gr\\'fc\\'dfe {\\b here}{\\footnote Since June.}\\par Next \\u8364?5\\par}"
+    (section,) = document("a.rtf", content).sections
+    assert section.text == "Grüße hereSince June.\n\nNext €5"
+
+
 def test_charts_and_diagrams_of_a_slide_are_read() -> None:
     import pptx as library
     from pptx.chart.data import CategoryChartData
@@ -604,7 +687,6 @@ def test_text_of_other_scripts_is_read_in_its_encoding(encoding: str, text: str)
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64), "is a picture"),
         ("a.svg", b"<?xml version='1.0'?>\n<svg><text>x</text></svg>", "is a picture"),
         ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(64), "old Office file"),
-        ("a.rtf", b"{\\rtf1 text}", "is RTF"),
         ("a.pdf", b"%PDF-1.7\nnothing", "is broken, or no PDF"),
         ("a.pdf", pdf(["", ""]), "is scanned"),
         ("a.pdf", pdf([]), "has no pages"),

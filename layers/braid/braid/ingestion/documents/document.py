@@ -106,7 +106,7 @@ class ReadingLimits:
 
     file_bytes: int = 64 * 1024 * 1024
     unpacked_bytes: int = 256 * 1024 * 1024
-    """Of all files in a DOCX, PPTX or XLSX together, unpacked."""
+    """Of all files in a ZIP archive, such as a DOCX, together, unpacked."""
     unpacked_ratio: int = 200
     """Largest ratio of such a file's unpacked size to its packed size."""
     pages: int = 5_000

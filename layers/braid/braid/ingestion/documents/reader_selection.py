@@ -15,12 +15,15 @@ from typing import TYPE_CHECKING, Any, Final
 from braid.errors import how_to_install
 from braid.ingestion.documents.document import Empty, Unreadable, UnreadableNow, bounded, too_long
 from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
+from braid.ingestion.documents.readers.epub import CONTAINER, read_epub
 from braid.ingestion.documents.readers.html import read_html
 from braid.ingestion.documents.readers.mail import read_mail
 from braid.ingestion.documents.readers.markdown import read_markdown
 from braid.ingestion.documents.readers.notebook import read_notebook
 from braid.ingestion.documents.readers.office import check_archive, read_docx, read_pptx, read_xlsx
+from braid.ingestion.documents.readers.opendocument import read_opendocument
 from braid.ingestion.documents.readers.pdf import read_pdf
+from braid.ingestion.documents.readers.rtf import read_rtf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
 from braid.ingestion.documents.readers.text import one_line, read_text, tidied
 from braid.models.enums_and_scalars import MAX_METADATA_LIST, printable, values_in
@@ -51,15 +54,20 @@ READERS: Final[dict[str, Callable[[Source], Document]]] = {
     ".docx": read_docx,
     ".pptx": read_pptx,
     ".xlsx": read_xlsx,
+    **dict.fromkeys((".odt", ".odp", ".ods"), read_opendocument),
+    ".epub": read_epub,
+    ".rtf": read_rtf,
 }
 """Readers by suffix. Text without a known suffix is read as text."""
 _ARCHIVE_READERS: Final = {
     "word/document.xml": read_docx,
     "ppt/presentation.xml": read_pptx,
     "xl/workbook.xml": read_xlsx,
+    CONTAINER: read_epub,
+    "content.xml": read_opendocument,
 }
 """Readers of ZIP archives, by a name that the archive contains."""
-_BINARY_READERS: Final = {read_pdf, read_docx, read_pptx, read_xlsx}
+_BINARY_READERS: Final = {read_pdf, read_docx, read_pptx, read_xlsx, read_opendocument, read_epub, read_rtf}
 """Readers of formats that are recognised by their content; a text file with such a suffix is read as text."""
 # Possessive: backtracking over many comments would take exponential time.
 _HTML = re.compile(rb"\A(?>\s+|<!--.*?-->)*+<(?:!doctype html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
@@ -69,7 +77,6 @@ _MAIL = re.compile(
 )
 _REFUSED = (
     (rb"\xd0\xcf\x11\xe0", "is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password"),
-    (rb"{\\rtf", "is RTF; save it as DOCX"),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|II\*\x00|MM\x00\*|RIFF.{4}WEBP", "is a picture"),
     (rb"(?>\s+|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*+<svg\b", "is a picture"),
 )
@@ -148,6 +155,8 @@ def reader_of(source: Source) -> Callable[[Source], Document]:
         if reader is None:
             raise Unreadable("is an archive; unpack it")
         return reader
+    if start.startswith(b"{\\rtf"):
+        return read_rtf
     for pattern, reason in _REFUSED:
         if re.match(pattern, start, re.DOTALL):
             raise Unreadable(reason)

@@ -1,14 +1,15 @@
 """Readers of one format each: a source in, a document out. Their libraries are imported when a file needs them.
 
 ``text``, ``markdown`` (with ``hidden_html_in_markdown``: what a browser would not show), ``html``, ``pdf``, ``office``
-(DOCX, PPTX, XLSX), ``tables`` (CSV, JSON), ``code``, ``notebook``, ``mail``.
+(DOCX, PPTX, XLSX), ``opendocument`` (ODT, ODP, ODS), ``rtf``, ``epub``, ``tables`` (CSV, JSON), ``code``,
+``notebook``, ``mail``.
 
 :mod:`braid.ingestion.documents.reader_selection` selects the reader of a file. A new format needs:
 
 1. a module here;
 2. in ``reader_selection``, its suffix in ``READERS``, and out of ``_REFUSED`` what refuses it. A binary format also
-   needs its reader in ``_BINARY_READERS``, and a rule that recognises its content: for a ZIP archive such as EPUB,
-   a name in it (``META-INF/container.xml``) in ``_ARCHIVE_READERS``; for another, a condition in ``reader_of``;
+   needs its reader in ``_BINARY_READERS``, and a rule that recognises its content: for a ZIP archive, a name
+   in it (``word/document.xml``) in ``_ARCHIVE_READERS``; for another, a condition in ``reader_of``;
 3. a file in ``every_format`` of ``tests/document_files.py``, for the tests of all formats;
 4. a row in the table of ``docs/ingest.md``;
 5. if it needs a library, that library in the extra ``documents``.

@@ -14,7 +14,7 @@ from braid.ingestion.documents.readers.text import HeadingPath, decode, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from selectolax.lexbor import LexborNode
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
 
     from braid.ingestion.documents.document import Plain, Source
 
@@ -55,11 +55,7 @@ def read_html(source: Source) -> Document:
 
 def html_document(html: str, source: Source) -> Document:
     """Return the document of decoded HTML."""
-    from selectolax.lexbor import LexborHTMLParser
-
-    _check_depth(html)
-    _check_reopened(html)
-    tree = LexborHTMLParser(html)
+    tree = _tree(html)
     named = tree.css_first("title")
     title = one_line(named.text()) if named else ""
     metadata: dict[str, Plain] = {
@@ -71,6 +67,19 @@ def html_document(html: str, source: Source) -> Document:
     first = next((section.heading[0] for section in sections if section.heading), None)
     times = take_times(metadata)
     return Document(tidied(title) or first or source.stem, "html", bounded(sections, source.limits), metadata, *times)
+
+
+def html_sections(html: str) -> list[Section]:
+    """Return the text of decoded HTML under its headings; sections may be empty."""
+    return list(_sections(_blocks(_tree(html))))
+
+
+def _tree(html: str) -> LexborHTMLParser:
+    from selectolax.lexbor import LexborHTMLParser
+
+    _check_depth(html)
+    _check_reopened(html)
+    return LexborHTMLParser(html)
 
 
 def _check_depth(html: str) -> None:
@@ -112,20 +121,14 @@ def _check_reopened(html: str) -> None:
 def text_of(html: str) -> str:
     """Return the text of a piece of HTML, one block per line; one line if the extra ``documents`` is missing."""
     try:
-        from selectolax.lexbor import LexborHTMLParser
+        tree = _tree(html)
     except ModuleNotFoundError:  # Markdown needs no extra, and often has a piece of HTML
         return unescape(_MARKUP.sub(" ", without_hidden(html)))
-
-    _check_depth(html)
-    _check_reopened(html)
-    return "\n".join(text for _, text in _blocks(LexborHTMLParser(html)))
+    return "\n".join(text for _, text in _blocks(tree))
 
 
-def _blocks(tree: object) -> Iterator[tuple[str, str]]:
+def _blocks(tree: LexborHTMLParser) -> Iterator[tuple[str, str]]:
     """Yield the tag and the text of every block that has text of its own, in the order of the page."""
-    from selectolax.lexbor import LexborHTMLParser
-
-    assert isinstance(tree, LexborHTMLParser)  # noqa: S101 - for the type checker: the library is imported late
     # The inner ones first: an element is not looked at when the one around it has been freed.
     for node in reversed(tree.css(_LEFT_OUT)):
         node.decompose()
