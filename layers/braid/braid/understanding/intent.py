@@ -236,7 +236,7 @@ def detect_embedding_type(text: str, intent: Intent) -> EmbeddingType:
 
 
 def walk_direction(text: str, intent: Intent) -> Direction:
-    """Return the direction in which causal edges are walked: towards causes for "why", towards effects otherwise.
+    """Return the direction in which causal edges are walked: towards causes, unless the question asks for effects.
 
     Temporal edges are walked both ways: ``earlier BEFORE later`` leads to later events forwards and to earlier ones
     backwards, and :func:`follows_relation` tells the two apart.

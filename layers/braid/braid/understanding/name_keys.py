@@ -5,7 +5,7 @@ The first character of a key is the mark of its kind; :data:`FORM_SCORES` has th
 
 ===========  =======================================================================
 no mark      a normalised name or alias itself
-``~atlas``   a name without its brackets, or without what follows its first comma
+``~atlas``   a name without its brackets, what follows its first comma, or its legal form
 ``^atlas``   a part of a name: its first or last word, or all words but the first
 ``@abc``     the initials of a name
 ``%…``       a hash, in Base64, of a name or of a name without one of its letters

@@ -1,4 +1,4 @@
-"""Applies supersession: ends the validity of records and edges, and thereby facts, that newer ones replace.
+"""Finds and applies supersession: ends the validity of records and edges, and thereby facts, that newer ones replace.
 
 ``records`` finds the superseded records, ``edges`` the edges; here their ends are combined, checked and stored. Items
 are ended only by an explicit statement, never by age.

@@ -283,7 +283,7 @@ def _set_of(hits: Iterable[GraphHit], score: float) -> tuple[FactGroup, ...]:
 
 
 def _shown(ranked: Iterable[RankedFacts], *, complete: bool) -> tuple[FactGroup, ...]:
-    """Return groups of facts, each with its first ones as far as the bounds of an answer allow."""
+    """Return groups of facts with their counts, each with its first ones as far as the bounds of an answer allow."""
     groups, room, size = [], MAX_SHOWN, 0
     for group in ranked:
         kept = []

@@ -90,10 +90,10 @@ def run(
 def expansion_for(
     plan: Plan, query: Query, seeds: Sequence[str], *, as_of: datetime, limit: int, fan_out: int
 ) -> ExpandRequest:
-    """Return the walk for the plan's intent.
+    """Return the walk for the plan's intent, which :mod:`braid.understanding.intent` detects with its direction.
 
     Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, highest product of confidences first. Temporal: BEFORE, AFTER,
-    DURING, up to 3 hops, the hits of highest confidence in order of time. Otherwise: any type, both ways, up to 2 hops,
+    DURING, or only what the question states, up to 3 hops, the hits of highest confidence in order of time. Otherwise: any type, both ways, up to 2 hops,
     nearest first.
     """
     base = ExpandRequest(
