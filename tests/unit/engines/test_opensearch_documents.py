@@ -12,7 +12,13 @@ import pytest
 from braid.engines.opensearch import mapping, question_searches
 from braid.engines.opensearch import reads_and_counts as query
 from braid.engines.opensearch.bulk import MAX_BYTES, MAX_ITEMS, write_items
-from braid.engines.opensearch.client import IndexMissing, ShardUnavailable, error_of_status, open_client
+from braid.engines.opensearch.client import (
+    IndexMissing,
+    ShardUnavailable,
+    error_of_status,
+    open_client,
+    require_complete,
+)
 from braid.engines.opensearch.dual_write import dual_write
 from braid.engines.opensearch.embedding_spaces import EmbeddingSpaces
 from braid.engines.opensearch.migration import OpenSearchMigration
@@ -328,3 +334,38 @@ def test_what_is_left_of_a_move_is_counted_by_two_searches_however_many_tenants_
     tenants = [f"tenant-{number:03}" for number in range(500)]
     assert moves.count_pending(tenants, ("wide",)) == 10 + 499 * 2  # the first is missing as a whole
     assert client.calls == ["refresh", "aliases", "search", "search"]
+
+
+LOST_SHARDS = [
+    {"timed_out": True},
+    {"_shards": {"total": 3, "successful": 2, "skipped": 0, "failed": 1}},
+    # As OpenSearch says it of a shard that no node holds.
+    {"_shards": {"total": 3, "successful": 2, "skipped": 0, "failed": 0}},
+]
+
+
+@pytest.mark.parametrize("lost", LOST_SHARDS)
+def test_an_answer_of_a_part_of_the_shards_is_none(lost: dict[str, Any]) -> None:
+    with pytest.raises(TransientStoreError, match="in part"):
+        require_complete({"hits": {"hits": []}, **lost})
+    whole = {"timed_out": False, "_shards": {"total": 3, "successful": 3, "skipped": 1, "failed": 0}}
+    assert require_complete(whole) is whole
+    assert require_complete({"_shards": {"total": 0, "successful": 0, "failed": 0}}), "a collection has no shards"
+
+
+@pytest.mark.parametrize("lost", LOST_SHARDS)
+def test_a_move_is_not_told_of_a_part_of_the_tenants_and_records(lost: dict[str, Any]) -> None:
+    """Tenants of the shard that did not answer would be left behind, and go with the index that they are in."""
+    client = Mock()
+    client.indices.get_alias.return_value = {"braid-records-000001": {"aliases": {"braid-records": {}}}}
+    client.search.return_value = {"aggregations": {"tenants": {"buckets": []}}, "hits": {"hits": []}, **lost}
+    client.count.return_value = {"count": 0, **lost}
+    moves = OpenSearchMigration(client, Settings(opensearch_attempts=1), {})
+    for ask in (
+        moves.tenants,
+        lambda: moves.count(ACME),
+        lambda: moves.count_pending([ACME], ()),
+        lambda: moves.ids(ACME),
+    ):
+        with pytest.raises(TransientStoreError, match="in part"):
+            ask()

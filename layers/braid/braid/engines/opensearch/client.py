@@ -165,7 +165,7 @@ def items_of(answer: object, name: str, count: int) -> list[Any]:
 
 
 def require_complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a search's response if every shard answered.
+    """Return the response of a search or count if every shard answered.
 
     Raises
     ------
@@ -179,6 +179,9 @@ def require_complete(response: Mapping[str, Any]) -> Mapping[str, Any]:
         raise error_of_status(
             int(response.get("status", 0)), {"type": error.get("type", ""), "reason": reason_of(response)}
         )
-    if response.get("timed_out") or response.get("_shards", {}).get("failed", 0):
+    shards = response.get("_shards", {})
+    # A shard without a node that holds it counts neither as successful nor as failed.
+    missing = shards.get("failed", 0) or shards.get("successful", 0) < shards.get("total", 0)
+    if response.get("timed_out") or missing:
         raise TransientStoreError("the search index answered in part")
     return response

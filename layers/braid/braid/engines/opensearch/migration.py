@@ -151,7 +151,7 @@ class OpenSearchMigration:
             pages["after"] = {"tenant": after}
         body = {"size": 0, "track_total_hits": False, "aggs": {"tenants": {"composite": pages}}}
         try:
-            answer = self._call(self._client.search, index=self._all, body=body)
+            answer = self._whole(self._client.search, index=self._all, body=body)
         except IndexMissing:
             return []
         return [str(bucket["key"]["tenant"]) for bucket in answer["aggregations"]["tenants"]["buckets"]]
@@ -161,7 +161,7 @@ class OpenSearchMigration:
         clause = query.scan_clause(tenant_id, **conditions)
         try:
             alias = self._alias_of(tenant_id)
-            return int(self._call(self._client.count, index=alias, body={"query": clause})["count"])
+            return int(self._whole(self._client.count, index=alias, body={"query": clause})["count"])
         except IndexMissing:
             return 0
 
@@ -182,7 +182,7 @@ class OpenSearchMigration:
         alias = self._alias_of(tenant_id)
         alias = next_alias(alias) if following else alias
         try:
-            answer = self._call(lambda: require_complete(self._client.search(index=alias, body=body, **routing)))
+            answer = self._whole(self._client.search, index=alias, body=body, **routing)
         except IndexMissing:
             return []
         return [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
@@ -372,7 +372,7 @@ class OpenSearchMigration:
         routing = mapping.routing(tenant_id, self._settings)
         while True:
             self._refresh()
-            answer = self._call(lambda: require_complete(self._client.search(index=self._shared, body=body, **routing)))
+            answer = self._whole(self._client.search, index=self._shared, body=body, **routing)
             ids = [str(hit["sort"][0]) for hit in answer["hits"]["hits"]]
             aliases = self._aliases()
             if not ids or self._alias not in own_aliases(aliases, self._shared) or next_alias(self._alias) in aliases:
@@ -381,6 +381,10 @@ class OpenSearchMigration:
 
     def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         return call(self._attempts, function, *args, **kwargs)
+
+    def _whole(self, search: Callable[..., dict[str, Any]], **asked: object) -> Mapping[str, Any]:
+        """Search or count in every shard: tenants of one that did not answer would be left behind by a move."""
+        return self._call(lambda: require_complete(search(**asked)))
 
     def _change(self, function: Callable[..., object], **kwargs: object) -> None:
         self._call(function, **kwargs, request_timeout=change_timeout_s(self._settings))
@@ -467,7 +471,7 @@ class OpenSearchMigration:
         return f"{self._shared}-{max((int(match[1]) for match in numbered if match), default=0) + 1:06d}"
 
     def _by_tenant(self, alias: str, tenant_ids: Sequence[str], spaces: Sequence[str]) -> dict[str, query.TenantCounts]:
-        answer = self._call(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))
+        answer = self._whole(self._client.search, index=alias, body=query.by_tenant(tenant_ids, spaces))
         return query.tenant_counts(answer)
 
     def _refresh(self) -> None:
