@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import subprocess
 import sys
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -236,13 +238,29 @@ def test_a_failing_stage_raises_its_own_error_and_is_counted(capsys: pytest.Capt
 @pytest.mark.usefixtures("in_lambda")
 def test_the_message_of_a_foreign_error_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
     def fail(request: Request) -> Response:
-        raise RuntimeError(request.query.text)
+        raise KeyError(request.query.text)
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError) as caught:
         call(fail)
+    # Lambda's runtime logs the message and the stack of what is raised, without what it was raised from.
+    assert str(caught.value) == "KeyError"
+    assert caught.value.__suppress_context__
+    assert [frame.name for frame in caught.traceback][-1] == "fail"
     output = capsys.readouterr().out
-    assert '"error":"RuntimeError"' in output
+    assert '"error":"KeyError"' in output
     assert "Osprey" not in output
+
+
+@pytest.mark.usefixtures("in_lambda")
+def test_no_level_of_logs_shows_what_libraries_send_and_receive(request: pytest.FixtureRequest) -> None:
+    for logger in (logging.getLogger(), logging.getLogger("braid")):
+        request.addfinalizer(partial(logger.setLevel, logger.level))
+    logging.getLogger().setLevel(logging.DEBUG)  # as Lambda's runtime does
+    stage_handlers.stage_logger("debugged")
+    for library in ("botocore.endpoint", "botocore.parsers", "opensearch", "urllib3.connectionpool", "gremlinpython"):
+        assert not logging.getLogger(library).isEnabledFor(logging.DEBUG)
+        assert logging.getLogger(library).isEnabledFor(logging.INFO)
+    assert logging.getLogger("braid.app").isEnabledFor(logging.DEBUG)
 
 
 @pytest.mark.usefixtures("in_lambda")

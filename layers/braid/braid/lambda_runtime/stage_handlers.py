@@ -75,7 +75,8 @@ def stage_handler(
     Callable
         ``handler(event, context)`` that returns the result of ``run`` as JSON values. It raises
         :class:`~braid.errors.InvalidRequest`, naming the field, if the event is not a valid ``request``, and otherwise
-        the errors of ``run``: the state machine matches on their class names.
+        the errors of ``run``: the state machine matches on their class names. Of one that is not Braid's own it raises
+        the name alone, as a RuntimeError.
     """
     settings = load_settings()
     request.model_rebuild()  # while the function starts, not in its first question
@@ -102,7 +103,10 @@ def stage_handler(
             _log_failure(logger, error)
             metrics.add_metric(name="Errors", unit=MetricUnit.Count, value=1)
             metrics.add_metadata(key="error", value=type(error).__name__)
-            raise
+            if isinstance(error, BraidError):
+                raise
+            # Lambda's runtime writes the message to the log and to X-Ray, and a library's may quote its input.
+            raise RuntimeError(type(error).__name__).with_traceback(error.__traceback__) from None
         finally:
             elapsed_ms = (time.perf_counter() - started) * 1000
             for name, number in (count() if count else {}).items():
@@ -210,12 +214,25 @@ class _CurrentStream(logging.Handler):
         stream.flush()
 
 
+def _quiet_libraries() -> None:
+    """Keep libraries from logging what they send and receive: questions, texts, secrets and signatures.
+
+    Lambda's runtime sets the root logger, from which they take their level, to ``LogLevel`` of the template.
+    """
+    root = logging.getLogger()
+    if logging.NOTSET < root.level < logging.INFO:
+        logging.getLogger("braid").setLevel(root.level)
+        root.setLevel(logging.INFO)
+
+
 @cache
 def stage_logger(stage: str) -> Logger:
     """Return the logger of a stage or function.
 
     Timestamps have the format that Lambda parses; lines with another format would count as INFO.
     """
+    if in_lambda():
+        _quiet_libraries()
     logger = Logger(service=stage, logger_handler=_CurrentStream(), use_rfc3339=True)
     for handler in exporting.log_handlers():
         logger.addHandler(handler)
@@ -266,7 +283,7 @@ def _log_failure(logger: Logger, error: Exception) -> None:
     elif isinstance(error, BraidError):
         logger.error("stage failed", extra=fields | {"reason": str(error)})
     else:
-        # The message of a library may quote its input; the runtime reports the stack.
+        # The message of a library may quote its input; the runtime logs the stack.
         logger.error("stage failed", extra=fields)
 
 
