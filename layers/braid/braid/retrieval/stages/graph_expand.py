@@ -93,8 +93,8 @@ def expansion_for(
     """Return the walk for the plan's intent, which :mod:`braid.understanding.intent` detects with its direction.
 
     Causal: CAUSES, ENABLES, PREVENTS, up to 3 hops, highest product of confidences first. Temporal: BEFORE, AFTER,
-    DURING, or only what the question states, up to 3 hops, the hits of highest confidence in order of time. Otherwise: any type, both ways, up to 2 hops,
-    nearest first.
+    DURING, or only what the question states, up to 3 hops, the hits of highest confidence in order of time. Otherwise:
+    any type, both ways, up to 2 hops, nearest first.
     """
     base = ExpandRequest(
         tenant_id=query.tenant_id,
