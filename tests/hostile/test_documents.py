@@ -456,6 +456,7 @@ def test_small_files_that_are_made_to_be_slow_are_read_in_time(tmp_path: Path) -
         "comments.txt": b"<!---->" * 140 + b"x",
         "comments and spaces.md": b"<!-- --> \n" * 90 + b"x",
         "merged.docx": changed(docx(), "word/document.xml", b"</w:tbl>", goes_on + spans + b"</w:tbl>"),
+        "paragraphs.docx": changed(docx(), "word/document.xml", b"<w:sectPr", b"<w:p/>" * 60_000 + b"<w:sectPr"),
         "empty.xlsx": changed(
             changed(xlsx(), SHEET, b"</sheetData>", far % 1_048_576 + far % 10**12 + b"</sheetData>"),
             SHEET,

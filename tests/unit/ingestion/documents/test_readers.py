@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.ingestion.documents.document import Document, ReadingLimits, Source, Unreadable
@@ -311,8 +311,6 @@ def test_equal_cells_of_a_row_are_all_kept() -> None:
 
 def test_text_of_word_that_stands_in_no_plain_paragraph_is_read() -> None:
     import docx as library
-    from docx.opc.packuri import PackURI
-    from docx.opc.part import Part
     from docx.oxml import parse_xml
     from docx.oxml.ns import nsdecls
 
@@ -346,14 +344,7 @@ def test_text_of_word_that_stands_in_no_plain_paragraph_is_read() -> None:
     for element in reversed(parse_xml(f"<w:body {spaces}>{content}</w:body>")):
         file.element.body.insert(0, element)
     note = f'<w:footnote w:id="2"><w:p>{run("Since June.")}</w:p></w:footnote>'
-    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
-    part = Part(
-        PackURI("/word/footnotes.xml"),
-        kind,
-        f"<w:footnotes {nsdecls('w')}>{note}</w:footnotes>".encode(),
-        file.part.package,
-    )
-    file.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes")
+    add_footnotes(file, f"<w:footnotes {nsdecls('w')}>{note}</w:footnotes>")
     assert document("a.docx", saved(file)).sections[0].text.split("\n\n") == [
         "Due in May",
         "The fee is 5 euros, as in 7",
@@ -447,6 +438,37 @@ def test_an_rtf_is_read_by_paragraphs() -> None:
     content = begin + b"Gr\\'fc\\'dfe {\\b here}{\\footnote Since June.}\\par Next \\u8364?5\\par}"
     (section,) = document("a.rtf", content).sections
     assert section.text == "Grüße hereSince June.\n\nNext €5"
+
+
+def test_what_is_hidden_or_deleted_in_word_is_not_read_with_a_note_a_box_or_an_equation() -> None:
+    import docx as library
+    from docx.oxml import parse_xml
+    from docx.oxml.ns import nsdecls
+
+    box = "<w:drawing><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p></w:txbxContent></w:drawing>"
+    note = '<w:footnoteReference w:id="2"/>'
+    hidden = "<w:rPr><w:vanish/></w:rPr>"
+    content = f"""
+        <w:p><w:r>{hidden}{box}{note}</w:r><m:oMath><m:r>{hidden}<m:t>x</m:t></m:r></m:oMath></w:p>
+        <w:p><w:del><w:r>{box}{note}</w:r><m:oMath><m:r><m:t>x</m:t></m:r></m:oMath></w:del></w:p>
+        <w:p><w:moveFrom><w:r>{box}{note}</w:r></w:moveFrom><w:r><w:t>shown</w:t></w:r></w:p>
+    """
+    file = library.Document()
+    for element in reversed(parse_xml(f"<w:body {nsdecls('w', 'm')}>{content}</w:body>")):
+        file.element.body.insert(0, element)
+    notes = f"<w:footnotes {nsdecls('w')}><w:footnote w:id='2'><w:p><w:r><w:t>noted</w:t></w:r></w:p></w:footnote>"
+    add_footnotes(file, f"{notes}</w:footnotes>")
+    assert [section.text for section in document("a.docx", saved(file)).sections] == ["shown"]
+
+
+def add_footnotes(file: Any, notes: str) -> None:
+    """Add footnotes to a document of python-docx."""
+    from docx.opc.packuri import PackURI
+    from docx.opc.part import Part
+
+    kind = "application/vnd.openxmlformats-officedocument.wordprocessingml.footnotes+xml"
+    part = Part(PackURI("/word/footnotes.xml"), kind, notes.encode(), file.part.package)
+    file.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes")
 
 
 def test_charts_and_diagrams_of_a_slide_are_read() -> None:

@@ -20,8 +20,8 @@ _ARCHIVED_FILES = 10_000
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _HEADING = re.compile("Heading [1-9]")
-_HIDDEN_RUNS = './/w:r[w:rPr/w:vanish[not(@w:val="0" or @w:val="false" or @w:val="off")]]'
-"""Text of a DOCX that is formatted as hidden."""
+_OFF = {"0", "false", "off"}
+"""Values of a property of a DOCX that is switched off."""
 _WRAPPERS = ("w:sdt", "w:sdtContent", "w:fldSimple", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:bdo", "w:dir")
 """Elements of a DOCX that stand around runs, paragraphs, cells or rows."""
 _NO_TEXT_OF_ITS_OWN = "w:sdtPr[w:showingPlcHdr or w:docPartObj/w:docPartGallery/@w:val = 'Table of Contents']"
@@ -70,8 +70,6 @@ def read_docx(source: Source) -> Document:
 
     file = docx.Document(io.BytesIO(source.content))
     _bring_text_to_paragraphs(file)
-    for hidden in file.element.body.xpath(_HIDDEN_RUNS):
-        hidden.getparent().remove(hidden)
     title, metadata, date = _core(file.core_properties)
     title = "" if title == "Word Document" else title  # of python-docx's template
     sections = list(_docx_sections(file))
@@ -92,6 +90,7 @@ def _bring_text_to_paragraphs(file: Any) -> None:  # noqa: ANN401 - a document o
 
     body = file.element.body
     notes = _docx_notes(file)
+    _remove_not_shown(body)  # with the notes and text boxes in it
     # By `iter`, as XPath takes quadratic time to order what several expressions find.
     for reference in reversed(list(body.iter(qn("w:footnoteReference"), qn("w:endnoteReference")))):
         _move_below_paragraph(reference, notes.pop((reference.tag, reference.get(qn("w:id"))), ()))
@@ -126,7 +125,22 @@ def _docx_notes(file: Any) -> dict[tuple[str, str], list[Any]]:  # noqa: ANN401 
         for relation in file.part.rels.values()
         if relation.reltype.endswith(("/footnotes", "/endnotes")) and not relation.is_external
     ]
+    for part in parts:
+        _remove_not_shown(part)
     return {(f"{note.tag}Reference", note.get(qn("w:id"))): list(note) for part in parts for note in part}
+
+
+def _remove_not_shown(part: Any) -> None:  # noqa: ANN401 - an element of lxml
+    """Remove what is formatted as hidden, and what was deleted or moved elsewhere while changes were tracked."""
+    from docx.oxml.ns import qn
+
+    gone = list(part.iter(qn("w:del"), qn("w:moveFrom")))
+    hidden = [element for element in part.iter(qn("w:vanish")) if element.get(qn("w:val")) not in _OFF]
+    runs = (element.getparent().getparent() for element in hidden)  # around their properties
+    gone += [run for run in runs if run is not None and run.tag in {qn("w:r"), qn("m:r")}]
+    for element in gone:
+        if (around := element.getparent()) is not None:
+            around.remove(element)
 
 
 def _move_below_paragraph(inside: Any, moved: Sequence[Any]) -> None:  # noqa: ANN401 - elements of lxml
@@ -140,16 +154,20 @@ def _move_below_paragraph(inside: Any, moved: Sequence[Any]) -> None:  # noqa: A
 
 
 def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document of python-docx
+    from docx.oxml.ns import qn
     from docx.table import Table
+    from docx.text.paragraph import Paragraph
 
     path = HeadingPath()
     held: list[str] = []
     styles: dict[str | None, str] = {}
     listed = False
-    for block in file.iter_inner_content():
-        if isinstance(block, Table):
-            held.append("\n\n" + tidied("\n".join(_docx_rows(block))))
+    # Not by `iter_inner_content`, which takes quadratic time to order paragraphs and tables.
+    for element in file.element.body.iterchildren(qn("w:p"), qn("w:tbl")):
+        if element.tag == qn("w:tbl"):
+            held.append("\n\n" + tidied("\n".join(_docx_rows(Table(element, file._body)))))  # noqa: SLF001 - as there
             continue
+        block = Paragraph(element, file._body)  # noqa: SLF001 - as there
         named = block._p.style  # noqa: SLF001 - its style is looked for among all styles, each time
         if named not in styles:
             styles[named] = (block.style.name or "") if block.style else ""
