@@ -283,6 +283,53 @@ def test_rows_of_a_table_say_their_columns() -> None:
     assert (section.text, section.rows, section.line) == ("name: Heron; tons: 10\nname: Auk; tons: 2", True, 2)
 
 
+@pytest.mark.parametrize(
+    ("above", "captions"),
+    [
+        ("Tides of the harbour\n", ("Tides of the harbour",)),
+        ("Tides of the harbour;\nIn metres;;\n", ("Tides of the harbour", "In metres")),
+        ('"Tides, and winds"\n"NO 12, 34"\n\n', ("Tides, and winds", "NO 12, 34")),
+        ("sep=;\n", ()),
+        ("sep=;\r\nTides\n", ("Tides",)),
+    ],
+)
+def test_lines_above_the_names_of_the_columns_are_headings(above: str, captions: tuple[str, ...]) -> None:
+    table = "day;port;level\n01.02.2025;Heron;-1,50\n03.02.2025;Auk;-3,00\n"
+    (section,) = document("a.csv", above + table).sections
+    assert section.text == "day: 01.02.2025; port: Heron; level: -1,50\nday: 03.02.2025; port: Auk; level: -3,00"
+    assert (section.heading, section.line) == (captions, above.count("\n") + 2)
+
+
+def test_lines_above_the_names_of_a_sheets_columns_are_headings() -> None:
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.active.title = "Fees"
+    for row in (["Fees of the harbour"], ["in crowns"], [], ["Berth", 2024, 2025], ["Heron", 12, 14]):
+        book.active.append(row)
+    (section,) = document("a.xlsx", saved(book)).sections
+    assert section.heading == ("Fees", "Fees of the harbour", "in crowns")
+    assert (section.text, section.line) == ("Berth: Heron; 2024: 12; 2025: 14", 5)
+    (row,) = document("a.xlsx", saved(book), text="2025").sections
+    assert row.metadata == {"Berth": "Heron", "2024": 12}
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ("name\nHeron,10\nAuk,2\n", "name: Heron; column 2: 10\nname: Auk; column 2: 2"),
+        ("note\nClosed, for good\n", "note: Closed; column 2: for good"),
+        ("note\nClosed, for good\nOpen, again\n", "note: Closed; column 2: for good\nnote: Open; column 2: again"),
+        ("note\nClosed; for good\nOpen\nShut\n", "note: Closed; for good\nnote: Open\nnote: Shut"),
+        ("note\nClosed\nOpen\n", "note: Closed\nnote: Open"),
+        ("name,tons\nHeron,1;2;3\nAuk,4;5;6\n", "name: Heron; tons: 1;2;3\nname: Auk; tons: 4;5;6"),
+    ],
+)
+def test_a_first_line_that_names_the_only_column_is_no_heading(table: str, text: str) -> None:
+    (section,) = document("a.csv", table).sections
+    assert (section.text, section.heading) == (text, ())
+
+
 def test_cells_beyond_the_named_columns_are_kept() -> None:
     table = "name,tons,,\nHeron,10,closed,,,x\nAuk,2,,at noon,,\n,,,,column 3,y\n"
     (section,) = document("a.csv", table).sections

@@ -8,7 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
-from braid.ingestion.documents.readers.tables import rows_of, table_sections
+from braid.ingestion.documents.readers.tables import captions_and_rows, table_sections
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
@@ -290,5 +290,6 @@ def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a
         if sheet.sheet_state != "visible":
             continue
         sheet.reset_dimensions()  # the file states them, and each row would be filled up to that width
-        rows = rows_of(sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True), source.limits)
-        yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title),))
+        lines = sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True)
+        captions, rows = captions_and_rows(lines, source.limits)
+        yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title), *captions))

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from datetime import datetime, time
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
@@ -21,6 +22,10 @@ _OWN = ("title", "text", "timestamp", "valid_at", "invalid_at")
 """Roles of a mapped column, besides keys of metadata."""
 _DEPTH = 32
 _DELIMITERS, _SAMPLE_CHARACTERS = ",;\t|", 8_192
+_STATED_DELIMITER = re.compile(r"sep=([,;\t|])\r?\n")
+"""A first line in which a program states the delimiter, as Excel reads it."""
+_CAPTIONS, _COMPARED_ROWS = 5, 5
+"""Most lines above the names of the columns, such as a title and a unit, and rows below them that are looked at."""
 _NAME_CHARACTERS = 200
 """Most characters of a column's name, which is repeated in the text of each row."""
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
@@ -31,48 +36,93 @@ Row = tuple[int, dict[str, str]]
 
 
 def read_csv(source: Source) -> Document:
-    """Read a table with cells separated by commas, semicolons, tabs or bars; its first row names the columns."""
+    """Read a table with cells separated by commas, semicolons, tabs or bars; a row names the columns."""
     text = decode(source.content)
     csv.field_size_limit(source.limits.characters)
+    stated = _STATED_DELIMITER.match(text)
+    delimiter = stated[1] if stated else _delimiter(text, source.suffix)
     try:
-        lines = csv.reader(io.StringIO(text), delimiter=_delimiter(text, source.suffix), skipinitialspace=True)
-        rows = list(rows_of(lines, source.limits))
+        lines = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
+        if stated:
+            next(lines)
+        captions, rows = captions_and_rows(lines, source.limits, first_line=2 if stated else 1)
+        sections = table_sections(rows, source.mapping, captions)
     except csv.Error as error:
         raise Unreadable(f"is no table: {error}") from None
-    sections = table_sections(rows, source.mapping)
     return Document(source.stem, "csv", bounded(sections, source.limits))
 
 
 def _delimiter(text: str, suffix: str) -> str:
-    """Return the delimiter with which most rows have as many cells as the first; of several, the one with most cells.
+    """Return the delimiter with which most rows have as many cells as the first of them that has several.
 
-    Python's ``csv.Sniffer`` is not used, as its time grows with the fourth power of the number of quotes.
+    Of several delimiters, the one with the fewest lines above that row, then with most cells. Python's ``csv.Sniffer``
+    is not used, as its time grows with the fourth power of the number of quotes.
     """
     usual = "\t" if suffix == ".tsv" else ","
-    best, found = (0.0, 1), usual
+    best, found = (0.0, 0, 1), usual
     for delimiter in dict.fromkeys((usual, *_DELIMITERS)):
         sample = io.StringIO(text[:_SAMPLE_CHARACTERS])
         rows = [row for row in csv.reader(sample, delimiter=delimiter, skipinitialspace=True) if row]
         whole = rows[:-1] if len(text) > _SAMPLE_CHARACTERS and len(rows) > 1 else rows
-        if not whole or len(whole[0]) == 1:
+        above = sum(1 for _ in takewhile(lambda row: sum(map(bool, row)) <= 1, whole))
+        table = whole[above:]
+        if not table or (above and (above > _CAPTIONS or len(table) == 1)):
             continue
-        width = len(whole[0])
-        if (given := (sum(len(row) == width for row in whole) / len(whole), width)) > best:
+        width = len(table[0])
+        alike = sum(len(row) == width for row in table)
+        given = (alike / len(table), -above, width)
+        if given > best and (not above or alike > len(table) - alike):
             best, found = given, delimiter
     return found
 
 
-def rows_of(lines: Iterable[Sequence[object]], limits: ReadingLimits) -> Iterator[Row]:
-    """Yield the rows that are not empty, after the first of them, whose cells are the names of the columns.
+def captions_and_rows(
+    lines: Iterable[Sequence[object]], limits: ReadingLimits, *, first_line: int = 1
+) -> tuple[tuple[str, ...], Iterator[Row]]:
+    """Return the lines above a table, and its rows that are not empty, below the row that names the columns.
 
-    Columns beyond those of the first row are named by their number.
+    Columns beyond those of that row are named by their number.
     """
+    filled = _filled(lines, first_line)
+    first = list(islice(filled, _CAPTIONS + 1 + _COMPARED_ROWS))
+    above = _captions(first)
+    captions = tuple(next(filter(None, cells)) for _, cells in first[:above])
+    return captions, _rows(chain(first[above:], filled), limits)
+
+
+def _filled(lines: Iterable[Sequence[object]], first_line: int) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line that has any."""
+    for number, line in enumerate(lines, start=first_line):
+        cells = [tidied(_written(cell)).strip() for cell in line]
+        if any(cells):
+            yield number, cells
+
+
+def _captions(first: Sequence[tuple[int, Sequence[str]]]) -> int:
+    """Return how many of the first lines are above the table: those of one cell, such as a title.
+
+    Of the lines below them, the first has several cells. It is below an empty line, or it has only text where others
+    have numbers or dates; else the first line may be the name of the first column, and the others have none.
+    """
+    several = [place for place, (_, cells) in enumerate(first) if sum(map(bool, cells)) > 1]
+    above = several[0] if several else 0
+    if not 0 < above <= _CAPTIONS or above + 1 == len(first):
+        return 0
+    (before, _), (number, names), *rows = first[above - 1 :]
+    apart = number - before > 1
+    differs = all(map(_is_label, names)) and not all(_is_label(cell) for _, cells in rows for cell in cells)
+    return above if apart or differs else 0
+
+
+def _is_label(cell: str) -> bool:
+    """Return whether a cell is text, and neither a number nor a date or time in digits."""
+    return not any(map(str.isdigit, cell)) or any(map(str.isalpha, cell))
+
+
+def _rows(filled: Iterable[tuple[int, Sequence[str]]], limits: ReadingLimits) -> Iterator[Row]:
     names: list[str] = []
     characters = 0
-    for number, line in enumerate(lines, start=1):
-        cells = [tidied(_written(cell)).strip() for cell in line]
-        if not any(cells):
-            continue
+    for number, cells in filled:
         if not names:
             names = _distinct(cells)
             continue
