@@ -64,6 +64,17 @@ def test_words_of_the_title_tell_little() -> None:
     assert marked(excerpt_of("What does Keelson depend on?", text, title="Keelson")) == "It depends on Ballast."
 
 
+@pytest.mark.parametrize("row", ["berth: {0}; tons: {1}", "| {0} | {1} tons |", "{0} | {1} tons"])
+def test_the_first_row_of_a_table_is_no_more_than_another(row: str) -> None:
+    table = "\n".join(row.format(name, tons) for tons, name in enumerate(("Auk", "Gull", "Heron", "Tern"), start=70))
+    assert "Heron" in marked(excerpt_of("How many tons has Heron?", table, title="Berths"))
+
+
+def test_the_first_sentence_of_a_text_tells_more_than_another() -> None:
+    text = f"Auk is a berth of 70 tons. {FILLER}Heron has 72 tons. Gull has 71 tons."
+    assert marked(excerpt_of("How many tons has Heron?", text)).startswith("Auk")
+
+
 def test_a_question_for_a_time_prefers_a_sentence_with_a_number() -> None:
     text = f"{FILLER * 9}A write freeze is a safeguard. {FREEZE} {FILLER * 9}"
     assert marked(excerpt_of("When was the write freeze?", text)) == FREEZE

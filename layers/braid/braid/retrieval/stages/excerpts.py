@@ -52,7 +52,7 @@ _FOLDED_KEPT: Final = 4_096
 _MAX_WORDS: Final = 1_000
 _OF_TITLE, _OF_PATH, _ASKED_FOR, _IN_PART, _LEADS = 0.25, 0.5, 0.5, 1.25, 1.0
 """Weights in the score of a sentence: of a word of the title, a name on a path, the expected kind of answer, the part
-nearest to the question, and the text's first sentence."""
+nearest to the question, and the text's first sentence unless it is a row of a table."""
 _ALIKE: Final = (
     ("born", "birth", "birthplace"),
     ("die", "died", "dies", "death", "dead"),
@@ -131,13 +131,15 @@ class Excerpts:
         of_rare_word = math.log(1 + len(ends))
         """What a word adds that only one sentence has."""
 
+        leads = begin == 0 and not _begins_with_rows(content)
+
         def score(place: int) -> float:
             total = 0.0
             for term in sorted(terms_of[place]):  # sums of floats depend on their order
                 weight = self._weights.get(term, _OF_PATH) * (_OF_TITLE if term in title else 1.0)
                 total += weight * math.log(1 + len(ends) / sentences_with[term])
             text = content[ends[place] : ends[place + 1]]
-            if begin == 0 and place == 0 and not terms_of[place] <= title:
+            if leads and place == 0 and not terms_of[place] <= title:
                 total += _LEADS * of_rare_word
             if self._asks_number and _NUMBER.search(text):
                 total += _ASKED_FOR * of_rare_word
@@ -169,6 +171,14 @@ class Excerpts:
             around = max(places, default=0)  # the word whose first occurrence is the last counts as the rarest
         begin = max(0, min(around - self._room // 4, len(content) - self._room))
         return begin, begin + self._room
+
+
+def _begins_with_rows(content: str) -> bool:
+    """Return whether a text begins with rows of a table: the first one says no more of the whole than another."""
+    first, second, *_ = *content.split("\n", 2), ""
+    name, colon, _ = first.partition(": ")
+    has_cells = first.startswith("|") or (" | " in first and " | " in second)
+    return has_cells or (bool(colon) and second.startswith(name + colon))
 
 
 def _names_and_rest(question: str, names: Iterable[tuple[str, str]]) -> tuple[list[str], str]:
