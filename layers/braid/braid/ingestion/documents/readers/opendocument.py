@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
-from braid.ingestion.documents.readers.tables import rows_of, table_sections
+from braid.ingestion.documents.readers.tables import captions_and_rows, table_sections
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
@@ -193,8 +193,9 @@ def _slides(body: Any, styles: _Styles) -> Iterator[Section]:  # noqa: ANN401 - 
 def _sheets(body: Any, styles: _Styles, source: Source) -> Iterator[Section]:  # noqa: ANN401 - an element of lxml
     for table in body.iterchildren(_TABLE):
         if not _is_hidden(table, styles):
-            rows = rows_of(_sheet_rows(table, styles), source.limits)
-            yield from table_sections(rows, source.mapping, heading=(one_line(table.get(_name("table:name"), "")),))
+            captions, rows = captions_and_rows(_sheet_rows(table, styles), source.limits)
+            named = one_line(table.get(_name("table:name"), ""))
+            yield from table_sections(rows, source.mapping, heading=(named, *captions))
 
 
 def _sheet_rows(table: Any, styles: _Styles) -> Iterator[list[str]]:  # noqa: ANN401 - an element of lxml
