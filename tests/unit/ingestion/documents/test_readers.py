@@ -11,7 +11,19 @@ from braid.ingestion.documents.document import Document, ReadingLimits, Source, 
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ingestion.documents.reader_selection import read
 
-from tests.document_files import SENTENCE, docx, epub, every_format, ods_row, opendocument, pdf, pptx, saved, xlsx
+from tests.document_files import (
+    SENTENCE,
+    docx,
+    epub,
+    every_format,
+    ods_row,
+    opendocument,
+    pdf,
+    pptx,
+    saved,
+    xlsx,
+    zipped,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -669,6 +681,12 @@ def test_a_message_is_below_its_senders_name_or_address(sender: str, heading: tu
     assert headings(document("a.eml", message)) == [heading]
 
 
+@pytest.mark.parametrize("charset", ["iso-8859-1", "Latin1", "windows-1252"])
+def test_a_message_in_latin_1_is_read_as_windows_writes_it(charset: str) -> None:
+    message = f"Subject: Gates\nContent-Type: text/plain; charset={charset}\n\nJürgen pays 5 € – at “Heron”."
+    assert document("a.eml", message.encode("cp1252")).sections[0].text == "Jürgen pays 5 € – at “Heron”."
+
+
 @pytest.mark.parametrize("charset", ["punycode", "undefined", "idna", "no-such-charset", "us-ascii"])
 def test_a_message_with_a_wrong_charset_is_read_all_the_same(charset: str) -> None:
     message = f"Subject: Gates\nContent-Type: text/plain; charset={charset}\n\nJürgen opens the gates."
@@ -756,6 +774,9 @@ def test_text_of_other_scripts_is_read_in_its_encoding(encoding: str, text: str)
         ("a.png", b"\x89PNG\r\n\x1a\n" + bytes(64), "is a picture"),
         ("a.svg", b"<?xml version='1.0'?>\n<svg><text>x</text></svg>", "is a picture"),
         ("a.doc", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(64), "old Office file"),
+        ("a.msg", b"\xd0\xcf\x11\xe0" + bytes(9_000) + "__substg1.0_0037001F".encode("utf-16-le"), "save it as EML"),
+        ("a.pages", zipped({"Index/Document.iwa": "x"}), "export it as PDF"),
+        ("a.zip", zipped({"readme": "x"}), "is an archive"),
         ("a.pdf", b"%PDF-1.7\nnothing", "is broken, or no PDF"),
         ("a.pdf", pdf(["", ""]), "is scanned"),
         ("a.pdf", pdf([]), "has no pages"),

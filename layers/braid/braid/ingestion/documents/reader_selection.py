@@ -75,8 +75,11 @@ _MAIL = re.compile(
     rb"\A(?:Return-Path|Received|Delivered-To|MIME-Version|Message-ID|From|Date|Subject): [^\n]+\n"
     rb"(?:[A-Z][\w-]*: |[ \t])"
 )
+_OLE = rb"\xd0\xcf\x11\xe0"
+_OUTLOOK = "__substg1.0_".encode("utf-16-le")
+"""The beginning of the names of the parts of an MSG, which is an OLE file as old Office files are."""
 _REFUSED = (
-    (rb"\xd0\xcf\x11\xe0", "is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password"),
+    (_OLE, "is an encrypted or old Office file; save it as DOCX, PPTX or XLSX without a password"),
     (rb"\x89PNG|\xff\xd8\xff|GIF8|II\*\x00|MM\x00\*|RIFF.{4}WEBP", "is a picture"),
     (rb"(?>\s+|<\?xml[^>]*>|<!--.*?-->|<!DOCTYPE svg[^>]*>)*+<svg\b", "is a picture"),
 )
@@ -149,17 +152,22 @@ def reader_of(source: Source) -> Callable[[Source], Document]:
     start = source.content[:1_024]
     if b"%PDF-" in start:
         return read_pdf
+    if re.match(_OLE, start) and _OUTLOOK in source.content:
+        raise Unreadable("is a message of Outlook (MSG); save it as EML, HTML or text")
+    for pattern, reason in _REFUSED:
+        if re.match(pattern, start, re.DOTALL):
+            raise Unreadable(reason)
     if start.startswith(b"PK\x03\x04"):
         names = set(check_archive(source.content, source.limits))
         reader = next((reader for name, reader in _ARCHIVE_READERS.items() if name in names), None)
         if reader is None:
-            raise Unreadable("is an archive; unpack it")
+            is_iwork = "Index/Document.iwa" in names
+            raise Unreadable(
+                "is of Pages, Numbers or Keynote; export it as PDF" if is_iwork else "is an archive; unpack it"
+            )
         return reader
     if start.startswith(b"{\\rtf"):
         return read_rtf
-    for pattern, reason in _REFUSED:
-        if re.match(pattern, start, re.DOTALL):
-            raise Unreadable(reason)
     if b"\x00" in start and not start.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")):
         raise Unreadable("is a binary file, not text")
     return _reader_of_text(source.suffix, start)

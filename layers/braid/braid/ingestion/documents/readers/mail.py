@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import email
 from collections import deque
 from dataclasses import replace
@@ -108,12 +109,22 @@ def _body(part: EmailMessage, source: Source) -> tuple[Section, ...]:
     content = part.get_payload(decode=True)
     content = content if isinstance(content, bytes) else str(content).encode()
     try:
-        text = content.decode(part.get_content_charset() or "utf-8")
+        text = content.decode(_charset(part))
     except (LookupError, UnicodeError):  # the charset is unknown, not a text's, or another one
         text = decode(content)
     if part.get_content_type() == "text/html":
         return html_document(text, source).sections
     return (Section(tidied(text)),) if text.strip() else ()
+
+
+def _charset(part: EmailMessage) -> str:
+    """Return the charset of a part: for Latin-1 that of Windows, as web pages and mail programs read it.
+
+    They differ only in control characters, where that of Windows has the euro sign, dashes and quotation marks.
+    Raises LookupError if the charset is unknown.
+    """
+    stated = codecs.lookup(part.get_content_charset() or "utf-8").name
+    return "cp1252" if stated == "iso8859-1" else stated
 
 
 def _date(message: EmailMessage) -> str | None:
