@@ -45,7 +45,7 @@ def test_a_folder_of_documents_is_ingested_searched_listed_and_kept_up_to_date(t
     again = run(home, "ingest", str(files), "--tenant", "acme", "--where", "team=port")
     assert (again.status, again.err) == (0, "")
     assert f"{len(every_format()) - 1} unchanged; 1 removed" in again.out
-    assert "documents  13" in run(home, "stats", "--tenant", "acme").out
+    assert f"documents  {len(every_format()) - 1}" in run(home, "stats", "--tenant", "acme").out
 
 
 def test_tenants_are_listed_a_name_a_line(tmp_path: Path) -> None:
