@@ -147,3 +147,16 @@ def test_a_function_that_does_not_answer_is_worth_trying_again() -> None:
 
     with pytest.raises(TransientStoreError, match="function ingest"):
         IngestFunction(Silent(), "ingest").write(REQUEST)
+
+
+def test_an_answer_that_breaks_off_is_an_error_after_which_to_try_again() -> None:
+    class BreakingOff:
+        def invoke(self, **_: Any) -> dict[str, Any]:
+            return {"Payload": self}
+
+        def read(self) -> bytes:
+            raise ReadTimeoutError(endpoint_url="https://lambda")
+
+    with pytest.raises(TransientStoreError, match="ReadTimeoutError") as caught:
+        IngestFunction(BreakingOff(), "ingest").write(REQUEST)
+    assert caught.value.maybe_done

@@ -54,7 +54,8 @@ class _Function:
             with as_braid_errors(f"function {self._name}"):
                 payload = json.dumps({**event, **trace_headers()}).encode()
                 answer = self._client.invoke(FunctionName=self._name, Payload=payload)
-            said = json.loads(answer["Payload"].read())
+                text = answer["Payload"].read()
+            said = json.loads(text)
             if "FunctionError" in answer:
                 raise self._error(str(said.get("errorType")), str(said.get("errorMessage")))
             return said
