@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
@@ -12,7 +12,7 @@ from braid.engines.embedded.store import EmbeddedStore
 from braid.errors import QueueFull, QuotaExceeded, TransientStoreError
 from braid.ingestion import writer_slots
 from braid.ingestion.writer_slots import WRITING_S, writing_for_request, writing_in_bulk
-from braid.ports.cache import ResilientCache
+from braid.ports.cache import NoCache, ResilientCache
 
 from tests.contract.shapes import ACME, GLOBEX, Clock
 
@@ -135,10 +135,40 @@ def test_a_slot_whose_count_got_no_answer_is_given_back_if_it_may_have_been_coun
         with monkeypatch.context() as lost:
             lost.setattr(inner, "count", count)
             for _ in range(SLOTS):
-                with slot(ResilientCache(inner)):
+                with pytest.raises(QueueFull), slot(ResilientCache(inner)):
                     pass
         with ExitStack() as held:  # as many as before: none is held by nobody, and none was freed that nobody had
             for tenant in [ACME] * 4 + [GLOBEX] * 2:
                 held.enter_context(slot(ResilientCache(inner), tenant))
             with pytest.raises(QueueFull):
                 held.enter_context(slot(ResilientCache(inner), GLOBEX))
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_no_step_writes_uncounted_while_the_counting_is_throttled(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, place: int
+) -> None:
+    """One tenant's waiting steps may be so many that its own counter is throttled."""
+    with EmbeddedStore(tmp_path / "braid.db") as store:
+        inner = EmbeddedCache(store, clock=clock.now)
+        cache, real = ResilientCache(inner), inner.count
+        for _ in range(2):  # the second time while the cache rests
+            answers = iter([True] * place + [False])
+
+            def count(*given: Any, answers: Iterator[bool] = answers, **named: Any) -> int:
+                if next(answers, True):
+                    return real(*given, **named)
+                raise TransientStoreError("throttled")
+
+            with monkeypatch.context() as throttled:
+                throttled.setattr(inner, "count", count)
+                with pytest.raises(QueueFull), slot(cache):
+                    pass
+        with ExitStack() as held:  # none is held by nobody
+            for tenant in [ACME] * 4 + [GLOBEX] * 2:
+                held.enter_context(slot(cache, tenant))
+
+
+def test_without_a_cache_steps_are_not_counted() -> None:
+    with slot(ResilientCache(NoCache())):
+        pass

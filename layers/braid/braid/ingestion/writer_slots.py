@@ -31,9 +31,19 @@ _WRITES = "writes under way"
 _WRITES_RETRY_S = 10
 
 
-def _writing(cache: ResilientCache, owner: str, key: str, limit: int) -> AbstractContextManager[bool]:
+def _writing(
+    cache: ResilientCache, owner: str, key: str, limit: int, *, free_if_lost: bool = True
+) -> AbstractContextManager[bool]:
     """Hold one of the slots of writes; a write lasts up to a window."""
-    return cache.slot(owner, key, limit=limit, window_s=WRITING_S, clock=time.time, spans_windows=True)
+    return cache.slot(
+        owner,
+        key,
+        limit=limit,
+        window_s=WRITING_S,
+        clock=time.time,
+        spans_windows=True,
+        free_if_lost=free_if_lost,
+    )
 
 
 def share_of_writers(limit: int) -> int:
@@ -45,7 +55,8 @@ def share_of_writers(limit: int) -> int:
 def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None = None) -> Iterator[None]:
     """Hold one of the slots of bulk writes (imports and re-embedding) while the block runs.
 
-    Raises QueueFull if none is free.
+    Raises QueueFull if none is free, or it cannot be counted now: steps that wait count again and again, all of one
+    tenant in one item, and would otherwise all be free to write once they are so many that it is throttled.
 
     Parameters
     ----------
@@ -55,7 +66,7 @@ def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None 
     own = ((tenant_id, _OWN_WRITERS, share_of_writers(limit)),) if tenant_id else ()
     with ExitStack() as held:
         for owner, key, most in (*own, (_ALL, _WRITERS, limit)):
-            if not held.enter_context(_writing(cache, owner, key, most)):
+            if not held.enter_context(_writing(cache, owner, key, most, free_if_lost=False)):
                 message = f"{most} batches of imports and of embedding again are being written; try again later"
                 raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
         yield

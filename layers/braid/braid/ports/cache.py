@@ -228,12 +228,12 @@ class ResilientCache:
         window_s: int,
         clock: Callable[[], float],
         spans_windows: bool = False,
+        free_if_lost: bool = True,
     ) -> Iterator[bool]:
         """Hold one of ``limit`` slots that all processes share while the block runs; yield whether one was free.
 
         Slots are counted anew in each window, so that the slot of a process that died is free again after at most a
-        window; a block that runs into the next window is counted there only with ``spans_windows``. If the cache fails,
-        a slot is always free.
+        window; a block that runs into the next window is counted there only with ``spans_windows``.
 
         Parameters
         ----------
@@ -244,21 +244,27 @@ class ResilientCache:
         spans_windows
             Whether slots of the window before the current one are counted too: for blocks about as long as a window,
             most of which run into the next one.
+        free_if_lost
+            Whether a slot is free if the cache is throttled or does not answer. Otherwise none is, and the cache is
+            also called while it rests: for work that can wait, as its own counting may be what throttles the cache.
         """
         if not limit:
             yield True
             return
         window = clock() // window_s
-        earlier = self.count(tenant_id, key, 0, window_s, ago=1) if spans_windows else 0
-        taken, maybe_counted = None, False
-        if not self._is_resting():
+        free, maybe_counted, amount = True, False, 0
+        if not (free_if_lost and self._is_resting()):
             try:
-                taken, maybe_counted = self._cache.count(tenant_id, key, 1, window_s), True
+                earlier = self._cache.count(tenant_id, key, amount, window_s, ago=1) if spans_windows else 0
+                amount = 1
+                taken = self._cache.count(tenant_id, key, amount, window_s)
+                free, maybe_counted = taken + max(earlier, 0) <= limit, True
             except StoreError as error:
                 self._rest(error)
-                maybe_counted = isinstance(error, TransientStoreError) and error.maybe_done
+                free = free_if_lost or not isinstance(error, TransientStoreError)
+                maybe_counted = amount == 1 and isinstance(error, TransientStoreError) and error.maybe_done
         try:
-            yield taken is None or taken + max(earlier or 0, 0) <= limit
+            yield free
         finally:
             ago = int(clock() // window_s - window)
             if maybe_counted and ago <= spans_windows:
