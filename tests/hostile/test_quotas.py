@@ -11,7 +11,8 @@ from braid.api import quotas
 from braid.api.quotas import DAY_S, MINUTE_S, Quotas
 from braid.engines.aws.dynamodb_cache import DynamoCache
 from braid.engines.embedded.cache_schemas_jobs_members import EmbeddedCache
-from braid.errors import ConfigurationError, InvalidRequest, QuotaExceeded
+from braid.errors import ConfigurationError, InvalidRequest, QueueFull, QuotaExceeded
+from braid.ingestion.writer_slots import writing_in_bulk
 from braid.models import Query, RerankerKind
 from braid.ports.cache import ResilientCache
 from braid.settings import EngineKind, Settings, load_settings
@@ -157,6 +158,31 @@ def test_of_one_tenant_so_many_imports_are_started_a_minute_whatever_runs_them(
     clock.advance(MINUTE_S)
     assert door.ask("POST", "/records:import", asked).status == 202
     assert started == ["saltmarrow", "saltmarrow", "pellworth", "saltmarrow"]
+
+
+def test_a_tenant_of_whose_imports_many_wait_starts_no_more(
+    made: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that waits tries again for half a day, by functions that all tenants share."""
+    library = made()
+    door, asked = FrontDoor(library), {"key": "a.jsonl"}
+    monkeypatch.setattr(quotas, "WAITS_A_MINUTE", 2)
+    monkeypatch.setitem(vars(library), "imports", SimpleNamespace(start=lambda *_: None))
+    with writing_in_bulk(library.cache, 1, tenant_id="saltmarrow"):
+        for waiting in range(4):
+            expected = 202 if waiting < 3 else 429
+            assert door.ask("POST", "/records:import", asked).status == expected
+            with pytest.raises(QueueFull), writing_in_bulk(library.cache, 1, tenant_id="saltmarrow"):
+                pass
+        # Not a tenant whose imports wait for others.
+        for _ in range(4):
+            with pytest.raises(QueueFull), writing_in_bulk(library.cache, 1, tenant_id="pellworth"):
+                pass
+    assert door.ask("POST", "/records:import", asked, authorizer=claims("pellworth")).status == 202
+    clock.advance(MINUTE_S)
+    _refused(door.ask("POST", "/records:import", asked), "60")
+    clock.advance(MINUTE_S)
+    assert door.ask("POST", "/records:import", asked).status == 202
 
 
 def test_of_one_tenant_one_workflow_of_embedding_again_is_started_a_minute(

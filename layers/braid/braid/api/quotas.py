@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from braid.errors import QuotaExceeded
 from braid.models import RerankerKind
+from braid.ports.ingestion import WAITED, WAITED_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +28,9 @@ MINUTE_S: Final = 60
 DAY_S: Final = 86_400
 IMPORTS_A_MINUTE: Final = 300
 """Most imports that a tenant may start in a minute: each takes some seconds of a function that all tenants share."""
+WAITS_A_MINUTE: Final = 3_000
+"""Steps of a tenant's imports that found no slot in a minute, beyond which it may start no more: a step that waits
+tries again twice a minute for half a day, and each time runs a function, and a step of a workflow that is billed."""
 MICRO: Final = 1_000_000
 """Cost is counted in whole millionths of a US dollar."""
 _RERANKING: Final = "quota/rerank"
@@ -77,10 +81,15 @@ class Quotas:
         self._take(tenant_id, "items written or removed", items, self._settings.quota_writes_per_minute)
 
     def take_import(self, tenant_id: str) -> None:
-        """Count one start of an import. Raises QuotaExceeded if the tenant has started too many in this minute.
+        """Count one start of an import.
 
-        An import that finds no slot to write in tries again, each time in a function that all tenants share.
+        Raises QuotaExceeded if the tenant has started too many in this minute, or too many wait for a slot: an import
+        that finds none tries again, each time in a function that all tenants share.
         """
+        waited = (self._cache.count(tenant_id, WAITED, 0, WAITED_S, ago=ago) or 0 for ago in (0, 1))
+        if max(waited) > WAITS_A_MINUTE:
+            message = "too many of this tenant's imports wait to be written; start others when some have ended"
+            raise QuotaExceeded(message, retry_after_s=WAITED_S)
         self._take(tenant_id, "starts of imports", 1, IMPORTS_A_MINUTE)
 
     def take_reembedding(self, tenant_id: str) -> None:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from braid.errors import QueueFull, QuotaExceeded
+from braid.ports.ingestion import WAITED, WAITED_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,8 @@ def writing_in_bulk(cache: ResilientCache, limit: int, *, tenant_id: str | None 
     with ExitStack() as held:
         for owner, key, most in (*own, (_ALL, _WRITERS, limit)):
             if not held.enter_context(_writing(cache, owner, key, most, free_if_lost=False)):
+                if key == _OWN_WRITERS:
+                    cache.count(owner, WAITED, 1, WAITED_S)  # where many wait, braid.api.quotas starts no more
                 message = f"{most} batches of imports and of embedding again are being written; try again later"
                 raise QueueFull(message, retry_after_s=_WRITERS_RETRY_S)
         yield

@@ -290,3 +290,9 @@ class Imports(Protocol):
 
     def find(self, tenant_id: str, import_id: str) -> Import | None:
         """Return the status of an import; None if there is none of this id, or it is another tenant's."""
+
+
+WAITED: Final = "steps of imports that found no slot"
+"""Counter, of each tenant and minute, of the steps that were refused as the tenant had all of its slots already."""
+WAITED_S: Final = 60
+"""Window of that counter, in seconds."""
