@@ -1,7 +1,7 @@
 """Words that begin a sentence before a name and are not part of it; ``name_patterns`` cuts them off.
 
-"However Anna Berg" and "Ask Anna Berg" name Anna Berg, and "Der Umzug" begins with an article. Function words of
-English, which search leaves out too, are in ``tokens``.
+"However Anna Berg" and "Ask Anna Berg" name Anna Berg, and "Der Umzug" begins with an article. Function words,
+which search leaves out too, are in ``tokens``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from braid.understanding.tokens import FUNCTION_WORDS, word_set
+from braid.understanding.tokens import FOREIGN_FUNCTION_WORDS, FUNCTION_WORDS, word_set
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -37,35 +37,7 @@ IMPERATIVES: Final = word_set("""
 """)
 """Imperative verbs whose object is often a name, except verbs with which names often begin, such as "open"."""
 
-_FUNCTION_WORDS: Final = (
-    word_set("""
-        der die das den dem des ein eine einen einem einer eines und oder aber ist sind war waren wird werden wurde
-        wurden hat haben hatte nicht auch im am vom zum zur beim ins bei mit nach von aus für auf über unter vor seit
-        durch gegen ohne um wie als wenn wir ihr sie er es ich unser unsere ihre sein seine dieser diese dieses jeder
-        jede alle kein keine
-    """),
-    word_set("""
-        le la les un une des du de au aux et ou est sont dans sur pour par avec sans ce cette ces son sa ses leur leurs
-        nous vous il elle ils elles notre votre qui que été
-    """),
-    word_set("""
-        el la los las un una unos unas de del al y es son en con por para sin su sus este esta estos estas nuestro
-        nuestra que se lo fue
-    """),
-    word_set("""
-        il lo la gli le un uno una di del della dei delle al alla è sono con per su da dal dalla nel nella questo
-        questa suo sua che
-    """),
-    word_set("""
-        os as um uma uns umas de da dos das ao é são em na nos nas com por para sem seu sua este esta que
-    """),
-    word_set("""
-        de het een van der den en zijn op met voor naar bij door uit aan dit deze die dat wij hij zij ze niet ook onze
-        hun
-    """),
-)
-"""Articles, prepositions, pronouns and the like of German, French, Spanish, Italian, Portuguese and Dutch."""
-_EVIDENCE: Final = tuple(words - FUNCTION_WORDS for words in _FUNCTION_WORDS)
+_EVIDENCE: Final = tuple(words - FUNCTION_WORDS for words in FOREIGN_FUNCTION_WORDS)
 _BEGIN_NAMES: Final = word_set("el la las los le les il lo de die")
 """Articles with which many names of places and works begin; with a capital they do not indicate the language."""
 PREPOSITIONS: Final = word_set("after before over under about until since during only")

@@ -85,6 +85,46 @@ FUNCTION_WORDS: Final = word_set("""
     will with
 """)
 """Function words (stop words), which searches leave out."""
+FOREIGN_FUNCTION_WORDS: Final = (
+    word_set("""
+        der die das den dem des ein eine einen einem einer eines und oder aber ist sind war waren wird werden wurde
+        wurden hat haben hatte nicht auch im am vom zum zur beim ins bei mit nach von aus für auf über unter vor seit
+        durch gegen ohne um wie als wenn wir ihr sie er es ich unser unsere ihre sein seine dieser diese dieses jeder
+        jede alle kein keine
+    """),
+    word_set("""
+        le la les un une des du de au aux et ou est sont dans sur pour par avec sans ce cette ces son sa ses leur leurs
+        nous vous il elle ils elles notre votre qui que été
+    """),
+    word_set("""
+        el la los las un una unos unas de del al y es son en con por para sin su sus este esta estos estas nuestro
+        nuestra que se lo fue
+    """),
+    word_set("""
+        il lo la gli le un uno una di del della dei delle al alla è sono con per su da dal dalla nel nella questo
+        questa suo sua che
+    """),
+    word_set("""
+        os as um uma uns umas de da dos das ao é são em na nos nas com por para sem seu sua este esta que
+    """),
+    word_set("""
+        de het een van der den en zijn op met voor naar bij door uit aan dit deze die dat wij hij zij ze niet ook onze
+        hun
+    """),
+)
+"""Articles, prepositions, pronouns and the like of German, French, Spanish, Italian, Portuguese and Dutch."""
+_FOREIGN_QUESTION_WORDS: Final = (
+    word_set("""
+        wer wen wem wessen was wann wo wohin woher wie wieviel warum wieso weshalb welche welcher welches welchen
+        welchem
+    """),
+    word_set("qui quoi que quand où comment pourquoi combien quel quelle quels quelles"),
+    word_set("quién quiénes qué cuándo dónde cómo cuál cuáles cuánto cuánta cuántos cuántas"),
+    word_set("chi che cosa quando dove come perché quale quali quanto quanta quanti quante"),
+    word_set("quem quando onde como qual quais quanto quanta quantos quantas"),
+    word_set("wie wat wanneer waar hoe waarom welk welke hoeveel"),
+)
+"""Question words of the same languages."""
 STOP_WORDS: Final = FUNCTION_WORDS | word_set("""
     about after all also any because before between both can could during each find her his last list
     many me most much new not one other our out over show since some such tell than them those two under
@@ -149,16 +189,39 @@ def occurrences(run: Sequence[str], words: Sequence[str]) -> list[int]:
 def search_words(text: str) -> list[str]:
     """Return the distinct words of a question, in order, as FTS5's tokenizer splits them.
 
-    Ideographs become :func:`character_bigrams`. Function words are dropped unless there are no others: they take most
-    of the time and, being in most texts, hardly change a score.
+    Ideographs become :func:`character_bigrams`. Function words of the question's language are dropped unless there are
+    no others: they take most of the time and, being in most texts, hardly change a score; in a few texts they outweigh
+    the others.
     """
     found = composed(text).lower().translate(_SEARCHED).split()
     if not text.isascii():
         found = [part for word in found for part in character_bigrams(word)]
     found = list(dict.fromkeys(found))
-    return ([word for word in found if word not in FUNCTION_WORDS] or found)[:MAX_WORDS]
+    dropped = FUNCTION_WORDS | _foreign_function_words(found)
+    return ([word for word in found if word not in dropped] or found)[:MAX_WORDS]
 
 
+def _foreign_function_words(found: Sequence[str]) -> frozenset[str]:
+    """Return the function and question words of a question's language; none if it is English, or not certain.
+
+    It is certain if at least two of the question's words are such words of one language and not of English, and fewer
+    are of English: "de la Cruz" alone is no question in Spanish.
+    """
+    known = [word for word in found if word in _ANY_FOREIGN]
+    if len(known) < _FEWEST_FOREIGN:
+        return frozenset()
+    best = max(_FOREIGN, key=lambda words: sum(word in words for word in known))
+    foreign = sum(word in best for word in known if word not in FUNCTION_WORDS)
+    english = sum(word in FUNCTION_WORDS for word in found if word not in best)
+    return best if foreign >= _FEWEST_FOREIGN and foreign > english else frozenset()
+
+
+_FEWEST_FOREIGN: Final = 2
+_FOREIGN: Final = tuple(
+    words | {without_marks(word) for word in words}
+    for words in map(frozenset.union, FOREIGN_FUNCTION_WORDS, _FOREIGN_QUESTION_WORDS)
+)
+_ANY_FOREIGN: Final = frozenset().union(*_FOREIGN) - FUNCTION_WORDS
 _GROUPED_NUMBER: Final = re.compile(r"(?<![\w.,])[0-9]{1,3}(?:[.,'’\u00a0\u202f ][0-9]{3})+(?!\w|[.,][0-9])")
 _LONG_NUMBER: Final = re.compile(r"(?<![\w.,-])(?!(?:19|20)[0-9]{2}(?![0-9]))[1-9][0-9]{3,14}(?![\w-]|[.,][0-9])")
 
