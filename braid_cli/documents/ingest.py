@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final
 
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, TransientStoreError
 from braid.ingestion.documents.folder_listing import find
 from braid.ingestion.documents.folder_state import FolderState
 from braid.ingestion.documents.ingesting import Options, ingest_documents
-from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
+from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress, RunFailed
 
 from braid_cli.answer_rendering import print_found_names, printable
 from braid_cli.terminal import complain, counted, err, out, print_json
@@ -87,7 +87,10 @@ def watch(
 ) -> Iterator[Event]:
     """Ingest repeatedly, with a pause after each run, and yield the events of all runs.
 
-    Raises InvalidRequest if the interval is out of bounds.
+    A run that fails because another process writes, or, after the first run, because the folder is away, is reported,
+    and followed by the next one.
+
+    Raises InvalidRequest if the interval is out of bounds, and OSError if the folder cannot be read at first.
 
     Parameters
     ----------
@@ -102,9 +105,18 @@ def watch(
         raise InvalidRequest(
             f"--every: must be {LEAST_INTERVAL_S:g} to {MAX_INTERVAL_S:,.0f} seconds", field="interval_s"
         )
-    yield from ingest()
-    while wait(interval_s):
-        yield from ingest()
+    passing: tuple[type[Exception], ...] = (TransientStoreError,)
+    while True:
+        try:
+            yield from ingest()
+        except passing as error:
+            if isinstance(error, OSError) and error.filename:
+                yield RunFailed(f"{error.filename}: {error.strerror}")
+            else:
+                yield RunFailed(str(error))
+        if not wait(interval_s):
+            return
+        passing = (TransientStoreError, OSError)
 
 
 def ingest(
@@ -208,6 +220,7 @@ class _Display:
         self._files = self._chunks = 0
         self._done = False
         self._said, self._said_before = set[FileSkipped](), set[FileSkipped]()
+        self._failed: RunFailed | None = None
 
     def event(self, event: Event) -> None:
         """Show one event."""
@@ -237,7 +250,12 @@ class _Display:
                 if event not in self._said_before:
                     complain(f"skipped: {printable(event.path)} {event.reason}", style="yellow")
             case FolderDone():
-                self._done = True
+                self._done, self._failed = True, None
+            case RunFailed():
+                self.pause()
+                if event != self._failed:
+                    complain(f"{printable(event.reason)}; --watch goes on", style="yellow")
+                self._failed = event
 
     def embedded(self, done: int, _of: int) -> None:
         """Show how many chunks of the current page are embedded."""

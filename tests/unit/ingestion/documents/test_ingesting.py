@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from braid.errors import InvalidRequest
+from braid.errors import InvalidRequest, TransientStoreError
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents import ingesting
 from braid.ingestion.documents.document import ReadingLimits
@@ -493,6 +493,75 @@ def test_a_watched_folder_that_is_emptied_keeps_its_documents(store: DemoStages,
     folder.rename(away)
     folder.mkdir()
     assert ingest(store, folder).removed == 2
+
+
+def test_a_watched_folder_whose_place_a_file_takes_keeps_its_documents(store: DemoStages, folder: Path) -> None:
+    ingest(store, folder)
+    folder.rename(folder.with_name("away"))
+    write(folder, "A file.")
+    done = ingest(store, folder, keep_if_empty=True)
+    assert (done.removed, done.documents, [skipped.path for skipped in done.skipped]) == (0, 4, ["handbook"])
+
+
+def test_watching_goes_on_when_the_folder_was_away_or_the_store_was_locked(
+    store: DemoStages, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[float] = []
+    away = folder.with_name("away")
+
+    def locked(*_: object, **__: object) -> None:
+        raise TransientStoreError("the store is locked")
+
+    def wait(seconds: float) -> bool:
+        looks.append(seconds)
+        match len(looks):
+            case 1 | 2:
+                folder.rename(away) if folder.exists() else None
+            case 3:
+                away.rename(folder)
+                write(folder / "gates.md", "word3")
+                patched.setattr(ingesting, "write", locked)
+            case 4:
+                patched.undo()
+        return len(looks) < 5
+
+    with monkeypatch.context() as patched:
+        assert show_ingest(folder, store, TENANT, options=Options(), every_s=5.0, wait=wait)  # type: ignore[arg-type]
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.count("No such file or directory; --watch goes on") == 1
+    assert told.count("the store is locked; --watch goes on") == 1
+    assert any("word3" in record.content for record in records(store).values())
+
+
+def test_a_watched_folder_that_is_not_there_at_first_is_an_error(store: DemoStages, folder: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        show_ingest(folder / "x", store, TENANT, options=Options(), every_s=5.0, wait=lambda _: True)  # type: ignore[arg-type]
+
+
+def test_a_file_that_took_long_to_no_avail_is_not_read_each_time_the_folder_is_looked_at(
+    store: DemoStages, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def late(_: InThisProcess, _path: str, name: str, *__: object) -> Reading:
+        read.append(name)
+        return Reading(unreadable="takes longer than 15 seconds to read", permanent=False)
+
+    monkeypatch.setattr(InThisProcess, "read", late)
+    monkeypatch.setattr(ingesting, "_SLOW_S", 0.0)
+    options = Options()
+    for _ in range(2):
+        report = done(ingest_documents(folder, store, tenant_id=TENANT, options=options))
+        assert (len(read), len(report.skipped)) == (3, 3)
+    monkeypatch.setattr(ingesting, "_SLOW_AGAIN_S", 0.0)
+    for _ in range(2):
+        write(folder / "gates.md", f"changed {len(read)}")
+        done(ingest_documents(folder, store, tenant_id=TENANT, options=options))
+    assert read[3:] == ["gates.md"] * 2
+    done(ingest_documents(folder, store, tenant_id=TENANT, options=options))
+    assert read[5:] == ["gates.md"]
+    done(ingest_documents(folder, store, tenant_id=TENANT))
+    assert len(read) == 9
 
 
 def test_a_watched_file_that_becomes_unreadable_is_named_once(

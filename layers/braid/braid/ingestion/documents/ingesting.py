@@ -52,7 +52,11 @@ _AHEAD = 16
 _PAGES_AHEAD = 2
 """Pages whose embedding is begun before the one that is written."""
 _IDS_PER_CALL = 500
-_EMPTIED = "is empty; its documents are kept, until it has files again or is ingested without --watch"
+_SLOW_S = 1.0
+"""Seconds after which a file that could not be read took long."""
+_SLOW_AGAIN_S = 3_600.0
+"""Seconds after which such a file is read again, if it has not changed."""
+_EMPTIED = "is {}; its documents are kept, until it has files again or is ingested without --watch"
 
 
 class DocumentStore(WriteStore, Protocol):
@@ -81,7 +85,11 @@ class Options:
     threads
         Threads of the encoder.
     keep_if_empty
-        Whether a folder's documents are kept if the folder is empty now, as one is whose volume is not mounted.
+        Whether a folder's documents are kept if the folder is empty now, as one is whose volume is not mounted, or if
+        a file has taken its place.
+    slow
+        Files that took long and could not be read, with the time until which ingests with the same options do not read
+        them again: a watched folder would be read no further than a few such files, again and again.
     """
 
     metadata: Mapping[str, Plain] = field(default_factory=dict)
@@ -90,6 +98,7 @@ class Options:
     limits: ReadingLimits = field(default_factory=ReadingLimits)
     threads: int | None = None
     keep_if_empty: bool = False
+    slow: dict[FoundFile, tuple[float, Reading]] = field(default_factory=dict, repr=False, compare=False)
 
 
 def ingest_documents(
@@ -217,8 +226,9 @@ class _Folder:
         )
         yield from self._write_all(changed, chunker, options_hash, estimate)
         gone = [file for path, file in known.items() if path not in found.files and not found.may_hold(path)]
-        if self._options.keep_if_empty and not found.files and any(file.chunks for file in gone):
-            yield self._skipped("", _EMPTIED)
+        is_file = "" in found.files
+        if self._options.keep_if_empty and (is_file or not found.files) and any(file.chunks for file in gone):
+            yield self._skipped("", _EMPTIED.format("a file now" if is_file else "empty"))
         else:
             self._remove_gone(gone)
         self._state.compact()
@@ -418,7 +428,7 @@ def _read_ahead(
         pool = ThreadPoolExecutor(1, "braid-documents")
         try:
             for file in files:
-                ahead.append((file, pool.submit(_read_file, file, reader, known.get(file.path, ""))))
+                ahead.append((file, pool.submit(_read_file, file, reader, known.get(file.path, ""), options.slow)))
                 if len(ahead) > _AHEAD:
                     first, reading = ahead.popleft()
                     yield first, reading.result()
@@ -430,7 +440,17 @@ def _read_ahead(
             pool.shutdown()
 
 
-def _read_file(file: FoundFile, reader: ReaderProcess, known_sha256: str) -> Reading:
+def _read_file(
+    file: FoundFile, reader: ReaderProcess, known_sha256: str, slow: dict[FoundFile, tuple[float, Reading]]
+) -> Reading:
     if file.size > reader.limits.file_bytes:
         return Reading(unreadable=too_long(file.size, reader.limits))
-    return reader.read(file.location, file.path or Path(file.location).name, known_sha256)
+    begun = time.monotonic()
+    until, reading = slow.get(file, (begun, Reading()))
+    if begun < until:
+        return reading
+    reading = reader.read(file.location, file.path or Path(file.location).name, known_sha256)
+    ended = time.monotonic()
+    if not reading.permanent and ended > begun + _SLOW_S:
+        slow[file] = ended + _SLOW_AGAIN_S, reading
+    return reading

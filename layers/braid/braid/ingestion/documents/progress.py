@@ -87,7 +87,14 @@ class FolderDone:
     embed_seconds: float = 0.0
 
 
-Event = FolderBegun | FileSkipped | Progress | FolderDone
+@dataclass(frozen=True, slots=True)
+class RunFailed:
+    """A run of a watched folder ended early, for a reason that may pass; the next run goes on from there."""
+
+    reason: str
+
+
+Event = FolderBegun | FileSkipped | Progress | FolderDone | RunFailed
 
 
 class Estimate:
