@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import os
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -37,6 +38,8 @@ _REPEATED_BYTES: Final = 32 * 1024 * 1024
 many chunks."""
 _TERM_BYTES: Final = 100
 """Bytes of a value in the index of metadata, as counted for these, whatever its length."""
+_HASHED: Final = re.compile(r"~[0-9a-f]{16}\Z")
+"""End of an id that was shortened or replaced in."""
 _VALIDITY: Final = ("valid_at", "invalid_at")
 _TIMESTAMP: Final = TypeAdapter(Timestamp)
 
@@ -45,12 +48,12 @@ def document_id(collection: str, path: str) -> str:
     """Return the id of a document: the collection's name and the path in it, shortened by a hash where it is too long.
 
     Characters that an id cannot have, and ``#``, which begins a chunk's number, are replaced; a hash keeps such ids
-    distinct.
+    distinct, also from one that looks like them.
     """
     whole = f"{collection}/{path}" if path else collection
     plain = "".join(character if character.isprintable() and character != "#" else "_" for character in whole)
     encoded = plain.encode("utf-8", "replace")
-    if plain == whole and len(encoded) <= _ID_BYTES:
+    if plain == whole and len(encoded) <= _ID_BYTES and not _HASHED.search(plain):
         return plain
     digest = hashlib.sha256(os.fsencode(whole)).hexdigest()[:16]
     return encoded[: _ID_BYTES - 17].decode("utf-8", "ignore") + "~" + digest
