@@ -265,6 +265,12 @@ def test_any_name_of_a_file_is_an_id_and_two_names_are_two(name: str) -> None:
     assert made != document_id("docs", name + "x")
 
 
+def test_no_name_of_a_file_is_made_to_have_the_id_of_another() -> None:
+    for name in ("a#b.md", "x" * 600, "a\nb.md"):
+        made = document_id("docs", name)
+        assert document_id("docs", made.removeprefix("docs/")) != made
+
+
 def test_links_out_of_the_folder_cycles_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -520,6 +526,26 @@ def test_a_document_that_is_posted_while_its_former_version_is_written_is_not_lo
     assert ended(store.imports, posted[1]).status is ImportStatus.WRITTEN
     assert [record.content for record in store.index.scan(TENANT).records] == ["It closes at nine."]
     assert list(store.objects.list(TENANT, "posted/")) == []
+
+
+def test_what_is_posted_and_what_a_folder_has_under_the_same_id_are_not_mixed(
+    store: DemoStages, tmp_path: Path
+) -> None:
+    folder, door = tmp_path / "documents", FrontDoor(store)
+    folder.mkdir()
+    (folder / "a.md").write_text(SENTENCE)
+    list(ingest_documents(folder, store, tenant_id=TENANT))
+    refused = ended(store.imports, post(door, "It closes at nine."))
+    assert refused.status is ImportStatus.WITH_ERRORS
+    assert [record.content for record in store.index.scan(TENANT).records] == [SENTENCE]
+    (folder / "a.md").rename(folder / "b.md")
+    list(ingest_documents(folder, store, tenant_id=TENANT))
+    assert ended(store.imports, post(door, "It closes at nine.")).status is ImportStatus.WRITTEN
+    (folder / "a.md").write_text(SENTENCE)
+    *_, report = ingest_documents(folder, store, tenant_id=TENANT)
+    assert isinstance(report, FolderDone)
+    assert [one.path for one in report.skipped] == ["a.md"]
+    assert {record.content for record in store.index.scan(TENANT).records} == {"It closes at nine.", SENTENCE}
 
 
 def test_of_two_versions_that_are_written_beside_each_other_the_later_one_is_stored_whole(store: DemoStages) -> None:

@@ -24,7 +24,7 @@ from braid.ingestion.documents.chunk_records import chunk_ids, document_id, modi
 from braid.ingestion.documents.chunking import Chunker
 from braid.ingestion.documents.document import ReadingLimits, Unreadable, too_long
 from braid.ingestion.documents.folder_listing import FoundFile, find
-from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, FolderState, has_uploads
+from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, FolderState, has_uploads, read_upload
 from braid.ingestion.documents.progress import Estimate, Event, FileSkipped, FolderBegun, FolderDone
 from braid.ingestion.documents.reader_process import ReaderProcess, Reading
 from braid.ingestion.record_vectors import EmbeddingAhead
@@ -318,6 +318,8 @@ class _Folder:
             same = replace(before, modified_ns=file.modified_ns, size=file.size)
             return _PreparedFile(same, [], before, before.skipped)
         reason, document = reading.unreadable, reading.document
+        if self._report.name == COLLECTION and not (before and before.chunks) and self._is_posted(file.path):
+            reason, document = "has the id of a document that was posted; ingest the folder with another --name", None
         if document is not None:
             try:
                 records = records_of(
@@ -340,6 +342,10 @@ class _Folder:
             reason = f"{reason}; {KEPT}"
             state = replace(state, chunks=before.chunks, title=before.title, format=before.format)
         return _PreparedFile(replace(state, skipped=reason), [], before, reason)
+
+    def _is_posted(self, path: str) -> bool:
+        posted = read_upload(self._store.objects, self._tenant, path)
+        return posted is not None and posted.chunks > 0
 
     def _is_stored(self, file: FileState) -> bool:
         """Return whether the chunks of a file are still stored: they may have been deleted."""

@@ -23,7 +23,15 @@ from braid.errors import ObjectChanged, ObjectMissing
 from braid.ingestion.deleting import delete_records
 from braid.ingestion.documents.chunk_records import chunk_ids, document_id, records_of
 from braid.ingestion.documents.document import Empty, ReadingLimits, Unreadable, too_long
-from braid.ingestion.documents.folder_state import COLLECTION, KEPT, FileState, put_upload, read_upload, state_at
+from braid.ingestion.documents.folder_state import (
+    COLLECTION,
+    KEPT,
+    FileState,
+    FolderState,
+    put_upload,
+    read_upload,
+    state_at,
+)
 from braid.ingestion.documents.ingesting import chunker_for
 from braid.ingestion.documents.reader_process import ReaderProcess
 from braid.ports.batches import batches
@@ -61,12 +69,16 @@ def as_lines(tenant_id: str, path: str, info: ObjectInfo, store: DocumentStore, 
     Raises
     ------
     Unreadable
-        If it cannot be read, with the reason; its subclass Empty if it has no content.
+        If it cannot be read, with the reason, or a local folder has a document of the same id; its subclass Empty if it
+        has no content.
     ObjectChanged
         If it is replaced while it is read, or another version that was posted later is stored by then.
     ObjectMissing
         If it is removed while it is read.
     """
+    of_folder = FolderState(store.objects, tenant_id, COLLECTION).load().files.get(path)
+    if of_folder is not None and of_folder.chunks:
+        raise Unreadable(f"has the id of a document of the ingested folder {COLLECTION!r}; post it under another name")
     document, sha256 = _read(tenant_id, path, info, store)
     chunker, _ = chunker_for(store, threads=None)
     identity = document_id(COLLECTION, path)
