@@ -9,13 +9,11 @@ vertices and edges, so that repeating an interrupted write completes it.
 from __future__ import annotations
 
 import hashlib
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
 
 from braid.models import MENTIONS, Kind, Relationship, Vertex
 from braid.models.records import FOUND_PREFIX
 from braid.ports.name_finder import FoundName, SourceText
-from braid.understanding.tokens import normalise
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -133,24 +131,10 @@ def _texts(records: Sequence[Record]) -> list[SourceText]:
     for record in records:
         documents.setdefault(record.document_id, []).append(record)
     return [
-        SourceText(record.id, record.heading(), record.content, document, _file_name(record))
+        SourceText(record.id, record.heading(), record.content, document)
         for document, parts in documents.items()
         for record in sorted(parts, key=lambda part: part.source.chunk_index or 0)
     ]
-
-
-def _file_name(record: Record) -> str:
-    """Return the name of a document's file without folders and suffix, if it may name the document as a title does.
-
-    Empty if the record is no part of a document, if its title is the file's name, as of source code, and if the name is
-    a single word, such as "index", or has no letters.
-    """
-    file = record.metadata.get("file")
-    if not isinstance(file, str) or "format" not in record.metadata:
-        return ""
-    path = PurePosixPath(file)
-    name = normalise(path.stem)
-    return path.stem if " " in name and any(map(str.isalpha, name)) and path.name != record.heading() else ""
 
 
 def stale_mentions(

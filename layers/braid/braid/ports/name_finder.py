@@ -20,8 +20,6 @@ class SourceText(NamedTuple):
     content: str
     document: str
     """Texts of one document are read together: a surname in one may refer to a full name in an earlier one."""
-    file: str = ""
-    """Another title of the document, the name of its file; empty if it has none, or one that is no name."""
 
 
 class FoundMention(NamedTuple):

@@ -107,7 +107,7 @@ def _names_of_document(
     contents = [_CONTROL.sub(" ", text.content[:LONGEST_TEXT]) for text in texts]
     by_text = [list(name_candidates(content, text.title)) for text, content in zip(texts, contents, strict=True)]
     candidates = [each for found in by_text for each in found]
-    titles = [(text.id, name) for text in texts for title in (text.title, text.file) for name in title_names(title)]
+    titles = [(text.id, name) for text in texts for name in title_names(text.title)]
     full_names = _short_forms(candidates) | _surnames(
         [*(each.name for each in candidates), *(name for _, name in titles)]
     )

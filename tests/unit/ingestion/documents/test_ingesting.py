@@ -15,7 +15,6 @@ from braid.ingestion.documents.ingesting import Options, ingest_documents
 from braid.ingestion.documents.progress import FileSkipped, FolderBegun, FolderDone, Progress
 from braid.ingestion.documents.reader_process import Reading, read_file
 from braid.models import GraphSource, Query, SourceType
-from braid.models.records import FOUND_PREFIX
 from braid.retrieval import pipeline
 from braid.retrieval.stages.results_and_citations import cite
 from braid.settings import Settings
@@ -126,28 +125,6 @@ def test_a_folder_of_every_format_is_found_and_cited_by_file_and_heading(store: 
     assert stored["harbour/report.pdf#chunk-0"].source.page == 1
     answer = pipeline.answer(Query(text="when does the heron gate open?", tenant_id=TENANT), store)
     assert SENTENCE in (answer.results[0].content or "")
-
-
-@pytest.mark.parametrize(
-    ("file", "title", "names"),
-    [
-        ("old/Quay survey_v2.md", "State of the walls", {"State of the walls", "Quay survey_v2"}),
-        ("quay-survey.md", "Quay survey", {"Quay survey"}),
-        ("index.md", "State of the walls", {"State of the walls"}),
-        ("2025-05.md", "State of the walls", {"State of the walls"}),
-        ("quay_survey.js", "", {"quay_survey.js"}),
-    ],
-)
-def test_a_documents_file_names_it_as_its_title_does(
-    store: DemoStages, tmp_path: Path, file: str, title: str, names: set[str]
-) -> None:
-    path = tmp_path / "harbour" / file
-    path.parent.mkdir(parents=True)
-    path.write_text(f"# {title}\n\nthe stones are loose" if title else "// the stones are loose")
-    ingest(store, tmp_path / "harbour")
-    assert {vertex.name for vertex in store.graph.scan(TENANT).vertices if vertex.id.startswith(FOUND_PREFIX)} == names
-    answer = pipeline.answer(Query(text="What does Quay survey V2 say?", tenant_id=TENANT), store)
-    assert any(entity.name == "Quay survey_v2" for entity in answer.related_entities) == ("Quay survey_v2" in names)
 
 
 def test_a_folder_that_has_not_changed_is_not_opened_again(store: DemoStages, folder: Path, opened: list[str]) -> None:
