@@ -42,14 +42,19 @@ _MAX_PARTICLES: Final = 2
 _MONTHS: Final = word_set("""
     january february march april may june july august september october november december jan feb mar apr jun jul
     aug sep sept oct nov dec
+    januar jänner februar märz juni juli oktober dezember
 """)
-_WEEKDAYS: Final = word_set("monday tuesday wednesday thursday friday saturday sunday")
+"""Of the languages that capitalise them, English and German; German "Mai" is also a part of names: "Chiang Mai"."""
+_WEEKDAYS: Final = word_set("""
+    monday tuesday wednesday thursday friday saturday sunday
+    montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag
+""")
 _DATES: Final = _MONTHS | _WEEKDAYS | {f"{day}s" for day in _WEEKDAYS}
 _BEFORE_DATES: Final = PREPOSITIONS | word_set("in")
 _BEFORE_OBJECTS: Final = IMPERATIVES | PREPOSITIONS
 _NEXT_SENTENCE: Final = OPENERS | FUNCTION_WORDS
 """Words that begin a sentence even where the space after the full stop before it is missing."""
-_GIVEN_NAMES: Final = word_set("april may june august jan")
+_GIVEN_NAMES: Final = word_set("april may june august jan juni juli")
 """Months that are given names of people too."""
 _HONORIFICS: Final = word_set("""
     mr mrs ms miss dr prof professor president senator governor general colonel captain rev reverend sir dame
@@ -75,6 +80,8 @@ _SYMBOL = re.compile(
 _DOTTED = re.compile(r"[A-Za-z_]\w+(?:(?:\.|::)[A-Za-z_]\w+)+")
 _IDENTIFIER = re.compile(r"(?=[^\d]*\d)(?=[^A-Z]*[A-Z])[A-Za-z0-9]+(?:[-.][A-Za-z0-9]+)*")
 _VERSION = re.compile(r"v?\d+(?:\.\d+){2,}(?:[-+]?[a-z]+\d*)?|v\d+(?:\.\d+)*")
+_DATE = re.compile(r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])\.(?:1\d|20)\d\d")
+"""Date with full stops, which has the form of a version; one with hyphens or slashes has no form of a name."""
 _ADJECTIVE = re.compile(
     r"-(?:language|born|like|style|type|era|level|wide|side|only|\w{3,}ed|\w{4,}(?:ing|ive|ent)|\w{5,}al)$"
 )
@@ -84,6 +91,8 @@ _QUOTED = re.compile(r"[\"\u201c]([^\"\u201c\u201d\n]{2,80})[\"\u201d]")
 _AMOUNT = re.compile(r"(?!(?:1\d|20)\d\d$)\d+(?:\.\d+)?")
 """Number that a unit may follow; not one that may be a year."""
 _UNIT_CHARACTERS: Final = 4
+_CAPITAL_UNITS: Final = word_set("uhr euro prozent grad")
+"""Units that are written with a capital, as nouns of German are."""
 _FIELD = re.compile(r"(?:^|; )([^:;\n]{1,60}): ", re.MULTILINE)
 """Name of a column in the text of a table's row."""
 _DASHES: Final = frozenset("-\u2013\u2014")
@@ -241,20 +250,23 @@ def _is_before_date(words: Sequence[_Word], place: int) -> bool:
 
 
 def _units_set_apart(words: Iterable[_Word]) -> list[_Word]:
-    """Return the words; units after a number ("450 EUR") are marked, as their capitals are no evidence of a name."""
+    """Return the words; units after a number ("450 EUR", "9 Uhr") are marked: their capitals tell no name."""
     found: list[_Word] = []
     for word in words:
         text = word.text
         is_unit = (
-            len(text) <= _UNIT_CHARACTERS
-            and text.isalpha()
-            and sum(map(str.isupper, text)) > 1
+            text.isalpha()
+            and (_is_short_capital(text) or text.casefold() in _CAPITAL_UNITS)
             and not word.begins
             and bool(found)
             and _AMOUNT.fullmatch(found[-1].text) is not None
         )
         found.append(word._replace(begins=True) if is_unit else word)
     return found
+
+
+def _is_short_capital(text: str) -> bool:
+    return len(text) <= _UNIT_CHARACTERS and sum(map(str.isupper, text)) > 1
 
 
 def _columns(content: str) -> tuple[set[str], list[tuple[int, int]]]:
@@ -397,7 +409,7 @@ def _type_by_form(text: str) -> str | None:
         return ADDRESS_TYPE
     if _CALL.fullmatch(text) or _SYMBOL.fullmatch(text) or (_DOTTED.fullmatch(text) and text.lower() != text):
         return CODE_TYPE
-    if _IDENTIFIER.fullmatch(text) or _VERSION.fullmatch(text):
+    if _IDENTIFIER.fullmatch(text) or (_VERSION.fullmatch(text) and not _DATE.fullmatch(text)):
         return IDENTIFIER_TYPE
     return None
 
