@@ -222,6 +222,14 @@ def test_a_word_of_the_tenants_texts_is_no_misspelt_name(graph: KnowledgeGraph) 
     assert [link.entity_id for link in links] == ["Keelson"]
 
 
+def test_a_word_that_begins_sentences_is_no_misspelt_name(graph: KnowledgeGraph) -> None:
+    named(graph, "Lease", "Contract", "Keelson")
+    assert found(graph, "please tell me what it costs") == {}
+    assert found(graph, "Please contact whoever owns it") == {}
+    assert found(graph, "what does the leese cost") == {"Lease": 0.75}
+    assert found(graph, "please tell me who owns keelsn") == {"Keelson": 0.75}
+
+
 def test_a_form_that_several_names_share_is_left_out(graph: KnowledgeGraph) -> None:
     named(graph, "Ada Quill", "Brook Quill", "Mercury (planet)", "Mercury (metal)")
     assert found(graph, "Who is Quill?") == {}

@@ -13,6 +13,7 @@ from binascii import a2b_base64, b2a_base64
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
+from braid.understanding.sentence_openers import IMPERATIVES, OPENERS
 from braid.understanding.tokens import STOP_WORDS, normalise
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ MIN_MISSPELT, MAX_MISSPELT, MAX_MISSPELT_WORDS, MAX_MISSPELT_PHRASES = 5, 32, 4,
 """Fewest letters of a word, most characters and words of a name, that may be misspelt; most phrases that may be."""
 MAX_MISSPELT_NAMES = 5
 """Names of one entity that may be misspelt: it may have a hundred names, and each of these has up to 33 more keys."""
+_NO_NAMES = STOP_WORDS | OPENERS | IMPERATIVES
 _HASH_BYTES = 6
 _LONG_WORD = re.compile(rf"\b[a-z\u00df-\u058f\u10d0-\u10ff]{{{MIN_MISSPELT},}}\b")
 """A word of an alphabet, which may be misspelt; one character of a syllabary is too large a part of a word."""
@@ -100,10 +102,13 @@ def transpositions(word: str) -> list[str]:
 
 
 def could_be_misspelt(offered: Sequence[str]) -> list[str]:
-    """Return the shorter phrases of a question that neither begin nor end with a stop word, the shortest first."""
+    """Return the shorter phrases of a question, the shortest first.
+
+    Left out are those that begin or end with a stop word or with a word that begins sentences, such as "please".
+    """
     found = []
     for phrase in reversed(offered):
         run = phrase.split()
-        if len(run) <= MAX_MISSPELT_WORDS and not STOP_WORDS & {run[0], run[-1]}:
+        if len(run) <= MAX_MISSPELT_WORDS and not _NO_NAMES & {run[0], run[-1]}:
             found.append(phrase)
     return found[:MAX_MISSPELT_PHRASES]
