@@ -732,6 +732,8 @@ NO_CHARACTERS = {
     "inner.json": b'{"a": {"\\ud800key": "value"}}',
     "mapped.jsonl": b'{"title": "a", "\\udfff": {"\\ud800": "value"}}',
     "title.md": b'---\ntitle: "\\uD800"\n"\\uD800": "\\uD800"\n---\nThe gate opens.\n',
+    "date.md": b'---\ndate: "spring \\uD800"\n---\nThe gate opens.\n',
+    **({os.fsdecode(b"\xff.txt"): b"The gate opens."} if sys.platform == "linux" else {}),
     "language.ipynb": b'{"metadata": {"kernelspec": {"language": "\\ud800"}},'
     b' "cells": [{"cell_type": "code", "source": "x"}]}',
     "number.md": b"---\nnumber: 0x" + b"f" * 5_000 + b"\n---\nThe gate opens.\n",

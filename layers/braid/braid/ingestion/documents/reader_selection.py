@@ -39,6 +39,8 @@ _HEADING_CHARACTERS: Final = 500
 _HEADINGS: Final = 16
 """Most headings above a text, the innermost ones."""
 
+_TIMES: Final = ("timestamp", "valid_at", "invalid_at")
+
 READERS: Final[dict[str, Callable[[Source], Document]]] = {
     **dict.fromkeys((".md", ".markdown", ".mdx"), read_markdown),
     **dict.fromkeys((".txt", ".text", ".rst", ".log", ".adoc"), read_text),
@@ -103,7 +105,9 @@ def read(source: Source) -> Document:
         document = reader(source)
         sections = bounded(map(_plain_section, document.sections), source.limits)
         title, metadata = _plain_heading(document.title), _plain_metadata(document.metadata)
-        return replace(document, title=title or source.stem, sections=sections, metadata=metadata)
+        times = {name: tidied(date) for name in _TIMES if (date := getattr(document, name))}
+        title = title or _plain_heading(source.stem) or document.format  # a name may have no character at all
+        return replace(document, title=title, sections=sections, metadata=metadata, **times)
     except Unreadable:
         raise
     except ModuleNotFoundError as error:
