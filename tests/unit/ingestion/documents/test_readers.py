@@ -342,6 +342,27 @@ def test_a_first_line_that_names_the_only_column_is_no_heading(table: str, text:
     assert (section.text, section.heading) == (text, ())
 
 
+@pytest.mark.parametrize(
+    ("table", "first", "line"),
+    [
+        ("01.02.2025;Heron;-1,50\n03.02.2025;Auk;2,00\n04.02.2025;Tern;3,00\n", "column 1: 01.02.2025; ", 1),
+        ("Heron,1.50\nAuk,2.00\nTern,3.00\n", "column 1: Heron; column 2: 1.50", 1),
+        ("Berths\n\nHeron,1.50\nAuk,2.00\nTern,3.00\n", "column 1: Heron; column 2: 1.50", 3),
+        ("berth,2025-05-05,2025-05-06\nHeron,open,shut\nAuk,shut,open\n", "berth: Heron; 2025-05-05: open; ", 2),
+        ("berth,2024,2025\nHeron,10,12\nAuk,2,3\n", "berth: Heron; 2024: 10; 2025: 12", 2),
+        ("berth,paid\nHeron,1.50\nAuk,2.00\n", "berth: Heron; paid: 1.50", 2),
+    ],
+)
+def test_a_first_row_of_values_names_no_columns(table: str, first: str, line: int) -> None:
+    (section,) = document("a.csv", table).sections
+    assert (section.text.startswith(first), section.line) == (True, line)
+
+
+def test_a_row_names_the_columns_that_are_mapped_whatever_it_has() -> None:
+    table = "2025-05-01,fee\n2025-05-02,1.50\n2025-05-03,2.50\n"
+    assert document("a.csv", table, text="fee").sections[0].text == "1.50"
+
+
 def test_cells_beyond_the_named_columns_are_kept() -> None:
     table = "name,tons,,\nHeron,10,closed,,,x\nAuk,2,,at noon,,\n,,,,column 3,y\n"
     (section,) = document("a.csv", table).sections

@@ -291,5 +291,5 @@ def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a
             continue
         sheet.reset_dimensions()  # the file states them, and each row would be filled up to that width
         lines = sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True)
-        captions, rows = captions_and_rows(lines, source.limits)
+        captions, rows = captions_and_rows(lines, source.limits, has_names=bool(source.mapping))
         yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title), *captions))

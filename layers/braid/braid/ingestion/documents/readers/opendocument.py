@@ -193,7 +193,8 @@ def _slides(body: Any, styles: _Styles) -> Iterator[Section]:  # noqa: ANN401 - 
 def _sheets(body: Any, styles: _Styles, source: Source) -> Iterator[Section]:  # noqa: ANN401 - an element of lxml
     for table in body.iterchildren(_TABLE):
         if not _is_hidden(table, styles):
-            captions, rows = captions_and_rows(_sheet_rows(table, styles), source.limits)
+            lines = _sheet_rows(table, styles)
+            captions, rows = captions_and_rows(lines, source.limits, has_names=bool(source.mapping))
             named = one_line(table.get(_name("table:name"), ""))
             yield from table_sections(rows, source.mapping, heading=(named, *captions))
 

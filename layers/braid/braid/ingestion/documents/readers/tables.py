@@ -31,6 +31,11 @@ _NAME_CHARACTERS = 200
 _WHOLE = re.compile(r"-?(?:0|[1-9]\d{0,17})")
 _NUMBER = re.compile(rf"{_WHOLE.pattern}(?:\.\d{{1,15}})?")
 """A number without leading zeros or a plus, which are signs of a code or a telephone number."""
+_DATE = re.compile(r"\d{1,4}([./-])\d{1,2}\1\d{1,4}(?:[ T]\d{1,2}:\d\d.*)?")
+_AMOUNT = re.compile(r"[-+]\d+|[-+]?\d{1,18}(?:[.,' ]\d{3}){0,6}[.,]\d{1,15}")
+"""A number with a sign or decimals; whole numbers also name columns, as those of years and days do."""
+_FEWEST_ROWS = 3
+"""Fewest rows of a table by which it is noticed that none names the columns."""
 Row = tuple[int, dict[str, str]]
 """A row's number in its file, and its cells by column."""
 
@@ -45,7 +50,8 @@ def read_csv(source: Source) -> Document:
         lines = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
         if stated:
             next(lines)
-        captions, rows = captions_and_rows(lines, source.limits, first_line=2 if stated else 1)
+        has_names = bool(source.mapping)
+        captions, rows = captions_and_rows(lines, source.limits, has_names=has_names, first_line=2 if stated else 1)
         sections = table_sections(rows, source.mapping, captions)
     except csv.Error as error:
         raise Unreadable(f"is no table: {error}") from None
@@ -77,17 +83,23 @@ def _delimiter(text: str, suffix: str) -> str:
 
 
 def captions_and_rows(
-    lines: Iterable[Sequence[object]], limits: ReadingLimits, *, first_line: int = 1
+    lines: Iterable[Sequence[object]], limits: ReadingLimits, *, has_names: bool = False, first_line: int = 1
 ) -> tuple[tuple[str, ...], Iterator[Row]]:
     """Return the lines above a table, and its rows that are not empty, below the row that names the columns.
 
-    Columns beyond those of that row are named by their number.
+    Columns beyond those of that row are named by their number, and all of them if no row names them.
+
+    Parameters
+    ----------
+    has_names
+        Whether a row certainly names the columns.
     """
     filled = _filled(lines, first_line)
     first = list(islice(filled, _CAPTIONS + 1 + _COMPARED_ROWS))
     above = _captions(first)
     captions = tuple(next(filter(None, cells)) for _, cells in first[:above])
-    return captions, _rows(chain(first[above:], filled), limits)
+    lacks_names = not has_names and _lacks_names([cells for _, cells in first[above:]])
+    return captions, _rows(chain(first[above:], filled), limits, lacks_names=lacks_names)
 
 
 def _filled(lines: Iterable[Sequence[object]], first_line: int) -> Iterator[tuple[int, list[str]]]:
@@ -114,16 +126,27 @@ def _captions(first: Sequence[tuple[int, Sequence[str]]]) -> int:
     return above if apart or differs else 0
 
 
+def _lacks_names(rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first of a table's rows names no columns: a column has a date, or an amount, in each row.
+
+    A date above other cells, as in a rota, is the name of their column.
+    """
+    if len(rows) < _FEWEST_ROWS:
+        return False
+    columns = zip(*rows, strict=False)
+    return any(all(map(kind.fullmatch, column)) for column in columns for kind in (_DATE, _AMOUNT))
+
+
 def _is_label(cell: str) -> bool:
     """Return whether a cell is text, and neither a number nor a date or time in digits."""
     return not any(map(str.isdigit, cell)) or any(map(str.isalpha, cell))
 
 
-def _rows(filled: Iterable[tuple[int, Sequence[str]]], limits: ReadingLimits) -> Iterator[Row]:
+def _rows(filled: Iterable[tuple[int, Sequence[str]]], limits: ReadingLimits, *, lacks_names: bool) -> Iterator[Row]:
     names: list[str] = []
     characters = 0
     for number, cells in filled:
-        if not names:
+        if not names and not lacks_names:
             names = _distinct(cells)
             continue
         if any(further := cells[len(names) :]):
