@@ -551,6 +551,63 @@ def add_footnotes(file: Any, notes: str) -> None:
     file.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/footnotes")
 
 
+def test_numbers_that_word_shows_are_read() -> None:
+    import docx as library
+    from docx.oxml import parse_xml
+    from docx.oxml.ns import nsdecls
+
+    file = library.Document()
+    levels = (
+        ("0", "decimal", "%1.", 'pStyle w:val="Heading1"'),
+        ("1", "decimal", "%1.%2", 'pStyle w:val="Heading2"'),
+        ("2", "lowerLetter", "(%3)", "none"),
+        ("3", "bullet", "•", "none"),
+    )
+    inside = "".join(
+        f'<w:lvl w:ilvl="{level}"><w:start w:val="1"/><w:numFmt w:val="{form}"/><w:{style}/>'
+        f'<w:lvlText w:val="{text}"/></w:lvl>'
+        for level, form, text, style in levels
+    )
+    roman = '<w:lvl w:ilvl="0"><w:start w:val="4"/><w:numFmt w:val="upperRoman"/><w:lvlText w:val="Part %1"/></w:lvl>'
+    numbering = file.part.numbering_part.element
+    for number, definition in ((90, inside), (91, roman)):
+        numbering.append(
+            parse_xml(f'<w:abstractNum {nsdecls("w")} w:abstractNumId="{number}">{definition}</w:abstractNum>')
+        )
+        numbering.append(
+            parse_xml(f'<w:num {nsdecls("w")} w:numId="{number}"><w:abstractNumId w:val="{number}"/></w:num>')
+        )
+    again = '<w:lvlOverride w:ilvl="2"><w:startOverride w:val="1"/></w:lvlOverride>'
+    numbering.append(parse_xml(f'<w:num {nsdecls("w")} w:numId="92"><w:abstractNumId w:val="90"/>{again}</w:num>'))
+    for style in ("Heading 1", "Heading 2"):
+        properties = file.styles[style].element.get_or_add_pPr()
+        properties.append(parse_xml(f'<w:numPr {nsdecls("w")}><w:numId w:val="90"/></w:numPr>'))
+
+    def add(text: str, number: int, level: int) -> None:
+        stated = f'<w:numPr {nsdecls("w")}><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>'
+        file.add_paragraph(text)._p.get_or_add_pPr().append(parse_xml(stated))
+
+    file.add_heading("Scope", 1)
+    file.add_heading("Terms", 1)
+    file.add_heading("Fees", 2)
+    add("Rent", 90, 2)
+    add("Heating", 90, 2)
+    add("a bullet", 90, 3)
+    add("New list", 92, 2)
+    file.add_heading("Notice", 2)
+    add("Rules", 91, 0)
+    add("", 91, 0)
+    add("Ends", 91, 0)
+    add("No number", 0, 0)
+    file.add_paragraph("One", style="List Number")
+    file.add_paragraph("Two", style="List Number")
+    found = document("a.docx", saved(file))
+    assert [(section.heading, section.text) for section in found.sections] == [
+        (("2. Terms", "2.1 Fees"), "(a) Rent\n\n(b) Heating\n\na bullet\n\n(a) New list"),
+        (("2. Terms", "2.2 Notice"), "Part IV Rules\n\nPart VI Ends\n\nNo number\n\n1. One\n2. Two"),
+    ]
+
+
 def test_charts_and_diagrams_of_a_slide_are_read() -> None:
     import pptx as library
     from pptx.chart.data import CategoryChartData

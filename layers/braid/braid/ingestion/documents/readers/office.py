@@ -8,6 +8,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.docx_numbering import Numbering
 from braid.ingestion.documents.readers.tables import captions_and_rows, table_sections
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
@@ -159,22 +160,26 @@ def _docx_sections(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a document
     from docx.text.paragraph import Paragraph
 
     path = HeadingPath()
+    numbering = Numbering(file)
     held: list[str] = []
     styles: dict[str | None, str] = {}
     listed = False
     # Not by `iter_inner_content`, which takes quadratic time to order paragraphs and tables.
     for element in file.element.body.iterchildren(qn("w:p"), qn("w:tbl")):
         if element.tag == qn("w:tbl"):
+            for inside in element.iter(qn("w:p")):
+                numbering.of(inside)  # is counted, not shown
             held.append("\n\n" + tidied("\n".join(_docx_rows(Table(element, file._body)))))  # noqa: SLF001 - as there
             continue
         block = Paragraph(element, file._body)  # noqa: SLF001 - as there
         named = block._p.style  # noqa: SLF001 - its style is looked for among all styles, each time
         if named not in styles:
             styles[named] = (block.style.name or "") if block.style else ""
-        text, style = tidied(block.text).strip(), styles[named]
+        number, text, style = numbering.of(element), tidied(block.text).strip(), styles[named]
         depth = int(style[8:]) if _HEADING.fullmatch(style) else 0
         if not text or style == "Title":
             continue
+        text = f"{number} {text}" if number else text
         if not depth:
             in_list = style.startswith("List")
             held.append(("\n" if in_list and listed else "\n\n") + text)
