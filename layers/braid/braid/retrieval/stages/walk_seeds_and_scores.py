@@ -140,8 +140,8 @@ NEIGHBOUR_FACTOR = 0.5
 """Score factor of a neighbour of a walk's answers, which propagation from them reached."""
 
 MAX_HITS_BYTES = 48 * 1024
-"""Largest size of hits as JSON. A state has at most 256 KiB: this for names and for walks each, 50 text hits with ids of
-256 bytes, and a question of 10,000 characters of four bytes."""
+"""Largest size of hits as JSON. A state has at most 256 KiB: this for names and for walks each, 50 text hits with the
+longest ids, and a question of 10,000 characters of four bytes."""
 
 
 def fit_to_state(hits: Sequence[GraphHit], taken: int = 0) -> tuple[GraphHit, ...]:
