@@ -274,7 +274,7 @@ def path_text(path: Path) -> Text:
 
 
 def where(result: Result) -> str:
-    """Return the citation of a result in one line, with the headings above it in its document."""
+    """Return the citation of a result in one line, with the headings above it in its document, and its date."""
     citation = result.citation
     parts = [citation.type.value if citation.title == result.title else f"{citation.type.value} “{citation.title}”"]
     if heading := result.metadata.get("heading"):
@@ -283,6 +283,8 @@ def where(result: Result) -> str:
         parts.append(f"page {citation.page}")
     if citation.chunk_index is not None:
         parts.append(f"chunk {citation.chunk_index}")
+    if result.timestamp:
+        parts.append(f"{result.timestamp.astimezone(UTC):%Y-%m-%d}")
     return printable(f"{', '.join(parts)} · {result.id}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -123,6 +124,11 @@ def test_how_likely_a_question_is_answered_is_said_in_words() -> None:
 def test_a_title_is_not_said_twice() -> None:
     citation = Citation(type=SourceType.QA, title="The valve sticks", excerpt="It does.", reliability=0.95)
     assert "read qa · manual.pdf#chunk-7" in shown(answer(result(citation=citation)))
+
+
+def test_the_date_of_a_text_is_shown_so_that_a_reader_tells_its_versions_apart() -> None:
+    told = shown(answer(result(timestamp=datetime(2024, 4, 18, 23, tzinfo=UTC))))
+    assert "page 5, chunk 7, 2024-04-18 · manual.pdf" in " ".join(told.split())
 
 
 def test_the_heading_above_a_chunk_is_shown_where_it_is_cited() -> None:
