@@ -36,6 +36,7 @@ from braid.settings import EngineKind, Settings
 from bench.engine_process import resident_mb
 from bench.engines import DEPLOYED, EMBEDDED, PATIENCE
 from bench.fairness import counters
+from bench.plot import Chart, as_svg
 from bench.profile import Spent, figures_of, memory
 from braid_cli.evaluation.metrics import percentile
 from braid_cli.local_servers import gremlin_server
@@ -236,7 +237,7 @@ _ROWS = {
 
 def as_markdown(figures: dict[str, dict[str, dict[str, Any]]]) -> str:
     """Return one table an engine, a column a size; what was not measured of it is left out."""
-    lines = ["# Growth", "", (__doc__ or "").strip(), ""]
+    lines = ["# Growth", "", (__doc__ or "").strip(), "", "![the figures by the number of records](growth.svg)", ""]
     for engine, by_size in figures.items():
         sizes = sorted(by_size, key=int)
         lines += [f"## {engine.capitalize()}", "", f"| records | {' | '.join(f'{int(size):,}' for size in sizes)} |"]
@@ -247,6 +248,37 @@ def as_markdown(figures: dict[str, dict[str, dict[str, Any]]]) -> str:
                 lines.append(f"| {title} | {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines)
+
+
+_DRAWN = {
+    "question_ms": "question beyond encoder, ms",
+    "question_cpu_ms": "the same, CPU ms",
+    "after_write_ms": "first after a write, ms",
+    "memory_mb": "memory, MiB",
+    "own_memory_mb": "of it no file's, MiB",
+    "records_per_s": "records written a second",
+}
+"""Titles of what is drawn."""
+
+
+def charts(figures: dict[str, dict[str, dict[str, Any]]]) -> list[Chart]:
+    """Return a chart of each figure that is drawn, a line an engine."""
+    found = []
+    for row, title in _DRAWN.items():
+        lines = {
+            engine: [(int(size), each[row]) for size, each in by_size.items() if each.get(row)]
+            for engine, by_size in figures.items()
+        }
+        found.append(Chart(title, {engine: line for engine, line in lines.items() if line}, {}))
+    return found
+
+
+def write(figures: dict[str, dict[str, dict[str, Any]]], folder: Path) -> None:
+    """Write the figures for machines and for people, and draw them."""
+    (folder / "growth.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    (folder / "growth.md").write_text(as_markdown(figures), encoding="utf-8")
+    note = "Against the number of records. Both axes are logarithmic."
+    (folder / "growth.svg").write_text(as_svg("Growth", note, charts(figures)), encoding="utf-8")
 
 
 def _stores(engine: str, folder: Path, size: int) -> tuple[dict[str, str], dict[str, int]]:
@@ -287,8 +319,7 @@ def command(arguments: Sequence[str]) -> None:
         down(home / "servers", list(servers))
         figures = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
         figures.setdefault(options.engine, {})[size] = found
-        kept.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        (options.out / "growth.md").write_text(as_markdown(figures), encoding="utf-8")
+        write(figures, options.out)
     sys.stdout.write((options.out / "growth.md").read_text(encoding="utf-8"))
 
 
