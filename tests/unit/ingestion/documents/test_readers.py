@@ -520,6 +520,14 @@ def test_an_rtf_is_read_by_paragraphs() -> None:
     assert section.text == "Grüße hereSince June.\n\nNext €5"
 
 
+def test_an_rtf_with_pictures_is_read_to_its_end_though_it_names_a_folder_bin_and_without_their_data() -> None:
+    picture = "{\\*\\shppict{\\pict{\\*\\picprop{\\sp{\\sn shapeType}{\\sv 75}}}\\pngblip\n" + "89504e47" * 500 + "}}"
+    binary = "{\\pict\\wmetafile8\\bin8 ab}cd{ef}"
+    text = "Unpack to C:\\\\bin\\\\x\\par " + picture + "\\par Then \\u-10179?\\u-8704? run" + binary + " it\\par"
+    (section,) = document("a.rtf", "{\\rtf1\\ansi\\binfsxn4 " + text + "}").sections
+    assert section.text == "Unpack to C:\\bin\\x\n\nThen \U0001f600 run it"
+
+
 def test_what_is_hidden_or_deleted_in_word_is_not_read_with_a_note_a_box_or_an_equation() -> None:
     import docx as library
     from docx.oxml import parse_xml
