@@ -116,7 +116,7 @@ def ods_row(*cells: str) -> str:
     return f"<table:table-row>{inside}</table:table-row>"
 
 
-def epub(*chapters: str) -> bytes:
+def epub(*chapters: str, date: str = "") -> bytes:
     """Return an EPUB of these bodies of XHTML, after a table of contents and a picture, which have no text of it."""
     container = (
         '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
@@ -131,7 +131,7 @@ def epub(*chapters: str) -> bytes:
     refs = "".join(f'<itemref idref="i{number}"/>' for number in range(len(names)))
     package = (
         '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
-        "<dc:title>The gates</dc:title><dc:creator>Ann</dc:creator></metadata>"
+        f"<dc:title>The gates</dc:title><dc:creator>Ann</dc:creator><dc:date>{date}</dc:date></metadata>"
         f"<manifest>{items}</manifest><spine>{refs}</spine></package>"
     )
     bodies = ["<nav>Contents</nav>", "<p><img src='cover.jpg'/></p>", *chapters]

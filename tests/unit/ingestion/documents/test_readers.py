@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import zipfile
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -511,6 +513,33 @@ def test_the_chapters_of_an_epub_are_read_in_their_order() -> None:
         (("One",), "First."),
         (("Two", "Late"), "Second."),
     ]
+
+
+@pytest.mark.parametrize(
+    "empty", ['<a id="p1"/>', "<iframe/>", '<object data="a/b"/>', "<script src='a'/>", "<title/>"]
+)
+def test_an_empty_element_of_xhtml_ends_where_it_begins(empty: str) -> None:
+    found = document("a.epub", epub(f"<h1>One</h1>{empty}<p>First.</p>", "<p>Second.<br/>Third.</p>"))
+    assert [section.text for section in found.sections] == ["First.", "Second. Third."]
+    page = f"<html><head>{empty}</head><body><p>First.</p></body></html>"
+    assert [section.text for section in document("a.xhtml", page).sections] == ["First."]
+
+
+def test_a_book_that_is_encrypted_is_refused_but_not_one_whose_fonts_are() -> None:
+    def book(encrypted: str) -> bytes:
+        stated = f'<encryption><CipherData><CipherReference URI="{encrypted}"/></CipherData></encryption>'
+        with zipfile.ZipFile(io.BytesIO(epub("<p>First.</p>"))) as archive:
+            files = {name: archive.read(name).decode() for name in archive.namelist()}
+        return zipped({**files, "META-INF/encryption.xml": stated})
+
+    assert document("a.epub", book("OEBPS/fonts/a.ttf")).sections
+    with pytest.raises(Unreadable, match="is encrypted"):
+        document("a.epub", book("OEBPS/text/chapter%200.xhtml"))
+
+
+def test_the_date_that_calibre_writes_of_a_book_without_one_is_none() -> None:
+    assert document("a.epub", epub("<p>First.</p>", date="0101-01-01T00:00:00+00:00")).timestamp is None
+    assert document("a.epub", epub("<p>First.</p>", date="1998-02-01")).timestamp == "1998-02-01"
 
 
 def test_an_rtf_is_read_by_paragraphs() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from braid.ingestion.documents.document import Document, Unreadable, bounded
-from braid.ingestion.documents.readers.html import html_sections
+from braid.ingestion.documents.readers.html import xhtml_sections
 from braid.ingestion.documents.readers.opendocument import parsed_xml
 from braid.ingestion.documents.readers.text import decode, one_line, tidied
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 CONTAINER = "META-INF/container.xml"
 """The file of an EPUB that names its package, which lists the others."""
+_ENCRYPTION = "META-INF/encryption.xml"
+_NO_DATE = "0101-01-01"
+"""What calibre writes of a book whose date it does not know."""
 
 
 def read_epub(source: Source) -> Document:
@@ -36,11 +39,15 @@ def read_epub(source: Source) -> Document:
         for name in ("title", "creator", "date")
     )
     metadata: dict[str, Plain] = {"author": author} if author else {}
-    return Document(title or source.stem, "epub", sections, metadata, date or None)
+    stated = None if date.startswith(_NO_DATE) else date or None
+    return Document(title or source.stem, "epub", sections, metadata, stated)
 
 
 def _chapters(archive: zipfile.ZipFile, listed: Any, folder: str) -> Iterator[Section]:  # noqa: ANN401 - an element of lxml
-    names = set(archive.namelist())
+    names, encrypted = set(archive.namelist()), set[str]()
+    if _ENCRYPTION in names:
+        references = parsed_xml(archive.read(_ENCRYPTION)).iterfind(".//{*}CipherReference")
+        encrypted = {unquote(reference.get("URI", "")) for reference in references}
     files = {item.get("id"): item for item in listed.iterfind(".//{*}manifest/{*}item")}
     # Each once: a small file could name one chapter very often.
     for identity in dict.fromkeys(one.get("idref") for one in listed.iterfind(".//{*}spine/{*}itemref")):
@@ -48,5 +55,7 @@ def _chapters(archive: zipfile.ZipFile, listed: Any, folder: str) -> Iterator[Se
         if item is None or "html" not in item.get("media-type", "") or "nav" in item.get("properties", "").split():
             continue
         name = posixpath.normpath(posixpath.join(folder, unquote(item.get("href", "").split("#")[0])))
+        if name in encrypted:  # fonts often are, in books that anyone may read
+            raise Unreadable("is encrypted; only the program that it was sold for can read it")
         if name in names:
-            yield from html_sections(decode(archive.read(name)))
+            yield from xhtml_sections(decode(archive.read(name)))

@@ -34,6 +34,12 @@ _TAG = re.compile(
     r"<!--.*?(?:-->|\Z)|<(/?)([a-zA-Z][\w-]*+)(?:(?:[^\"'<>/]++|/(?!>)|\"[^\"]{0,10000}+\"|'[^']{0,10000}+'){0,200}+(/)?>)?",
     re.DOTALL,
 )
+_EMPTY_TAG = re.compile(
+    r"<(?!(?:area|base|br|col|embed|hr|img|input|link|meta|param|source|track|wbr)\b)([a-zA-Z][\w:.-]*+)"
+    r"((?:[^\"'<>/]++|/(?!>)|\"[^\"]{0,10000}+\"|'[^']{0,10000}+'){0,200}+)/>",
+    re.IGNORECASE,
+)
+"""Tag of XML that is its own end tag, where HTML has one: ``<title/>`` would begin a title that never ends."""
 # An unclosed comment or script reaches to the end, so that the time is linear.
 _MARKUP = re.compile(r"<!--.*?(?:-->|\Z)|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[^<>]*>", re.DOTALL | re.IGNORECASE)
 _UNCLOSED = {
@@ -50,7 +56,8 @@ _REOPENED = 1_000_000
 
 def read_html(source: Source) -> Document:
     """Read HTML: its title, and its text under its headings."""
-    return html_document(decode(source.content), source)
+    html = decode(source.content)
+    return html_document(_html_of_xhtml(html) if source.suffix == ".xhtml" else html, source)
 
 
 def html_document(html: str, source: Source) -> Document:
@@ -69,9 +76,14 @@ def html_document(html: str, source: Source) -> Document:
     return Document(tidied(title) or first or source.stem, "html", bounded(sections, source.limits), metadata, *times)
 
 
-def html_sections(html: str) -> list[Section]:
-    """Return the text of decoded HTML under its headings; sections may be empty."""
-    return list(_sections(_blocks(_tree(html))))
+def xhtml_sections(xhtml: str) -> list[Section]:
+    """Return the text of decoded XHTML under its headings; sections may be empty."""
+    return list(_sections(_blocks(_tree(_html_of_xhtml(xhtml)))))
+
+
+def _html_of_xhtml(xhtml: str) -> str:
+    """Return XHTML with end tags of empty elements, as HTML needs them."""
+    return _EMPTY_TAG.sub(r"<\1\2></\1>", xhtml)
 
 
 def _tree(html: str) -> LexborHTMLParser:
