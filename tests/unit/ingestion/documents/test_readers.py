@@ -645,6 +645,85 @@ def test_numbers_that_word_shows_are_read() -> None:
     ]
 
 
+def word(body: str, numbering: str = "") -> str:
+    """Return the text of a DOCX of these elements."""
+    import docx as library
+    from docx.oxml import parse_xml
+    from docx.oxml.ns import nsdecls
+
+    spaces = nsdecls("w", "m") + ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+    file = library.Document()
+    for element in reversed(parse_xml(f"<w:body {spaces}>{body}</w:body>")):
+        file.element.body.insert(0, element)
+    for element in parse_xml(f"<w:numbering {spaces}>{numbering}</w:numbering>"):
+        file.part.numbering_part.element.append(element)
+    return "\n".join(section.text for section in document("a.docx", saved(file)).sections)
+
+
+def run(text: str) -> str:
+    return f"<w:r><w:t>{text}</w:t></w:r>"
+
+
+def alternatives(first: str, second: str) -> str:
+    return (
+        f"<mc:AlternateContent><mc:Choice>{first}</mc:Choice><mc:Fallback>{second}</mc:Fallback></mc:AlternateContent>"
+    )
+
+
+@pytest.mark.parametrize(
+    ("inside", "read_as"),
+    [
+        ("<m:oMathPara><m:oMath><m:r><m:t>E=mc</m:t></m:r></m:oMath></m:oMathPara>", "aE=mcb"),
+        (f"<w:r><w:ruby><w:rt>{run('かんじ')}</w:rt><w:rubyBase>{run('漢字')}</w:rubyBase></w:ruby></w:r>", "a漢字b"),
+        (f"<w:r>{alternatives('', '<w:t>☺</w:t>')}</w:r>", "a☺b"),
+        (alternatives(run("new"), run("old")), "anewb"),
+    ],
+    ids=["equation of its own line", "ruby", "emoji", "alternatives"],
+)
+def test_text_of_word_that_stands_in_a_run_or_around_runs_is_read(inside: str, read_as: str) -> None:
+    assert word(f"<w:p>{run('a')}{inside}{run('b')}</w:p>") == read_as
+
+
+def test_numbers_of_word_from_0_legal_ones_and_those_of_one_list_are_as_word_shows_them() -> None:
+    def level(number: int, form: str, text: str, start: int = 1, more: str = "") -> str:
+        return (
+            f'<w:lvl w:ilvl="{number}"><w:start w:val="{start}"/><w:numFmt w:val="{form}"/>{more}'
+            f'<w:lvlText w:val="{text}"/></w:lvl>'
+        )
+
+    def item(text: str, list_: int, at: int = 0, mark: str = "") -> str:
+        stated = f'<w:numPr><w:ilvl w:val="{at}"/><w:numId w:val="{list_}"/></w:numPr>'
+        return f"<w:p><w:pPr>{stated}<w:rPr>{mark}</w:rPr></w:pPr>{text}</w:p>"
+
+    legal = level(0, "upperRoman", "Article %1.") + level(1, "decimalZero", "Section %1.%2", more="<w:isLgl/>")
+    definitions = {90: level(0, "decimal", "%1.", 0), 91: legal, 92: level(0, "decimal", "%1.")}
+    own = f'<w:lvlOverride w:ilvl="0">{level(0, "lowerLetter", "(%1)")}</w:lvlOverride>'
+    numbering = "".join(
+        f'<w:abstractNum w:abstractNumId="{number}">{stated}</w:abstractNum>' for number, stated in definitions.items()
+    )
+    for number, more in ((90, ""), (91, ""), (92, own)):
+        numbering += f'<w:num w:numId="{number}"><w:abstractNumId w:val="{number}"/>{more}</w:num>'
+    deleted = item(f'<w:bookmarkStart w:id="1"/><w:del>{run("x")}</w:del>', 92, mark="<w:del/>")
+    hidden = item("<w:r><w:rPr><w:vanish/></w:rPr><w:t>x</w:t></w:r>", 92, mark="<w:vanish/>")
+    body = (item(run("Intro"), 90) + item(run("Next"), 90) + item(run("Parties"), 91) + item(run("Names"), 91, 1)) + (
+        item(run("Rent"), 92) + deleted + hidden + item(run("Heating"), 92)
+    )
+    assert word(body, numbering).split("\n\n") == [
+        *("0. Intro", "1. Next", "Article I. Parties", "Section 1.01 Names", "(a) Rent", "(b) Heating"),
+    ]
+
+
+@pytest.mark.parametrize("content", [docx(), pptx(), xlsx("gate", "is", "A", "open")])
+def test_strict_open_xml_is_refused_with_the_way_to_save_it(content: bytes) -> None:
+    strict = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive, zipfile.ZipFile(strict, "w") as out:
+        for name in archive.namelist():
+            plain = b"http://schemas.openxmlformats.org/officeDocument/2006/"
+            out.writestr(name, archive.read(name).replace(plain, b"http://purl.oclc.org/ooxml/officeDocument/"))
+    with pytest.raises(Unreadable, match="not strict"):
+        document("a.docx", strict.getvalue())
+
+
 def test_charts_and_diagrams_of_a_slide_are_read() -> None:
     import pptx as library
     from pptx.chart.data import CategoryChartData

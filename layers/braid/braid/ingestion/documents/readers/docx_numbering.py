@@ -16,6 +16,8 @@ _LEVELS: Final = 9
 _LONGEST: Final = 40
 """Most characters of a number as it is shown; its text is the file's own."""
 _MOST: Final = 9_999
+_NONE: Final = -1
+"""Count of a level that has no number yet; a list may begin with 0."""
 _STYLES_ABOVE: Final = 10
 """Most styles that a style is based on, one on the other."""
 _PLACE: Final = re.compile(r"%([1-9])")
@@ -30,6 +32,8 @@ class _Level(NamedTuple):
     text: str = ""
     start: int = 1
     style: str = ""
+    legal: bool = False
+    """Whether the numbers of levels above are shown in digits too."""
 
 
 class _Numbered(NamedTuple):
@@ -44,31 +48,24 @@ class Numbering:
 
     def __init__(self, file: Any) -> None:  # noqa: ANN401 - a document of python-docx
         self._levels: dict[str, dict[int, _Level]] = {}
+        """Of each list, as its definition states them or the list itself."""
         self._lists: dict[str, str] = {}
         """The definition of each list; several lists of one definition are counted on."""
         self._starts: dict[str, dict[int, int]] = defaultdict(dict)
         """Where a list begins anew, by its levels, until it has."""
-        self._counts: dict[str, list[int]] = defaultdict(lambda: [0] * _LEVELS)
+        self._counts: dict[str, list[int]] = defaultdict(lambda: [_NONE] * _LEVELS)
         for part in _parts(file):
             self._read(part)
         self._styles = dict(_styles(file)) if self._lists else {}
 
     def _read(self, part: Any) -> None:  # noqa: ANN401 - an element of lxml
-        for definition in part.iter(_w("abstractNum")):
-            self._levels[_of(definition, "abstractNumId")] = {
-                _whole(_of(level, "ilvl")): _Level(
-                    _value(level, "numFmt") or "decimal",
-                    _value(level, "lvlText") or "",
-                    _whole(_value(level, "start"), 1),
-                    _value(level, "pStyle") or "",
-                )
-                for level in definition.iterchildren(_w("lvl"))
-                if _whole(_of(level, "ilvl")) < _LEVELS
-            }
+        defined = {_of(one, "abstractNumId"): dict(_levels(one)) for one in part.iter(_w("abstractNum"))}
         for one in part.iter(_w("num")):
             identity = _of(one, "numId")
             self._lists[identity] = _value(one, "abstractNumId") or ""
+            self._levels[identity] = defined.get(self._lists[identity], {})
             for override in one.iterchildren(_w("lvlOverride")):
+                self._levels[identity] = {**self._levels[identity], **dict(_levels(override))}
                 if (start := _value(override, "startOverride")) is not None:
                     self._starts[identity][_whole(_of(override, "ilvl"))] = _whole(start, 1)
 
@@ -80,7 +77,7 @@ class Numbering:
         style = paragraph.style or ""
         inherited = self._styles.get(style, _Numbered(None, None))
         identity = own.list or inherited.list
-        levels = self._levels.get(self._lists.get(identity or "", ""), {})
+        levels = self._levels.get(identity or "", {})
         by_style = next((number for number, level in levels.items() if level.style and level.style == style), 0)
         stated = own.level or (inherited.level if own.list is None else None)
         number = by_style if stated is None else _whole(stated)
@@ -91,9 +88,9 @@ class Numbering:
     def _next(self, identity: str, number: int, levels: dict[int, _Level]) -> str:
         counts = self._counts[self._lists[identity]]
         anew = self._starts[identity].pop(number, None)
-        begun = counts[number] > 0 and anew is None
+        begun = counts[number] != _NONE and anew is None
         counts[number] = counts[number] + 1 if begun else levels[number].start if anew is None else anew
-        counts[number + 1 :] = [0] * (_LEVELS - number - 1)
+        counts[number + 1 :] = [_NONE] * (_LEVELS - number - 1)
         level = levels[number]
         if level.format in {"bullet", "none"}:
             return ""
@@ -101,9 +98,25 @@ class Numbering:
         def shown(place: re.Match[str]) -> str:
             at = int(place[1]) - 1
             above = levels.get(at, _Level())
-            return _written(counts[at] or above.start, above.format)
+            form = "decimal" if level.legal and above.format != "decimalZero" else above.format
+            return _written(above.start if counts[at] == _NONE else counts[at], form)
 
         return _PLACE.sub(shown, level.text[:_LONGEST])[:_LONGEST].strip()
+
+
+def _levels(stated: Any) -> Iterator[tuple[int, _Level]]:  # noqa: ANN401 - an element of lxml
+    for level in stated.iterchildren(_w("lvl")):
+        if (number := _whole(_of(level, "ilvl"))) < _LEVELS:
+            yield (
+                number,
+                _Level(
+                    _value(level, "numFmt") or "decimal",
+                    _value(level, "lvlText") or "",
+                    _whole(_value(level, "start"), 1),
+                    _value(level, "pStyle") or "",
+                    level.find(_w("isLgl")) is not None,
+                ),
+            )
 
 
 def _parts(file: Any) -> Iterator[Any]:  # noqa: ANN401 - a document of python-docx

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
 _ARCHIVED_FILES = 10_000
+_RELATIONS = "_rels/.rels"
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _HEADING = re.compile("Heading [1-9]")
 _OFF = {"0", "false", "off"}
 """Values of a property of a DOCX that is switched off."""
-_WRAPPERS = ("w:sdt", "w:sdtContent", "w:fldSimple", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:bdo", "w:dir")
-"""Elements of a DOCX that stand around runs, paragraphs, cells or rows."""
+_ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_WRAPPERS = (
+    *("w:sdt", "w:sdtContent", "w:fldSimple", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:bdo", "w:dir"),
+    "m:oMathPara",
+)
+"""Elements of a DOCX that stand around runs, equations, paragraphs, cells or rows."""
 _NO_TEXT_OF_ITS_OWN = "w:sdtPr[w:showingPlcHdr or w:docPartObj/w:docPartGallery/@w:val = 'Table of Contents']"
 """What marks a content control that shows a prompt to fill it in, or the headings."""
 _SHEET_ROWS = 1_048_576
@@ -54,6 +59,13 @@ def check_archive(content: bytes, limits: ReadingLimits) -> list[str]:
     return [entry.filename for entry in entries]
 
 
+def _refuse_strict(source: Source) -> None:
+    """Raise Unreadable if an Office file has the namespaces of Strict Open XML, of which no library here reads any."""
+    with zipfile.ZipFile(io.BytesIO(source.content)) as archive:
+        if _RELATIONS in archive.namelist() and b"//purl.oclc.org/ooxml/" in archive.read(_RELATIONS):
+            raise Unreadable("is Strict Open XML; save it as DOCX, PPTX or XLSX that is not strict")
+
+
 def _core(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa: ANN401 - of three libraries
     """Return title, metadata and date of an Office file's properties."""
     title = one_line(tidied(str(getattr(properties, "title", "") or "")))
@@ -69,6 +81,7 @@ def read_docx(source: Source) -> Document:
     """Read a DOCX: paragraphs and tables under its headings."""
     import docx
 
+    _refuse_strict(source)
     file = docx.Document(io.BytesIO(source.content))
     _bring_text_to_paragraphs(file)
     title, metadata, date = _core(file.core_properties)
@@ -86,7 +99,6 @@ def _bring_text_to_paragraphs(file: Any) -> None:  # noqa: ANN401 - a document o
 
     It passes over footnotes, content controls, fields, tracked insertions, equations, text boxes, and tables in cells.
     """
-    from docx.oxml import OxmlElement
     from docx.oxml.ns import qn
 
     body = file.element.body
@@ -95,25 +107,50 @@ def _bring_text_to_paragraphs(file: Any) -> None:  # noqa: ANN401 - a document o
     # By `iter`, as XPath takes quadratic time to order what several expressions find.
     for reference in reversed(list(body.iter(qn("w:footnoteReference"), qn("w:endnoteReference")))):
         _move_below_paragraph(reference, notes.pop((reference.tag, reference.get(qn("w:id"))), ()))
-    # For programs that cannot show the same drawing beside it, which has the same texts.
-    for older in body.xpath(".//*[local-name() = 'Fallback']"):
-        older.getparent().remove(older)
+    _keep_one_alternative(body)
     for control in body.xpath(f".//w:sdt[{_NO_TEXT_OF_ITS_OWN}]"):
         control.getparent().remove(control)
     for wrapper in list(body.iter(*map(qn, _WRAPPERS))):
         for child in list(wrapper):
             wrapper.addprevious(child)
         wrapper.getparent().remove(wrapper)
-    for equation in body.xpath(".//m:oMath"):
-        run = OxmlElement("w:r")
-        run.text = "".join(text.text or "" for text in equation.iter(qn("m:t")))
-        equation.getparent().replace(equation, run)
+    _make_runs_of_what_runs_hold(body)
     for box in reversed(body.xpath(".//w:txbxContent")):
         _move_below_paragraph(box, list(box))
     for table in body.xpath(".//w:tbl[ancestor::w:tc]"):
         for paragraph in table.xpath(".//w:p"):
             table.addprevious(paragraph)
         table.getparent().remove(table)
+
+
+def _make_runs_of_what_runs_hold(body: Any) -> None:  # noqa: ANN401 - an element of lxml
+    """Make runs of characters with their sound above them (ruby), without the sound, and of equations."""
+    from docx.oxml import OxmlElement
+    from docx.oxml.ns import qn
+
+    for ruby in list(body.iter(qn("w:ruby"))):
+        for run in [run for base in ruby.iterchildren(qn("w:rubyBase")) for run in base]:
+            ruby.getparent().addprevious(run)
+        ruby.getparent().remove(ruby)
+    for equation in body.xpath(".//m:oMath"):
+        run = OxmlElement("w:r")
+        run.text = "".join(text.text or "" for text in equation.iter(qn("m:t")))
+        equation.getparent().replace(equation, run)
+
+
+def _keep_one_alternative(body: Any) -> None:  # noqa: ANN401 - an element of lxml
+    """Replace the ways in which the same is written for several programs by the first one that has text, or the first.
+
+    Those are a drawing with its texts in two formats, and an emoji by its number and as text.
+    """
+    from docx.oxml.ns import qn
+
+    for both in reversed(list(body.iter(f"{_ALTERNATIVES}AlternateContent"))):
+        ways = list(both.iterchildren(f"{_ALTERNATIVES}Choice", f"{_ALTERNATIVES}Fallback"))
+        with_text = (way for way in ways if any(text.text for text in way.iter(qn("w:t"), qn("m:t"))))
+        for child in list(next(with_text, ways[0])) if ways else ():
+            both.addprevious(child)
+        both.getparent().remove(both)
 
 
 def _docx_notes(file: Any) -> dict[tuple[str, str], list[Any]]:  # noqa: ANN401 - a document of python-docx
@@ -137,11 +174,17 @@ def _remove_not_shown(part: Any) -> None:  # noqa: ANN401 - an element of lxml
 
     gone = list(part.iter(qn("w:del"), qn("w:moveFrom")))
     hidden = [element for element in part.iter(qn("w:vanish")) if element.get(qn("w:val")) not in _OFF]
+    ends = [mark.getparent().getparent() for mark in (*gone, *hidden) if mark.getparent().tag == qn("w:rPr")]
     runs = (element.getparent().getparent() for element in hidden)  # around their properties
     gone += [run for run in runs if run is not None and run.tag in {qn("w:r"), qn("m:r")}]
     for element in gone:
         if (around := element.getparent()) is not None:
             around.remove(element)
+    for properties in ends:  # of runs too
+        is_of_paragraph = properties is not None and properties.tag == qn("w:pPr")
+        if is_of_paragraph and next(properties.getparent().iter(qn("w:t"), qn("m:t")), None) is None:
+            for number in list(properties.iterchildren(qn("w:numPr"), qn("w:pStyle"))):
+                properties.remove(number)  # it is not counted
 
 
 def _move_below_paragraph(inside: Any, moved: Sequence[Any]) -> None:  # noqa: ANN401 - elements of lxml
@@ -214,6 +257,7 @@ def read_pptx(source: Source) -> Document:
     """Read a PPTX: the text, tables and notes of each slide that is not hidden."""
     import pptx
 
+    _refuse_strict(source)
     file = pptx.Presentation(io.BytesIO(source.content))
     title, metadata, date = _core(file.core_properties)
     title = "" if title == "PowerPoint Presentation" else title  # of python-pptx's template
@@ -281,6 +325,7 @@ def read_xlsx(source: Source) -> Document:
     """Read an XLSX: the rows of every sheet that is not hidden, with the values that were last calculated."""
     import openpyxl
 
+    _refuse_strict(source)
     book = openpyxl.load_workbook(io.BytesIO(source.content), read_only=True, data_only=True, keep_links=False)
     try:
         title, metadata, date = _core(book.properties)
