@@ -479,6 +479,40 @@ def test_a_text_of_opendocument_has_its_headings_lists_tables_boxes_and_notes() 
     ]
 
 
+@pytest.mark.parametrize(
+    ("body", "read_as"),
+    [
+        ("<text:p>It <draw:rect><text:p>One</text:p><text:p>2</text:p></draw:rect>is</text:p>", "It is\n\nOne\n\n2"),
+        ("<text:p>A <draw:frame><draw:image/><title>A cat</title></draw:frame>picture</text:p>", "A picture"),
+        ('<text:section text:display="none"><text:p>Hidden</text:p></text:section><text:p>Shown</text:p>', "Shown"),
+        ('<text:p>Shown<text:hidden-text text:is-hidden="true">Hidden</text:hidden-text></text:p>', "Shown"),
+        ("<text:p>before<!-- not this --> and after</text:p>", "before and after"),
+        ("<text:p><text:ruby>漢<text:ruby-text>かん</text:ruby-text></text:ruby>字</text:p>", "漢字"),
+    ],
+    ids=["shape", "picture", "hidden section", "hidden field", "comment", "ruby"],
+)
+def test_what_stands_in_a_paragraph_of_opendocument_is_not_read_into_its_words(body: str, read_as: str) -> None:
+    assert [section.text for section in document("a.odt", opendocument("text", body)).sections] == [read_as]
+
+
+def test_the_sound_above_characters_of_html_is_not_read_into_them() -> None:
+    page = "<p><ruby>漢<rp>(</rp><rt>かん</rt><rp>)</rp>字<rp>(</rp><rt>じ</rt><rp>)</rp></ruby>を読む</p>"
+    assert [section.text for section in document("a.html", page).sections] == ["漢字を読む"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (opendocument("drawing", "<draw:page/>"), "is a drawing"),
+        (zipped({"META-INF/manifest.xml": "<x/>", "encrypted-package": "x"}), "is encrypted"),
+        (zipped({"content.xml": "<x/>"}), "is an archive"),
+    ],
+)
+def test_an_opendocument_file_that_is_not_read_is_refused_with_the_reason(content: bytes, reason: str) -> None:
+    with pytest.raises(Unreadable, match=reason):
+        document("a.odt", content)
+
+
 def test_slides_and_sheets_of_opendocument_are_read_but_not_hidden_ones() -> None:
     styles = (
         '<style:style style:name="dp1"><style:drawing-page-properties presentation:visibility="hidden"/></style:style>'

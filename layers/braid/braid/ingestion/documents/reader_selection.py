@@ -165,6 +165,8 @@ def reader_of(source: Source) -> Callable[[Source], Document]:
         names = set(check_archive(source.content, source.limits))
         reader = next((reader for name, reader in _ARCHIVE_READERS.items() if name in names), None)
         if reader is None:
+            if "encrypted-package" in names:  # of LibreOffice
+                raise Unreadable("is encrypted; save it without a password")
             is_iwork = "Index/Document.iwa" in names
             raise Unreadable(
                 "is of Pages, Numbers or Keynote; export it as PDF" if is_iwork else "is an archive; unpack it"

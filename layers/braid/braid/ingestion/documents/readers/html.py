@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Plain, Source
 
 _LEFT_OUT = (
-    "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, [hidden],"
+    "script, style, noscript, template, svg, math, iframe, object, select, button, nav, head, rt, rp, [hidden],"
     ' [aria-hidden="true"]:not(html, body, main)'
 )
 _HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}

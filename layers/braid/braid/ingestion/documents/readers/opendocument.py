@@ -35,12 +35,12 @@ def _name(prefixed: str) -> str:
 _HEADING, _PARAGRAPH, _LIST = _name("text:h"), _name("text:p"), _name("text:list")
 _TABLE, _ROW = _name("table:table"), _name("table:table-row")
 _CELLS = (_name("table:table-cell"), _name("table:covered-table-cell"))
-_BOXES = {_name("draw:text-box"), _name("text:note-body")}
+_NOTE, _DRAWN = _name("text:note-body"), _name("draw:")
 _LEFT_OUT = {
     *map(_name, ("office:annotation", "text:tracked-changes", "text:table-of-content", "text:note-citation")),
-    *map(_name, ("text:alphabetical-index", "office:forms", "table:shapes", "text:sequence-decls")),
+    *map(_name, ("text:alphabetical-index", "office:forms", "table:shapes", "text:sequence-decls", "text:ruby-text")),
 }
-"""Comments, deleted text, indexes, numbers of notes, forms."""
+"""Comments, deleted text, indexes, numbers of notes, forms, the sound of characters."""
 
 
 class _Block(NamedTuple):
@@ -81,14 +81,16 @@ def read_opendocument(source: Source) -> Document:
                 sections = _slides(body, styles) if kind == "presentation" else _sheets(body, styles, source)
             read = bounded(sections, source.limits)
             return Document(title or source.stem, found, read, metadata, date or None)
-    raise Unreadable("is an archive; unpack it")
+    is_drawing = content.find(_name("office:body")) is not None
+    raise Unreadable("is a drawing or formula; export it as PDF" if is_drawing else "is an archive; unpack it")
 
 
 def parsed_xml(content: bytes) -> Any:  # noqa: ANN401 - lxml has no types
-    """Return the root of XML, in which no entity is resolved and nothing is loaded."""
+    """Return the root of XML without its comments, in which no entity is resolved and nothing is loaded."""
     from lxml import etree
 
-    return etree.fromstring(content, etree.XMLParser(resolve_entities=False, no_network=True))
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+    return etree.fromstring(content, parser)
 
 
 def _styles(content: Any) -> _Styles:  # noqa: ANN401 - an element of lxml
@@ -104,12 +106,14 @@ def _styles(content: Any) -> _Styles:  # noqa: ANN401 - an element of lxml
 
 
 def _is_hidden(element: Any, styles: _Styles) -> bool:  # noqa: ANN401 - an element of lxml
+    if element.get(_name("text:display")) == "none" or element.get(_name("text:is-hidden")) == "true":
+        return True  # a section, or a field
     named = (element.get(_name(f"{prefix}:style-name")) for prefix in ("text", "table", "draw"))
     return any(name in styles.hidden for name in named if name)
 
 
 def _blocks(inside: Any, styles: _Styles) -> Iterator[_Block]:  # noqa: ANN401 - an element of lxml
-    """Yield the headings, paragraphs and tables inside an element; a paragraph's boxes and notes after it."""
+    """Yield the headings, paragraphs and tables inside an element; a paragraph's drawings and notes after it."""
     from lxml import etree
 
     lists = 0
@@ -134,7 +138,7 @@ def _blocks(inside: Any, styles: _Styles) -> Iterator[_Block]:  # noqa: ANN401 -
 
 
 def _text_of(paragraph: Any, styles: _Styles) -> tuple[str, list[Any]]:  # noqa: ANN401 - an element of lxml
-    """Return the text of a paragraph, and the boxes and notes in it."""
+    """Return the text of a paragraph, and the drawings, such as boxes and shapes with text, and notes in it."""
     from lxml import etree
 
     parts, boxes = list[str](), list[Any]()
@@ -143,9 +147,11 @@ def _text_of(paragraph: Any, styles: _Styles) -> tuple[str, list[Any]]:  # noqa:
     for event, element in walk:
         if event == "end":
             parts.append((element is not paragraph and element.tail) or "")
-        elif element.tag in _LEFT_OUT or element.tag in _BOXES or _is_hidden(element, styles):
+        elif element.tag in _LEFT_OUT or _is_hidden(element, styles):
             walk.skip_subtree()
-            boxes += [element] if element.tag in _BOXES else []
+        elif element.tag == _NOTE or element.tag.startswith(_DRAWN):
+            walk.skip_subtree()
+            boxes.append(element)
         elif element.tag == _name("text:s"):
             parts.append(" " * min(int(element.get(_name("text:c")) or 1), _MOST_BLANKS))
         else:
