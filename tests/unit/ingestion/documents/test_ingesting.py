@@ -423,6 +423,16 @@ def test_a_folder_that_is_called_as_posted_documents_are_needs_another_name(stor
     list(ingest_documents(folder, store, tenant_id="globex"))
 
 
+def test_a_folder_of_that_name_may_hold_a_file_whose_name_is_not_utf8(store: DemoStages, tmp_path: Path) -> None:
+    folder = tmp_path / COLLECTION
+    folder.mkdir()
+    try:
+        (folder / os.fsdecode(b"caf\xe9.txt")).write_text("The gates open at six.")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    assert done(ingest_documents(folder, store, tenant_id=TENANT)).documents == 1
+
+
 def test_two_folders_of_one_name_are_refused_until_one_is_given_another(store: DemoStages, tmp_path: Path) -> None:
     for parent in ("a", "b"):
         (tmp_path / parent / "docs").mkdir(parents=True)

@@ -201,7 +201,7 @@ def put_upload(objects: ObjectStore, tenant_id: str, state: FileState) -> None:
 
 
 def _upload_key(path: str) -> str:
-    return f"{UPLOADS}{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
+    return f"{UPLOADS}{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()[:32]}.json"
 
 
 def has_uploads(objects: ObjectStore, tenant_id: str) -> bool:
