@@ -747,6 +747,34 @@ def test_numbers_of_word_from_0_legal_ones_and_those_of_one_list_are_as_word_sho
     ]
 
 
+def test_a_shape_of_a_slide_is_read_with_its_equation() -> None:
+    import pptx as library
+    from pptx.oxml import parse_xml
+    from pptx.oxml.ns import nsdecls
+
+    file = library.Presentation()
+    slide = file.slides.add_slide(file.slide_layouts[5])
+    slide.shapes.title.text = "Energy"
+    box = slide.shapes.add_textbox(0, 0, 10, 10)
+    box.text_frame.text = "It is "
+    equation = "<a14:m><m:oMath><m:r><m:t>mc</m:t></m:r></m:oMath></a14:m>"
+    spaces = (
+        f'{nsdecls("a", "p")} xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+        ' xmlns:a14="http://schemas.microsoft.com/office/drawing/2010/main"'
+        ' xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    )
+    picture = "<p:sp><p:txBody><a:bodyPr/><a:p><a:r><a:t> </a:t></a:r></a:p></p:txBody></p:sp>"
+    both = parse_xml(
+        f"<mc:AlternateContent {spaces}><mc:Choice/><mc:Fallback>{picture}</mc:Fallback></mc:AlternateContent>"
+    )
+    box.element.addprevious(both)
+    both[0].append(box.element)
+    (paragraph,) = both[0].iter("{*}p")
+    paragraph.append(parse_xml(f"<a:p {spaces}>{equation}</a:p>")[0])
+    (section,) = document("a.pptx", saved(file)).sections
+    assert (section.heading, section.text) == (("Energy",), "It is mc")
+
+
 @pytest.mark.parametrize("content", [docx(), pptx(), xlsx("gate", "is", "A", "open")])
 def test_strict_open_xml_is_refused_with_the_way_to_save_it(content: bytes) -> None:
     strict = io.BytesIO()

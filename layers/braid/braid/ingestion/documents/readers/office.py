@@ -25,6 +25,7 @@ _HEADING = re.compile("Heading [1-9]")
 _OFF = {"0", "false", "off"}
 """Values of a property of a DOCX that is switched off."""
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_EQUATION = "{http://schemas.microsoft.com/office/drawing/2010/main}"
 _WRAPPERS = (
     *("w:sdt", "w:sdtContent", "w:fldSimple", "w:ins", "w:moveTo", "w:smartTag", "w:customXml", "w:bdo", "w:dir"),
     "m:oMathPara",
@@ -75,6 +76,20 @@ def _core(properties: Any) -> tuple[str, dict[str, Plain], str | None]:  # noqa:
     stated = author and author not in {"python-docx", "openpyxl"}
     date = at.isoformat() if at and at.date().isoformat() not in _TEMPLATE_DATES else None
     return title, {"author": tidied(str(author))} if stated else {}, date
+
+
+def _keep_one_alternative(part: Any) -> None:  # noqa: ANN401 - an element of lxml
+    """Replace the ways in which the same is written for several programs by the first one that has text, or the first.
+
+    Those are a drawing with its texts in two formats, an emoji by its number and as text, and a shape with an equation
+    and as a picture.
+    """
+    for both in reversed(list(part.iter(f"{_ALTERNATIVES}AlternateContent"))):
+        ways = list(both.iterchildren(f"{_ALTERNATIVES}Choice", f"{_ALTERNATIVES}Fallback"))
+        with_text = (way for way in ways if any((text.text or "").strip() for text in way.iter("{*}t")))
+        for child in list(next(with_text, ways[0])) if ways else ():
+            both.addprevious(child)
+        both.getparent().remove(both)
 
 
 def read_docx(source: Source) -> Document:
@@ -136,21 +151,6 @@ def _make_runs_of_what_runs_hold(body: Any) -> None:  # noqa: ANN401 - an elemen
         run = OxmlElement("w:r")
         run.text = "".join(text.text or "" for text in equation.iter(qn("m:t")))
         equation.getparent().replace(equation, run)
-
-
-def _keep_one_alternative(body: Any) -> None:  # noqa: ANN401 - an element of lxml
-    """Replace the ways in which the same is written for several programs by the first one that has text, or the first.
-
-    Those are a drawing with its texts in two formats, and an emoji by its number and as text.
-    """
-    from docx.oxml.ns import qn
-
-    for both in reversed(list(body.iter(f"{_ALTERNATIVES}AlternateContent"))):
-        ways = list(both.iterchildren(f"{_ALTERNATIVES}Choice", f"{_ALTERNATIVES}Fallback"))
-        with_text = (way for way in ways if any(text.text for text in way.iter(qn("w:t"), qn("m:t"))))
-        for child in list(next(with_text, ways[0])) if ways else ():
-            both.addprevious(child)
-        both.getparent().remove(both)
 
 
 def _docx_notes(file: Any) -> dict[tuple[str, str], list[Any]]:  # noqa: ANN401 - a document of python-docx
@@ -270,6 +270,7 @@ def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of
     for number, slide in enumerate(file.slides, start=1):
         if slide._element.get("show") in {"0", "false"}:  # noqa: SLF001 - python-pptx has no other way
             continue
+        _bring_equations_to_shapes(slide._element)  # noqa: SLF001
         named = slide.shapes.title
         title = (
             named.element if named is not None else None
@@ -281,6 +282,18 @@ def _slides(file: Any) -> Iterator[Section]:  # noqa: ANN401 - a presentation of
         text = tidied("\n\n".join(part.replace("\v", "\n") for part in parts if part.strip()))
         # The text of a slide with only a title is the title.
         yield Section(text or heading, (heading,) if heading else (), page=number)
+
+
+def _bring_equations_to_shapes(slide: Any) -> None:  # noqa: ANN401 - an element of python-pptx
+    """Move shapes with equations to where python-pptx reads, and make runs of the equations."""
+    from pptx.oxml.xmlchemy import OxmlElement
+
+    _keep_one_alternative(slide)
+    for equation in list(slide.iter(f"{_EQUATION}m")):
+        run, text = OxmlElement("a:r"), OxmlElement("a:t")
+        text.text = "".join(part.text or "" for part in equation.iter("{*}t"))
+        run.append(text)
+        equation.getparent().replace(equation, run)
 
 
 def _shape_texts(shape: Any) -> Iterator[str]:  # noqa: ANN401 - any shape of python-pptx
