@@ -353,6 +353,7 @@ def test_a_first_line_that_names_the_only_column_is_no_heading(table: str, text:
         ("berth,2025-05-05,2025-05-06\nHeron,open,shut\nAuk,shut,open\n", "berth: Heron; 2025-05-05: open; ", 2),
         ("berth,2024,2025\nHeron,10,12\nAuk,2,3\n", "berth: Heron; 2024: 10; 2025: 12", 2),
         ("berth,paid\nHeron,1.50\nAuk,2.00\n", "berth: Heron; paid: 1.50", 2),
+        (",0.5,0.95\nHeron,1.50,2.0\nAuk,2.00,3.0\n", "column 1: Heron; 0.5: 1.50; 0.95: 2.0", 2),
     ],
 )
 def test_a_first_row_of_values_names_no_columns(table: str, first: str, line: int) -> None:

@@ -180,7 +180,7 @@ def _remove_not_shown(part: Any) -> None:  # noqa: ANN401 - an element of lxml
     for element in gone:
         if (around := element.getparent()) is not None:
             around.remove(element)
-    for properties in ends:  # of runs too
+    for properties in dict.fromkeys(ends):  # of runs too
         is_of_paragraph = properties is not None and properties.tag == qn("w:pPr")
         if is_of_paragraph and next(properties.getparent().iter(qn("w:t"), qn("m:t")), None) is None:
             for number in list(properties.iterchildren(qn("w:numPr"), qn("w:pStyle"))):

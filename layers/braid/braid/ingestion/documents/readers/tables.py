@@ -129,9 +129,11 @@ def _captions(first: Sequence[tuple[int, Sequence[str]]]) -> int:
 def _lacks_names(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first of a table's rows names no columns: a column has a date, or an amount, in each row.
 
-    A date above other cells, as in a rota, is the name of their column.
+    A date above other cells, as in a rota, is the name of their column. So is an amount, such as a size or share, in a
+    row that begins with an empty cell above the names of the rows.
     """
-    if len(rows) < _FEWEST_ROWS:
+    above_names_of_rows = all(rows) and [bool(row[0]) for row in rows] == [False] + [True] * (len(rows) - 1)
+    if len(rows) < _FEWEST_ROWS or above_names_of_rows:
         return False
     columns = zip(*rows, strict=False)
     return any(all(map(kind.fullmatch, column)) for column in columns for kind in (_DATE, _AMOUNT))
