@@ -31,6 +31,8 @@ def test_function_words_of_the_questions_language_are_not_searched(question: str
         ("What did Las Vegas do in the war?", ["las", "vegas", "war"]),
         ("What is the name of the El Niño of the Los Angeles area?", ["name", "el", "niño", "los", "angeles", "area"]),
         ("Wer ist das?", ["wer", "ist", "das"]),
+        ("NAS vs. DAS", ["nas", "vs", "das"]),
+        ("SAN NAS DAS", ["san", "nas", "das"]),
     ],
 )
 def test_foreign_words_are_searched_in_a_question_that_is_not_foreign_or_has_no_others(

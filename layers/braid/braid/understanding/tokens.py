@@ -191,13 +191,14 @@ def search_words(text: str) -> list[str]:
 
     Ideographs become :func:`character_bigrams`. Function words of the question's language are dropped unless there are
     no others: they take most of the time and, being in most texts, hardly change a score; in a few texts they outweigh
-    the others.
+    the others. Words in capitals are none of a foreign language: "NAS or DAS".
     """
     found = composed(text).lower().translate(_SEARCHED).split()
     if not text.isascii():
         found = [part for word in found for part in character_bigrams(word)]
     found = list(dict.fromkeys(found))
-    dropped = FUNCTION_WORDS | _foreign_function_words(found)
+    capitals = set(map(str.lower, _CAPITALS.findall(text)))
+    dropped = FUNCTION_WORDS | (_foreign_function_words([word for word in found if word not in capitals]) - capitals)
     return ([word for word in found if word not in dropped] or found)[:MAX_WORDS]
 
 
@@ -216,6 +217,7 @@ def _foreign_function_words(found: Sequence[str]) -> frozenset[str]:
     return best if foreign >= _FEWEST_FOREIGN and foreign > english else frozenset()
 
 
+_CAPITALS: Final = re.compile(r"(?<!\w)[A-Z]{2,}+(?!\w)")
 _FEWEST_FOREIGN: Final = 2
 _FOREIGN: Final = tuple(
     words | {without_marks(word) for word in words}
