@@ -577,6 +577,23 @@ def test_the_date_that_calibre_writes_of_a_book_without_one_is_none() -> None:
     assert document("a.epub", epub("<p>First.</p>", date="1998-02-01")).timestamp == "1998-02-01"
 
 
+@pytest.mark.parametrize(
+    ("kind", "parts", "texts"),
+    [
+        ("alternative", [("plain", "Open at six."), ("html", "<p>Open at six!</p>")], ["Open at six."]),
+        ("alternative", [("plain", " \n"), ("html", "<p>Open at six!</p>")], ["Open at six!"]),
+        ("mixed", [("html", "<p>Open at six!</p>"), ("plain", "Unsubscribe.")], ["Open at six!", "Unsubscribe."]),
+    ],
+    ids=["both", "empty plain text", "footer of a list"],
+)
+def test_the_html_of_a_message_is_read_where_there_is_no_plain_text_of_it(
+    kind: str, parts: list[tuple[str, str]], texts: list[str]
+) -> None:
+    inside = "".join(f"--x\nContent-Type: text/{type_}\n\n{text}\n" for type_, text in parts)
+    message = f"From: Ann <ann@port.example>\nContent-Type: multipart/{kind}; boundary=x\n\n{inside}--x--\n"
+    assert [section.text.strip() for section in document("a.eml", message).sections] == texts
+
+
 def test_an_rtf_is_read_by_paragraphs() -> None:
     begin = b"{\\rtf1\\ansi\\ansicpg1252{\\fonttbl{\\f0 Arial;}}\\pard "
     content = begin + b"Gr\\'fc\\'dfe {\\b here}{\\footnote Since June.}\\par Next \\u8364?5\\par}"

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Plain, Source
 
 _HEADERS = {"from": "From", "to": "To", "cc": "Cc"}
-_BODIES = {"text/plain": 0, "text/html": 1}
-"""Content types that may be a message's text, with their rank; those of the lowest are taken."""
+_BODIES = {"text/plain", "text/html"}
+"""Content types that may be a message's text."""
 _PARTS = 1_000
 _HEADER_CHARACTERS, _NAME_CHARACTERS = 10_000, 200
 
@@ -48,9 +48,7 @@ def read_mail(source: Source) -> Document:
         headings = [sender] if one is message else [sender, _line(one, "Subject")[:_NAME_CHARACTERS], _sender(one)]
         attached += [one_line(tidied(str(part.get_filename()))) for part in parts if part.get_filename()]
         texts = [part for part in parts if not part.get_filename() and part.get_content_type() in _BODIES]
-        best = min((_BODIES[part.get_content_type()] for part in texts), default=None)
-        bodies = [_body(part, source) for part in texts if _BODIES[part.get_content_type()] == best]
-        sections += _below(headings, chain.from_iterable(bodies))
+        sections += _below(headings, chain.from_iterable(_body(part, source) for part in texts))
     subject = _line(message, "Subject")
     metadata: dict[str, Plain] = {key: value for key, name in _HEADERS.items() if (value := _line(message, name))}
     if attached:
@@ -74,24 +72,39 @@ def _below(headings: Sequence[str], sections: Iterable[Section]) -> list[Section
 
 
 def _messages(message: EmailMessage) -> Iterator[tuple[EmailMessage, list[EmailMessage]]]:
-    """Yield a message and the ones attached to it, as mail programs forward them, each with its own parts."""
+    """Yield a message and the ones attached to it, as mail programs forward them, each with its own parts.
+
+    Of a text that is there plain and as HTML too, only the plain one is yielded, unless it is empty.
+    """
     waiting, count = deque([message]), 0
     while waiting:
         one = waiting.popleft()
         own: list[EmailMessage] = []
-        inside = [one]
+        inside = [(one, False)]
         while inside:
-            part = inside.pop()
+            part, is_there_plain = inside.pop()
             count += 1
             if count > _PARTS:
                 raise Unreadable(f"has more than {_PARTS:,} parts")
             if not part.is_multipart():
-                own.append(part)
+                if not (is_there_plain and part.get_content_type() == "text/html" and not part.get_filename()):
+                    own.append(part)
             elif part.get_content_type() == "message/rfc822":
                 waiting.extend(cast("list[EmailMessage]", part.get_payload()))
             else:
-                inside.extend(reversed(cast("list[EmailMessage]", part.get_payload())))
+                parts = cast("list[EmailMessage]", part.get_payload())
+                if part.get_content_type() == "multipart/alternative":
+                    is_there_plain = is_there_plain or any(map(_is_plain_text, parts))
+                inside.extend((each, is_there_plain) for each in reversed(parts))
         yield one, own
+
+
+def _is_plain_text(part: EmailMessage) -> bool:
+    """Return whether a part is plain text that is not empty."""
+    if part.get_content_type() != "text/plain" or part.is_multipart() or part.get_filename():
+        return False
+    content = part.get_payload(decode=True)
+    return isinstance(content, bytes) and bool(content.strip())
 
 
 def _line(message: EmailMessage, name: str) -> str:
