@@ -39,17 +39,24 @@ _CONNECTING: Final = FUNCTION_WORDS | _PARTICLES
 _NOT_IN_TITLES: Final = _CONNECTING - word_set("are be been did do does had has have is was were will")
 """Words that title case does not capitalise, as it does verbs."""
 _MAX_PARTICLES: Final = 2
-_MONTHS: Final = word_set("""
-    january february march april may june july august september october november december jan feb mar apr jun jul
-    aug sep sept oct nov dec
-    januar jänner februar märz juni juli oktober dezember
-""")
-"""Of the languages that capitalise them, English and German; German "Mai" is also a part of names: "Chiang Mai"."""
-_WEEKDAYS: Final = word_set("""
-    monday tuesday wednesday thursday friday saturday sunday
-    montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag
-""")
-_DATES: Final = _MONTHS | _WEEKDAYS | {f"{day}s" for day in _WEEKDAYS}
+_GERMAN_WEEKDAYS: Final = word_set("montag dienstag mittwoch donnerstag freitag samstag sonnabend sonntag")
+_GERMAN_DATES: Final = (
+    word_set("januar jänner februar märz juni juli oktober dezember")
+    | _GERMAN_WEEKDAYS
+    | {f"{day}s" for day in _GERMAN_WEEKDAYS}
+)
+"""Without "Mai", which is also a part of names: "Chiang Mai"."""
+_WEEKDAYS: Final = word_set("monday tuesday wednesday thursday friday saturday sunday")
+_ENGLISH_DATES: Final = (
+    word_set("""
+        january february march april may june july august september october november december jan feb mar apr jun jul
+        aug sep sept oct nov dec
+    """)
+    | _WEEKDAYS
+    | {f"{day}s" for day in _WEEKDAYS}
+)
+_DATES: Final = _ENGLISH_DATES | _GERMAN_DATES
+"""Months and days of the week, of the languages that capitalise them."""
 _BEFORE_DATES: Final = PREPOSITIONS | word_set("in")
 _BEFORE_OBJECTS: Final = IMPERATIVES | PREPOSITIONS
 _NEXT_SENTENCE: Final = OPENERS | FUNCTION_WORDS
@@ -178,7 +185,16 @@ def name_candidates(content: str, title: str = "") -> Iterator[Candidate]:
         if form_type and not (form_type == CODE_TYPE and word.text in columns):
             yield Candidate(normalise(word.text) or word.text.casefold(), word.text, form_type, word.start)
     if _capitals_tell(words):
-        yield from _capitalised(_without_openers(words, title), content)
+        yield from _capitalised(_without_openers(words, title), content, _dates_of(words))
+
+
+def _dates_of(words: Sequence[_Word]) -> frozenset[str]:
+    """Return the months and days of the week of a text's language: in English, "Guy Montag" is a person."""
+    if not any(word.text[:1].isupper() and word.text.casefold() in _GERMAN_DATES for word in words):
+        return _DATES
+    texts = [word.text for word in words]
+    is_english = not function_words_of(texts) and any(text.casefold() in FUNCTION_WORDS for text in texts)
+    return _ENGLISH_DATES if is_english else _DATES
 
 
 def _capitals_tell(words: Sequence[_Word]) -> bool:
@@ -311,7 +327,7 @@ def _is_title(quoted: str) -> bool:
     )
 
 
-def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
+def _capitalised(words: Sequence[_Word], content: str, dates: frozenset[str]) -> Iterator[Candidate]:
     """Yield the names in runs of capitalised words, with particles between them and numbers after them."""
     run: list[_Word] = []
     particles: list[_Word] = []
@@ -320,7 +336,7 @@ def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
             continue
         form_type = _type_by_form(word.text)
         if run and (word.apart or word.begins):
-            yield from _names_in_run(run, content)
+            yield from _names_in_run(run, content, dates)
             run, particles = [], []
         lowered = word.text.casefold()
         plain = word.text.isalpha() or form_type not in {CODE_TYPE, ADDRESS_TYPE}
@@ -328,27 +344,27 @@ def _capitalised(words: Sequence[_Word], content: str) -> Iterator[Candidate]:
             run = [*run, *particles, word] if 0 < len(run) < LONGEST_RUN else [word]
             particles = []
             if lowered.endswith(("'s", "\u2019s")):
-                yield from _names_in_run(run, content)
+                yield from _names_in_run(run, content, dates)
         elif run and not particles and _NUMBER.fullmatch(word.text):
             run.append(word)
         elif run and lowered in _PARTICLES and len(particles) < _MAX_PARTICLES:
             particles.append(word)
         else:
-            yield from _names_in_run(run, content)
+            yield from _names_in_run(run, content, dates)
             run, particles = [], []
-    yield from _names_in_run(run, content)
+    yield from _names_in_run(run, content, dates)
 
 
-def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[Candidate]:
+def _names_in_run(run: Sequence[_Word], content: str, dates: frozenset[str]) -> Iterator[Candidate]:
     """Yield the names in a run of capitalised words: the whole, and the parts on either side of an "of"."""
     words = list(run)
     bracketed = bool(words) and words[0].opened
     begins = bool(words) and words[0].begins
     before = ""
-    while words and _drops_first_word(words, before):
+    while words and _drops_first_word(words, before, dates):
         begins = begins and words[0].text.isupper() and words[0].text.casefold() in _HEADINGS
         before = words.pop(0).text.casefold()
-    while words and _drops_last_word(words):
+    while words and _drops_last_word(words, dates):
         del words[-1]
     if not words or len(words) > MAX_NAME_WORDS or (len(words) == 1 and _type_by_form(words[0].text)):
         return
@@ -360,21 +376,21 @@ def _names_in_run(run: Sequence[_Word], content: str) -> Iterator[Candidate]:
     yield Candidate(key, name, NAME_TYPE, words[0].start, not (begins and len(words) == 1), bracketed)
     of = next((place for place, word in enumerate(words) if word.text == "of"), 0)
     if of > 1:  # "Lothair II of Lotharingia" names Lothair II
-        yield from _names_in_run(words[:of], content)
+        yield from _names_in_run(words[:of], content, dates)
     if of and len(words) - of > 2:  # noqa: PLR2004 - two words and more after "of"
-        yield from _names_in_run([word for word in words[of + 1 :] if word.text != "the"], content)
+        yield from _names_in_run([word for word in words[of + 1 :] if word.text != "the"], content, dates)
 
 
 def _is_acronym(word: str) -> bool:
     return word.isupper() and len(word) >= MIN_WORD_CHARACTERS
 
 
-def _drops_first_word(words: Sequence[_Word], before: str) -> bool:
+def _drops_first_word(words: Sequence[_Word], before: str, dates: frozenset[str]) -> bool:
     """Return whether the first word of a run, or of what is left of it after ``before``, does not belong to a name."""
     first = re.split("['\u2019]", words[0].text.casefold())[0]
     if _is_acronym(words[0].text):
         return first in _HEADINGS
-    if first in _DATES:
+    if first in dates:
         is_given_name = first in _GIVEN_NAMES and len(words) > 1 and words[1].text.isalpha()
         return not is_given_name or before in _BEFORE_DATES
     more = len(words) > 1 and words[1].text[:1].isupper()
@@ -385,13 +401,13 @@ def _drops_first_word(words: Sequence[_Word], before: str) -> bool:
     return verb or first in FUNCTION_WORDS or first in OPENERS or first.isdigit() or (first in _HONORIFICS and more)
 
 
-def _drops_last_word(words: Sequence[_Word]) -> bool:
+def _drops_last_word(words: Sequence[_Word], dates: frozenset[str]) -> bool:
     """Return whether the last word of a run does not belong to a name."""
     if _is_acronym(words[-1].text):
         return False
     last = words[-1].text.casefold()
-    dated = len(words) > 1 and words[-2].text.casefold() in _DATES and last.isdigit()
-    return dated or last in _DATES or last in FUNCTION_WORDS or (last in OPENERS and last != "i" and len(words) > 1)
+    dated = len(words) > 1 and words[-2].text.casefold() in dates and last.isdigit()
+    return dated or last in dates or last in FUNCTION_WORDS or (last in OPENERS and last != "i" and len(words) > 1)
 
 
 def _is_one_word_name(key: str) -> bool:
