@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from braid.ingestion.documents.document import Plain, ReadingLimits, Source
 
 _ARCHIVED_FILES = 10_000
-_RELATIONS = "_rels/.rels"
+_RELATIONS, _STRICT = "_rels/.rels", b"//purl.oclc.org/ooxml/officeDocument/relationships/officeDocument"
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _HEADING = re.compile("Heading [1-9]")
@@ -63,7 +63,7 @@ def check_archive(content: bytes, limits: ReadingLimits) -> list[str]:
 def _refuse_strict(source: Source) -> None:
     """Raise Unreadable if an Office file has the namespaces of Strict Open XML, of which no library here reads any."""
     with zipfile.ZipFile(io.BytesIO(source.content)) as archive:
-        if _RELATIONS in archive.namelist() and b"//purl.oclc.org/ooxml/" in archive.read(_RELATIONS):
+        if _RELATIONS in archive.namelist() and _STRICT in archive.read(_RELATIONS):
             raise Unreadable("is Strict Open XML; save it as DOCX, PPTX or XLSX that is not strict")
 
 
