@@ -20,12 +20,13 @@ from braid.ingestion.documents.readers.html import read_html
 from braid.ingestion.documents.readers.mail import read_mail
 from braid.ingestion.documents.readers.markdown import read_markdown
 from braid.ingestion.documents.readers.notebook import read_notebook
-from braid.ingestion.documents.readers.office import check_archive, read_docx, read_pptx, read_xlsx
+from braid.ingestion.documents.readers.office import check_archive, read_pptx, read_xlsx
 from braid.ingestion.documents.readers.opendocument import read_opendocument
 from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.rtf import read_rtf
 from braid.ingestion.documents.readers.tables import read_csv, read_json, read_json_lines
 from braid.ingestion.documents.readers.text import one_line, read_text, tidied
+from braid.ingestion.documents.readers.word import read_docx
 from braid.models.enums_and_scalars import MAX_METADATA_LIST, printable, values_in
 from braid.models.records import MAX_METADATA_KEY_BYTES, MAX_METADATA_KEYS, MAX_METADATA_VALUE_BYTES, MAX_WHOLE
 
