@@ -1,8 +1,8 @@
 """Readers of one format each: a source in, a document out. Their libraries are imported when a file needs them.
 
 ``text``, ``markdown`` (with ``hidden_html_in_markdown``: what a browser would not show), ``html``, ``pdf``, ``word``
-(DOCX, with ``docx_numbering``), ``office`` (PPTX, XLSX), ``opendocument`` (ODT, ODP, ODS), ``rtf``, ``epub``, ``tables``
-(CSV, JSON), ``code``, ``notebook``, ``mail``.
+(DOCX, with ``docx_numbering``), ``office`` (PPTX, XLSX), ``opendocument`` (ODT, ODP, ODS), ``rtf``, ``epub``,
+``tables`` (CSV, JSON), ``code``, ``notebook``, ``mail``.
 
 :mod:`braid.ingestion.documents.reader_selection` selects the reader of a file. A new format needs:
 
