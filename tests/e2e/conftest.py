@@ -14,7 +14,7 @@ import pytest
 from braid.app import application
 from braid.settings import load_settings
 
-from braid_cli import main
+from braid_cli import main, terminal
 from braid_cli.state_machine.invoke_endpoint import STAGE_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def braid(
             # Loggers live as long as the process: one that an earlier test made has that test's level.
             logging.getLogger(stage).setLevel(logging.CRITICAL)
         monkeypatch.setattr(sys, "argv", ["braid", *arguments])
+        # As it is at the start of a process.
+        terminal.out.width = int(os.environ.get("COLUMNS", terminal.MAX_WIDTH))
         capfd.readouterr()
         with pytest.raises(SystemExit) as ended:
             main.main()
