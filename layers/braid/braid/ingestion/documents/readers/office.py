@@ -7,7 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
-from braid.ingestion.documents.readers.tables import captions_and_rows, table_sections
+from braid.ingestion.documents.readers.tables import MOST_ROWS, sections_of_lines
 from braid.ingestion.documents.readers.text import one_line, tidied
 
 if TYPE_CHECKING:
@@ -21,8 +21,6 @@ _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _EQUATION = "{http://schemas.microsoft.com/office/drawing/2010/main}"
-_SHEET_ROWS = 1_048_576
-"""Rows of an Excel sheet."""
 _RATIO_FROM_BYTES = 16 * 1024 * 1024
 """Unpacked size above which the ratio is checked: a small file of blanks shrinks more than any real document."""
 
@@ -180,6 +178,5 @@ def _sheets(book: Any, source: Source) -> Iterator[Section]:  # noqa: ANN401 - a
         if sheet.sheet_state != "visible":
             continue
         sheet.reset_dimensions()  # the file states them, and each row would be filled up to that width
-        lines = sheet.iter_rows(max_row=_SHEET_ROWS, values_only=True)
-        captions, rows = captions_and_rows(lines, source.limits, has_names=bool(source.mapping))
-        yield from table_sections(rows, source.mapping, heading=(one_line(sheet.title), *captions))
+        lines = sheet.iter_rows(max_row=MOST_ROWS, values_only=True)
+        yield from sections_of_lines(lines, source, (one_line(sheet.title),))

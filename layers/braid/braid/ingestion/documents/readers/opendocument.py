@@ -8,7 +8,7 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
-from braid.ingestion.documents.readers.tables import captions_and_rows, table_sections
+from braid.ingestion.documents.readers.tables import MOST_ROWS, sections_of_lines
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _SPACES = {
     "draw": f"{_OASIS}:drawing:1.0",
     "dc": "http://purl.org/dc/elements/1.1/",
 }
-_MOST_COLUMNS, _MOST_ROWS = 16_384, 1_048_576
+_MOST_COLUMNS = 16_384
 """Of a sheet of LibreOffice. A cell or row states how often it is repeated."""
 _MOST_BLANKS = 1_000
 
@@ -199,14 +199,12 @@ def _slides(body: Any, styles: _Styles) -> Iterator[Section]:  # noqa: ANN401 - 
 def _sheets(body: Any, styles: _Styles, source: Source) -> Iterator[Section]:  # noqa: ANN401 - an element of lxml
     for table in body.iterchildren(_TABLE):
         if not _is_hidden(table, styles):
-            lines = _sheet_rows(table, styles)
-            captions, rows = captions_and_rows(lines, source.limits, has_names=bool(source.mapping))
             named = one_line(table.get(_name("table:name"), ""))
-            yield from table_sections(rows, source.mapping, heading=(named, *captions))
+            yield from sections_of_lines(_sheet_rows(table, styles), source, (named,))
 
 
 def _sheet_rows(table: Any, styles: _Styles) -> Iterator[list[str]]:  # noqa: ANN401 - an element of lxml
-    left, empty = _MOST_ROWS, 0
+    left, empty = MOST_ROWS, 0
     for row in table.iter(_ROW):
         cells, gap = list[str](), 0
         for cell in row.iterchildren(*_CELLS):
@@ -218,7 +216,7 @@ def _sheet_rows(table: Any, styles: _Styles) -> Iterator[list[str]]:  # noqa: AN
                 gap += times
             if len(cells) + gap > _MOST_COLUMNS:
                 break
-        times = min(_times(row, "rows", _MOST_ROWS), left)
+        times = min(_times(row, "rows", MOST_ROWS), left)
         left -= times
         empty += 0 if cells else times
         if cells:  # the last row of most sheets is an empty one that fills it

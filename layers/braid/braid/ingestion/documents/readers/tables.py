@@ -36,6 +36,8 @@ _AMOUNT = re.compile(r"[-+]\d+|[-+]?\d{1,18}(?:[.,' ]\d{3}){0,6}[.,]\d{1,15}")
 """A number with a sign or decimals; whole numbers also name columns, as those of years and days do."""
 _FEWEST_ROWS = 3
 """Fewest rows of a table by which it is noticed that none names the columns."""
+MOST_ROWS = 1_048_576
+"""Rows of a sheet of Excel and of LibreOffice."""
 Row = tuple[int, dict[str, str]]
 """A row's number in its file, and its cells by column."""
 
@@ -50,9 +52,7 @@ def read_csv(source: Source) -> Document:
         lines = csv.reader(io.StringIO(text), delimiter=delimiter, skipinitialspace=True)
         if stated:
             next(lines)
-        has_names = bool(source.mapping)
-        captions, rows = captions_and_rows(lines, source.limits, has_names=has_names, first_line=2 if stated else 1)
-        sections = table_sections(rows, source.mapping, captions)
+        sections = sections_of_lines(lines, source, first_line=2 if stated else 1)
     except csv.Error as error:
         raise Unreadable(f"is no table: {error}") from None
     return Document(source.stem, "csv", bounded(sections, source.limits))
@@ -82,24 +82,21 @@ def _delimiter(text: str, suffix: str) -> str:
     return found
 
 
-def captions_and_rows(
-    lines: Iterable[Sequence[object]], limits: ReadingLimits, *, has_names: bool = False, first_line: int = 1
-) -> tuple[tuple[str, ...], Iterator[Row]]:
-    """Return the lines above a table, and its rows that are not empty, below the row that names the columns.
+def sections_of_lines(
+    lines: Iterable[Sequence[object]], source: Source, heading: tuple[str, ...] = (), *, first_line: int = 1
+) -> list[Section]:
+    """Return the rows of a table as :func:`table_sections` does, below the row that names the columns.
 
-    Columns beyond those of that row are named by their number, and all of them if no row names them.
-
-    Parameters
-    ----------
-    has_names
-        Whether a row certainly names the columns.
+    Lines above that row are headings. Columns beyond those of it are named by their number, and all of them if no row
+    names them; with a mapping one certainly does.
     """
     filled = _filled(lines, first_line)
     first = list(islice(filled, _CAPTIONS + 1 + _COMPARED_ROWS))
     above = _captions(first)
     captions = tuple(next(filter(None, cells)) for _, cells in first[:above])
-    lacks_names = not has_names and _lacks_names([cells for _, cells in first[above:]])
-    return captions, _rows(chain(first[above:], filled), limits, lacks_names=lacks_names)
+    lacks_names = not source.mapping and _lacks_names([cells for _, cells in first[above:]])
+    rows = _rows(chain(first[above:], filled), source.limits, lacks_names=lacks_names)
+    return table_sections(rows, source.mapping, (*heading, *captions))
 
 
 def _filled(lines: Iterable[Sequence[object]], first_line: int) -> Iterator[tuple[int, list[str]]]:
