@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from braid.errors import how_to_install
 from braid.ingestion.documents.document import Empty, Unreadable, UnreadableNow, bounded, too_long
+from braid.ingestion.documents.readers.archives import check_archive
 from braid.ingestion.documents.readers.code import LANGUAGES, read_code, read_python
 from braid.ingestion.documents.readers.epub import CONTAINER, read_epub
 from braid.ingestion.documents.readers.html import read_html
 from braid.ingestion.documents.readers.mail import read_mail
 from braid.ingestion.documents.readers.markdown import read_markdown
 from braid.ingestion.documents.readers.notebook import read_notebook
-from braid.ingestion.documents.readers.office import check_archive, read_pptx, read_xlsx
+from braid.ingestion.documents.readers.office import read_pptx, read_xlsx
 from braid.ingestion.documents.readers.opendocument import read_opendocument
 from braid.ingestion.documents.readers.pdf import read_pdf
 from braid.ingestion.documents.readers.rtf import read_rtf

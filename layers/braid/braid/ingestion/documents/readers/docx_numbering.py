@@ -54,7 +54,7 @@ class Numbering:
         self._starts: dict[str, dict[int, int]] = defaultdict(dict)
         """Where a list begins anew, by its levels, until it has."""
         self._counts: dict[str, list[int]] = defaultdict(lambda: [_NONE] * _LEVELS)
-        for part in _parts(file):
+        for part in related_parts(file, "/numbering"):
             self._read(part)
         self._styles = dict(_styles(file)) if self._lists else {}
 
@@ -119,11 +119,12 @@ def _levels(stated: Any) -> Iterator[tuple[int, _Level]]:  # noqa: ANN401 - an e
             )
 
 
-def _parts(file: Any) -> Iterator[Any]:  # noqa: ANN401 - a document of python-docx
+def related_parts(file: Any, *kinds: str) -> Iterator[Any]:  # noqa: ANN401 - a document of python-docx
+    """Yield the XML of the parts that a document has by relationships whose types end with these."""
     from docx.oxml import parse_xml
 
     for relation in file.part.rels.values():
-        if relation.reltype.endswith("/numbering") and not relation.is_external:
+        if relation.reltype.endswith(kinds) and not relation.is_external:
             yield parse_xml(relation.target_part.blob)
 
 

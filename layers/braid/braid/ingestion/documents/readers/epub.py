@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from braid.ingestion.documents.document import Document, Unreadable, bounded
+from braid.ingestion.documents.readers.archives import dublin_core, parsed_xml
 from braid.ingestion.documents.readers.html import xhtml_sections
-from braid.ingestion.documents.readers.opendocument import parsed_xml
-from braid.ingestion.documents.readers.text import decode, one_line, tidied
+from braid.ingestion.documents.readers.text import decode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.documents.document import Plain, Section, Source
+    from braid.ingestion.documents.document import Section, Source
 
 CONTAINER = "META-INF/container.xml"
 """The file of an EPUB that names its package, which lists the others."""
@@ -34,12 +34,8 @@ def read_epub(source: Source) -> Document:
         package = rootfile.get("full-path", "")
         listed = parsed_xml(archive.read(package))
         sections = bounded(_chapters(archive, listed, posixpath.dirname(package)), source.limits)
-    title, author, date = (
-        one_line(tidied(listed.findtext(f".//{{http://purl.org/dc/elements/1.1/}}{name}") or ""))
-        for name in ("title", "creator", "date")
-    )
-    metadata: dict[str, Plain] = {"author": author} if author else {}
-    stated = None if date.startswith(_NO_DATE) else date or None
+    title, metadata, date = dublin_core(listed)
+    stated = None if date and date.startswith(_NO_DATE) else date
     return Document(title or source.stem, "epub", sections, metadata, stated)
 
 

@@ -1,4 +1,4 @@
-"""Readers of PPTX and XLSX, what they share with that of DOCX, and the check of an archive before it is unpacked."""
+"""Readers of PPTX and XLSX, and what they share with that of DOCX."""
 
 from __future__ import annotations
 
@@ -13,37 +13,13 @@ from braid.ingestion.documents.readers.text import one_line, tidied
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.documents.document import Plain, ReadingLimits, Source
+    from braid.ingestion.documents.document import Plain, Source
 
-_ARCHIVED_FILES = 10_000
 _RELATIONS, _STRICT = "_rels/.rels", b"//purl.oclc.org/ooxml/officeDocument/relationships/officeDocument"
 _TEMPLATE_DATES = {"2013-12-23", "2013-01-27"}
 """Modification dates of the templates of python-docx and python-pptx, which are not dates of a document."""
 _ALTERNATIVES = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 _EQUATION = "{http://schemas.microsoft.com/office/drawing/2010/main}"
-_RATIO_FROM_BYTES = 16 * 1024 * 1024
-"""Unpacked size above which the ratio is checked: a small file of blanks shrinks more than any real document."""
-
-
-def check_archive(content: bytes, limits: ReadingLimits) -> list[str]:
-    """Return the names inside of a ZIP archive.
-
-    Raises Unreadable if it is no archive, or if unpacking it would take more than the limits allow.
-    """
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            entries = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
-        raise Unreadable("is broken: the archive inside of it cannot be read") from None
-    if len(entries) > _ARCHIVED_FILES:
-        raise Unreadable(f"holds {len(entries):,} files, of at most {_ARCHIVED_FILES:,}")
-    if any(entry.flag_bits & 1 for entry in entries):
-        raise Unreadable("is encrypted; save it without a password")
-    unpacked = sum(entry.file_size for entry in entries)
-    too_dense = unpacked > _RATIO_FROM_BYTES and unpacked > limits.unpacked_ratio * len(content)
-    if unpacked > limits.unpacked_bytes or too_dense:
-        raise Unreadable(f"would unpack to {unpacked:,} bytes from {len(content):,}, as a bomb does")
-    return [entry.filename for entry in entries]
 
 
 def refuse_strict(source: Source) -> None:

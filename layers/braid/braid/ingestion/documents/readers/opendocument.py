@@ -8,19 +8,19 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from braid.ingestion.documents.document import Document, Section, Unreadable, bounded
+from braid.ingestion.documents.readers.archives import dublin_core, parsed_xml
 from braid.ingestion.documents.readers.tables import MOST_ROWS, sections_of_lines
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from braid.ingestion.documents.document import Plain, Source
+    from braid.ingestion.documents.document import Source
 
 _OASIS = "urn:oasis:names:tc:opendocument:xmlns"
 _SPACES = {
     **{name: f"{_OASIS}:{name}:1.0" for name in ("office", "text", "table", "style", "presentation", "meta")},
     "draw": f"{_OASIS}:drawing:1.0",
-    "dc": "http://purl.org/dc/elements/1.1/",
 }
 _MOST_COLUMNS = 16_384
 """Of a sheet of LibreOffice. A cell or row states how often it is repeated."""
@@ -66,10 +66,7 @@ def read_opendocument(source: Source) -> Document:
             raise Unreadable("is encrypted; save it without a password")
         content = parsed_xml(archive.read("content.xml"))
         stated = parsed_xml(archive.read("meta.xml")) if "meta.xml" in names else content
-    title, author, date = (
-        one_line(tidied(stated.findtext(f".//{_name(field)}") or "")) for field in ("dc:title", "dc:creator", "dc:date")
-    )
-    metadata: dict[str, Plain] = {"author": author} if author else {}
+    title, metadata, date = dublin_core(stated)
     styles = _styles(content)
     for kind, found in (("text", "odt"), ("presentation", "odp"), ("spreadsheet", "ods")):
         for body in content.iterfind(f"{_name('office:body')}/{_name('office:' + kind)}"):
@@ -80,17 +77,9 @@ def read_opendocument(source: Source) -> Document:
             else:
                 sections = _slides(body, styles) if kind == "presentation" else _sheets(body, styles, source)
             read = bounded(sections, source.limits)
-            return Document(title or source.stem, found, read, metadata, date or None)
+            return Document(title or source.stem, found, read, metadata, date)
     is_drawing = content.find(_name("office:body")) is not None
     raise Unreadable("is a drawing or formula; export it as PDF" if is_drawing else "is an archive; unpack it")
-
-
-def parsed_xml(content: bytes) -> Any:  # noqa: ANN401 - lxml has no types
-    """Return the root of XML without its comments, in which no entity is resolved and nothing is loaded."""
-    from lxml import etree
-
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
-    return etree.fromstring(content, parser)
 
 
 def _styles(content: Any) -> _Styles:  # noqa: ANN401 - an element of lxml

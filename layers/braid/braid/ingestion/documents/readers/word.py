@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from braid.ingestion.documents.document import Document, Section, bounded
-from braid.ingestion.documents.readers.docx_numbering import Numbering
+from braid.ingestion.documents.readers.docx_numbering import Numbering, related_parts
 from braid.ingestion.documents.readers.office import core_properties, keep_one_alternative, refuse_strict
 from braid.ingestion.documents.readers.text import HeadingPath, one_line, tidied
 
@@ -91,14 +91,9 @@ def _make_runs_of_what_runs_hold(body: Any) -> None:  # noqa: ANN401 - an elemen
 
 def _docx_notes(file: Any) -> dict[tuple[str, str], list[Any]]:  # noqa: ANN401 - a document of python-docx
     """Return the paragraphs of each footnote and endnote by the tag and id of the reference to it."""
-    from docx.oxml import parse_xml
     from docx.oxml.ns import qn
 
-    parts = [
-        parse_xml(relation.target_part.blob)
-        for relation in file.part.rels.values()
-        if relation.reltype.endswith(("/footnotes", "/endnotes")) and not relation.is_external
-    ]
+    parts = list(related_parts(file, "/footnotes", "/endnotes"))
     for part in parts:
         _remove_not_shown(part)
     return {(f"{note.tag}Reference", note.get(qn("w:id"))): list(note) for part in parts for note in part}
