@@ -142,12 +142,7 @@ class EmbeddedKnowledgeGraph:
 
     def remove_most_relationships_of(self, tenant_id: str, ids: Collection[str]) -> int:
         """Remove edges with an endpoint or their evidence among ``ids`` in short transactions, until few are left."""
-        removed, at_once = 0, graph_change_log.ROWS_AT_ONCE
-        while True:
-            with self._store.read_tenant(tenant_id) as (connection, tenant):
-                if tenant is None or not edge_rows.has_more_edges_of(connection, tenant, ids, than=at_once):
-                    return removed
-            removed += self._change(tenant_id, ids, partial(edge_rows.delete_some_edges_of, at_most=at_once))
+        return self._change_most(tenant_id, ids, edge_rows.has_more_edges_of, edge_rows.delete_some_edges_of)
 
     def end_relationships(self, tenant_id: str, until: Mapping[str, Timestamp]) -> int:
         """End the edges whose evidence these records are, and return the number of changed edges."""
@@ -166,14 +161,7 @@ class EmbeddedKnowledgeGraph:
 
     def distrust_most_relationships(self, tenant_id: str, evidence: Collection[str]) -> int:
         """Mark such edges in short transactions, until few trusted ones are left."""
-        changed, at_once = 0, graph_change_log.ROWS_AT_ONCE
-        while True:
-            with self._store.read_tenant(tenant_id) as (connection, tenant):
-                if tenant is None or not edge_rows.has_more_trusted_edges_of(
-                    connection, tenant, evidence, than=at_once
-                ):
-                    return changed
-            changed += self._change(tenant_id, evidence, partial(edge_rows.distrust_edges, at_most=at_once))
+        return self._change_most(tenant_id, evidence, edge_rows.has_more_trusted_edges_of, edge_rows.distrust_edges)
 
     def given_names(self, tenant_id: str, names: Sequence[str], *, as_of: Timestamp, limit: int) -> list[GivenName]:
         """Return those of these names that trusted entities have, found names excepted."""
@@ -337,6 +325,18 @@ class EmbeddedKnowledgeGraph:
             return work(connection, tenant, given)
 
         return change(self._store, Generation.GRAPH, tenant_id, given, done)
+
+    def _change_most(
+        self, tenant_id: str, ids: Collection[str], are_more: Callable[..., bool], work: Callable[..., int]
+    ) -> int:
+        """Change rows of ``ids`` in short transactions, until few are left; return how many were changed."""
+        changed, at_once = 0, graph_change_log.ROWS_AT_ONCE
+        while ids:
+            with self._store.read_tenant(tenant_id) as (connection, tenant):
+                if tenant is None or not are_more(connection, tenant, ids, than=at_once):
+                    break
+            changed += self._change(tenant_id, ids, partial(work, at_most=at_once))
+        return changed
 
 
 def _remove_all_rows(connection: sqlite3.Connection, tenant: int) -> None:
